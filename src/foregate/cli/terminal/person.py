@@ -13,6 +13,8 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, get_list, get_text
 
+UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
+
 
 class PersonAtTerminal:
     """Answers needs by showing one sheet per need. Enter alone is no answer; Ctrl-D leaves the question open.
@@ -30,40 +32,36 @@ class PersonAtTerminal:
         """Show the need and return the reply; see Person. Ctrl-C here cancels the task that asks."""
         self.screen.idle()
         try:
-            if need.gate == "loop":
-                return await self._ask_override(need.request)
-            if need.gate == "task_plan":
-                return await self.plans(need) if self.plans is not None else None
-            if need.gate == "tools":
-                return await self._ask_about_tools(need.request)
-            if self.reads_wait and is_read_only(need.request):
-                return self._answer_read(need.request)
-            return await self._ask_approval(need.request, self.foresee(need))
+            match need.gate:
+                case "loop":
+                    return await self._ask_override(need.request)
+                case "task_plan":
+                    return await self.plans(need) if self.plans is not None else None
+                case "tools":
+                    return await self._ask_about_tools(need.request)
+                case _ if self.reads_wait and is_read_only(need.request):
+                    return self._answer_read(need.request)
+                case _:
+                    return await self._ask_approval(need.request, self.foresee(need))
         except KeyboardInterrupt:
             raise asyncio.CancelledError from None
 
     async def _ask_approval(self, request: Mapping[str, Json], prospects: Prospects) -> Reply | None:
-        self.screen.rows(format_approval(request, prospects, width=self.screen.console.width))
         unseen = is_approval_cut(request, prospects)
-        while True:
-            typed = await self.terminal.read_answer("approve? ")
-            if typed is None:
-                self.screen.say("left open; nothing ran. /execute shows it again", "dim")
-                return None
+        self.screen.rows(format_approval(request, prospects, width=self.screen.console.width))
+        while (typed := await self.terminal.read_answer("approve? ")) is not None:
             key, _, words = typed.strip().partition(" ")
             match key.lower():
-                case "y" | "yes" if unseen:
-                    self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
+                case "y" | "yes" | "a" if unseen:
+                    self.screen.say(UNSEEN.format(key=key[0].lower()), CARE)
                 case "y" | "yes":
                     return Reply("yes")
-                case "a" if unseen:
-                    self.screen.say("not everything has been shown yet: d shows it, then a counts", CARE)
                 case "a" if request.get("grants"):
                     return Reply("grant")
                 case "a":
                     self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
                 case "n" | "no":
-                    return Reply("no", words.strip() or await self._ask_reason())
+                    return Reply("no", words.strip() or await self._ask_words("why not? (Enter: no reason) "))
                 case "d":
                     self.screen.rows(format_approval(request, prospects, details=True, width=self.screen.console.width))
                     unseen = False
@@ -71,11 +69,12 @@ class PersonAtTerminal:
                     self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
                 case _:
                     self.screen.say("y, a, n or d (Ctrl-D leaves it open)", CARE)
+        self.screen.say("left open; nothing ran. /execute shows it again", "dim")
+        return None
 
-    async def _ask_about_tools(self, request: Mapping[str, Json]) -> Reply | None:
-        width = self.screen.console.width
+    async def _ask_about_tools(self, request: Mapping[str, Json]) -> Reply:
+        width, unseen = self.screen.console.width, is_tools_cut(request)
         self.screen.rows(format_tools(request, width=width))
-        unseen = is_tools_cut(request)
         while True:
             try:
                 typed = await self.terminal.read_answer("offer them? ")
@@ -83,7 +82,7 @@ class PersonAtTerminal:
                 typed = None
             match "n" if typed is None else typed.strip().lower():
                 case "y" | "yes" if unseen:
-                    self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
+                    self.screen.say(UNSEEN.format(key="y"), CARE)
                 case "y" | "yes":
                     return Reply("yes")
                 case "n" | "no":
@@ -94,30 +93,26 @@ class PersonAtTerminal:
                 case _:
                     self.screen.say("Enter alone offers nothing: y, n or d (Ctrl-D is n)", CARE)
 
-    async def _ask_reason(self) -> str:
-        return (await self.terminal.read_answer("why not? (Enter: no reason) ") or "").strip()
+    async def _ask_words(self, prompt: str) -> str:
+        return (await self.terminal.read_answer(prompt) or "").strip()
 
     async def _ask_override(self, request: Mapping[str, Json]) -> Reply | None:
         self.screen.row(str(request.get("question", "")), "bold")
         override = bool(request.get("can_override"))
-        keys = (*(("a do it anyway",) if override else ()), "s stop", "m WORDS say more")
+        keys = ("a do it anyway", "s stop", "m WORDS say more")[not override :]
         self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}", "dim")
         self.screen.rows(pack_parts(keys, self.screen.console.width, "dim"))
-        while True:
-            typed = await self.terminal.read_answer("go on? ")
-            if typed is None:
-                return None
+        while (typed := await self.terminal.read_answer("go on? ")) is not None:
             key, _, words = typed.strip().partition(" ")
             match key.lower():
                 case "a" if override:
                     return Reply("anyway")
                 case "s":
                     return Reply("stop")
-                case "m":
-                    more = words.strip() or (await self.terminal.read_answer("say: ") or "").strip()
-                    if more:
-                        return Reply("more", more)
+                case "m" if more := words.strip() or await self._ask_words("say: "):
+                    return Reply("more", more)
             self.screen.say("a, s or m WORDS" if override else "s or m WORDS", CARE)
+        return None
 
     def _answer_read(self, request: Mapping[str, Json]) -> Reply | None:
         if self.reads_allowed > 0:

@@ -1,4 +1,7 @@
-"""The output half of a terminal: streamed text, a line per ruling, a spinner while something works."""
+"""The output half of a terminal: streamed text, a line per ruling, a spinner while something works.
+
+What an event says is made into lines by pure functions, so that a screen and a test read the same.
+"""
 
 from __future__ import annotations
 
@@ -19,6 +22,7 @@ from foregate.cli.terminal.layout import (
     format_barred,
     format_hanging,
     format_labelled,
+    pluralise,
     shorten_text,
 )
 from foregate.evidence.state.conversation import CAME
@@ -45,7 +49,6 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from foregate.agent.session.result import RunResult
-    from foregate.schemas.tool_spec import ToolSpec
     from foregate.telemetry.audit.decisions import DecisionPoint
 
 
@@ -53,12 +56,11 @@ QUIET = ("prelude_ready_for_execution", "critique_not_required", "verification_p
 """Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
 
 _WORD = {
-    Standing.ALLOW: ("passed", GOOD),
+    Standing.ALLOW: ("passed", "dim"),
     Standing.ASK: ("asks", CARE),
     Standing.HOLD: ("held", CARE),
     Standing.DENY: ("denied", BAD),
 }
-_INDENT = "  "
 _HEAD = 7
 LONGEST = 320
 """Characters of a row's text that are shown; the log has all of it."""
@@ -92,8 +94,8 @@ def format_event(event: Event, width: int) -> list[Text]:
 def describe_compression(body: ContextCompressed) -> str:
     """Return what the model is not sent any more."""
     gone, cut = sum(end - start for start, end in body.left_out), len(body.shortened)
-    told = [f"{gone} older message{'s' if gone != 1 else ''} left out"] if gone else []
-    told += [f"{cut} long answer{'s' if cut != 1 else ''} shortened"] if cut else []
+    told = [f"{pluralise(gone, 'older message')} left out"] if gone else []
+    told += [f"{pluralise(cut, 'long answer')} shortened"] if cut else []
     return f"for the model {' and '.join(told)}"
 
 
@@ -111,15 +113,14 @@ def format_ruling(decision: Decision, width: int) -> list[Text]:
     word, colour = _WORD[standing]
     if decision.mode == "shadow":
         word, colour = "shadow", "dim"
-    elif standing is Standing.ALLOW:
-        word, colour = ("asks", CARE) if decision.consequence else ("passed", "dim")
-    where = _name_call(decision.tool, decision.target)
-    head = f"{decision.gate}: {decision.code}"
+    elif standing is Standing.ALLOW and decision.consequence:
+        word, colour = _WORD[Standing.ASK]
+    where, head = _name_call(decision.tool, decision.target), f"{decision.gate}: {decision.code}"
     why = decision.summary or (decision.consequence.question if decision.consequence else "")
-    why = ": ".join(part for part in (where if not why.startswith(where) else "", why) if part)
+    if not why.startswith(where):
+        why = f"{where}: {why}" if why else where
     whole = f"{head}, {why}" if why else head
-    accepted = word == "passed"
-    if accepted or not width or len(_INDENT) + _HEAD + 1 + len(whole) <= width:
+    if word == "passed" or not width or _HEAD + 3 + len(whole) <= width:
         return [format_line(word, colour, whole, width)]
     return [*format_row(word, colour, head, width), *format_row("", "", why, width)]
 
@@ -127,11 +128,11 @@ def format_ruling(decision: Decision, width: int) -> list[Text]:
 def format_run(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
     """Return what a call that ran has to show for it; `actor` made it."""
     what = _name_call(body.tool, body.target)
-    note = {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
-    seconds = f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
+    what += {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
+    what += f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
     if body.ok:
-        return format_row("ran", GOOD, f"{what}{note}{seconds}", width)
-    return format_row("failed", BAD, f"{what}{note}{seconds}: {body.content.strip()}", width)
+        return format_row("ran", GOOD, what, width)
+    return format_row("failed", BAD, f"{what}: {body.content.strip()}", width)
 
 
 def format_row(word: str, colour: str, rest: str, width: int) -> list[Text]:
@@ -148,8 +149,7 @@ def format_row(word: str, colour: str, rest: str, width: int) -> list[Text]:
 
 def format_line(word: str, colour: str, rest: str, width: int) -> Text:
     """Return `  word    rest`, made visible and cut to `width`."""
-    text = Text(_INDENT)
-    text.append(f"{word:<{_HEAD}} ", style=colour)
+    text = Text("  ").append(f"{word:<{_HEAD}} ", style=colour)
     return text.append(shorten_text(rest, max(1, width - len(text)) if width else 0))
 
 
@@ -174,22 +174,19 @@ def format_detected_calls(response: ModelResponse, specs: Mapping[str, ToolSpec]
     if not any(call.wire_id in ("", call.id) for call in response.calls):
         return
     count, broken = len(response.calls), sum(call.arguments is None for call in response.calls)
-    head = f"{count} call{'s' if count != 1 else ''} in the text"
-    if broken:
-        head += f", {broken} of them cannot be read"
-    yield from format_labelled("detected", head, width, "bold")
+    unread = f", {broken} of them cannot be read" if broken else ""
+    yield from format_labelled("detected", f"{pluralise(count, 'call')} in the text{unread}", width, "bold")
     for number, call in enumerate(response.calls[:MOST], start=1):
-        style = "" if call.arguments is not None else CARE
-        what = describe_call(call, specs.get(call.name))
-        later = ", with results of calls before it" if number - 1 in response.deferred else ""
-        yield from format_labelled(str(number), what + later, width, style)
+        what = _describe_call(call, specs.get(call.name))
+        what += ", with results of calls before it" if number - 1 in response.deferred else ""
+        yield from format_labelled(str(number), what, width, "" if call.arguments is not None else CARE)
     if count > MOST:
         yield from format_labelled("", f"and {count - MOST} more", width, CARE)
     if response.order is not None:
         yield from format_labelled("order", _cut_text(describe_order(response.order)), width)
 
 
-def describe_call(call: ToolCall, spec: ToolSpec | None) -> str:
+def _describe_call(call: ToolCall, spec: ToolSpec | None) -> str:
     """Return a call on a line: its tool, what it is about, and what text it carries; or why it cannot be read."""
     if call.arguments is None:
         return f"{_cut_text(call.name)} cannot be read: {_cut_text(call.defect)}"
@@ -228,8 +225,7 @@ class Screen:
     """Shows a session on a console. Nothing a model, tool or file says is read as markup or obeyed by the terminal."""
 
     def __init__(self, console: Console, *, narrate: bool = True) -> None:
-        self.console = console
-        self.narrate = narrate
+        self.console, self.narrate = console, narrate
         self.specs: Mapping[str, ToolSpec] | None = None
         """The tools, where calls are written into a text and what was found in it is listed first."""
         self._spinner: Progress | None = None
@@ -333,7 +329,6 @@ class Screen:
                 self.rows(format_labelled(label, value, width))
 
     def rows(self, rows: Iterable[Text]) -> None:
-        """Print rows."""
         for row in rows:
             self.say(row)
 
@@ -344,13 +339,8 @@ class Screen:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self.idle()
-        self._spinner = Progress(
-            SpinnerColumn(),
-            TextColumn("{task.description}", markup=False),
-            TimeElapsedColumn(),
-            console=self.console,
-            transient=True,
-        )
+        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+        self._spinner = Progress(*columns, console=self.console, transient=True)
         self._spinner.add_task(shorten_text(what, max(20, self.console.width - 20)), total=None)
         self._spinner.start()
 

@@ -50,7 +50,7 @@ def _describe_decision(point: DecisionPoint) -> str:
     return ": ".join(part for part in (f"{point.code}{shadow}", what, point.summary) if part)
 
 
-def summarise_compression(body: ContextCompressed) -> str:
+def _summarise_compression(body: ContextCompressed) -> str:
     """Return what an event says of a conversation that grew too long, with the tokens before and after."""
     how = "estimated" if body.counted_by == "estimate" else f"counted by {body.counted_by}"
     return f"{describe_compression(body)}: {body.before} tokens were {body.after} then ({how}, limit {body.limit})"
@@ -60,23 +60,17 @@ ASIDE: tuple[Kind, ...] = ("session_started", "policy_changed", "context_compres
 """Kinds of the events that may have something to say beside decisions and messages."""
 
 
-def describe_aside(event: Event) -> str:
-    """Return what such an event says: the dialect a session begins in, a switch, a conversation that grew too long.
-
-    "" where it says nothing, as an event of any other kind.
-    """
+def format_aside(event: Event, width: int) -> Iterator[Text]:
+    """Yield what such an event says as one line among decision points: the dialect a session begins in, a switch, a
+    conversation that grew too long; nothing where it says nothing."""
     match event.body:
         case ContextCompressed() as body:
-            return summarise_compression(body)
+            said = _summarise_compression(body)
         case SessionStarted() | PolicyChanged() as body:
-            return describe_switches(body)
+            said = describe_switches(body)
         case _:
-            return ""
-
-
-def format_aside(event: Event, width: int) -> Iterator[Text]:
-    """Yield that as one line among decision points, nothing where there is nothing to say."""
-    if said := describe_aside(event):
+            said = ""
+    if said:
         row = format_line(f"{event.seq:<{_ADDRESS}}", "", said, width)
         row.stylize("dim")
         yield row
@@ -97,7 +91,7 @@ def format_conversation(events: Iterable[Event], width: int) -> Iterator[Text]:
                 ran = f"{body.tool} {body.target}".strip()
                 yield from format_labelled("tool", f"{ran} ({body.call})", width, room=_WHO)
             case ContextCompressed() as body:
-                yield from format_labelled("left", summarise_compression(body), width, "dim", room=_WHO)
+                yield from format_labelled("left", _summarise_compression(body), width, "dim", room=_WHO)
             case SessionStarted() | PolicyChanged() as body if said := describe_switches(body):
                 yield from format_labelled("set", said, width, "dim", room=_WHO)
             case TaskEnded(status=status, note=note) if status != "completed":
