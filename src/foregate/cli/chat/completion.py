@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -37,47 +38,39 @@ class Completions(Completer):
         """Yield what is known without waiting: commands and paths; see Completer."""
         text = document.text_before_cursor
         if text.startswith("/") and not re.search(r"\s", text):
-            yield from complete_choices(text, self._commands)
-        else:
-            found = _WORD.search(text)
-            yield from self._complete_paths(found[0] if found else "")
+            yield from _complete_choices(text, self._commands)
+            return
+        found = _WORD.search(text)
+        folder, slash, name = (found[0] if found else "").rpartition("/")
+        entries: Sequence[str] = ()
+        with suppress(ForegateError, OSError):
+            entries = self._list_entries(self._workspace.resolve(f"{folder}{slash}" or "."))
+        offered = (entry for entry in entries if entry.startswith(name) and (name or not entry.startswith(".")))
+        for entry in islice(offered, OFFERED):
+            yield Completion(entry, start_position=-len(name))
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
         """Yield what the text before the cursor may go on with; see Completer."""
         command, space, rest = document.text_before_cursor.partition(" ")
+        found = self.get_completions(document, complete_event)
         if command in self._commands and space and "\n" not in rest:
-            for completion in complete_choices(rest, await self._arguments(command)):
-                yield completion
-            return
-        for completion in self.get_completions(document, complete_event):
+            found = _complete_choices(rest, await self._arguments(command))
+        for completion in found:
             yield completion
-
-    def _complete_paths(self, word: str) -> Iterator[Completion]:
-        folder, slash, name = word.rpartition("/")
-        try:
-            there = self._workspace.resolve(f"{folder}{slash}" or ".")
-            found = self._list_entries(there)
-        except (ForegateError, OSError):
-            return
-        offered = (entry for entry in found if entry.startswith(name) and (name or not entry.startswith(".")))
-        for entry in islice(offered, OFFERED):
-            yield Completion(entry, start_position=-len(name))
 
     def _list_entries(self, folder: str) -> Sequence[str]:
         """Return the names in a folder of the workspace that can be typed, folders with a slash, links not followed."""
         with self._workspace.directory(folder) as fd, os.scandir(fd) as entries:
-            some = islice(entries, LOOKED_AT)
             return sorted(
                 f"{entry.name}/" if entry.is_dir(follow_symlinks=False) else entry.name
-                for entry in some
+                for entry in islice(entries, LOOKED_AT)
                 if not any(map(is_hidden, entry.name))
             )
 
 
-def complete_choices(typed: str, choices: Choices) -> Iterator[Completion]:
-    """Yield the choices that begin with what was typed."""
+def _complete_choices(typed: str, choices: Choices) -> Iterator[Completion]:
     for choice, what in choices.items():
         if choice.startswith(typed):
             yield Completion(choice, start_position=-len(typed), display_meta=shorten_text(what, _META))

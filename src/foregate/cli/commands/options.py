@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from foregate.cli.terminal.exit_codes import run_async
+
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
 
@@ -63,14 +65,14 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 """Name, type and default of each."""
 
 
-def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., None]], Callable[..., None]]:
+def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Return what lets a command take these options, except those named, and calls it with `setting` in their place.
 
-    A session that is resumed has its workspace already.
+    A command that is asynchronous returns its exit code. A session that is resumed has its workspace already.
     """
     shared = {name: about for name, about in _SHARED.items() if name not in without}
 
-    def wrap_command(command: Callable[..., None]) -> Callable[..., None]:
+    def wrap_command(command: Callable[..., Any]) -> Callable[..., None]:
         del command.__annotations__["setting"]  # its type is loaded only when a command runs
         own = inspect.signature(command, eval_str=True).parameters
         parameters = [parameter for parameter in own.values() if parameter.name != "setting"]
@@ -85,7 +87,9 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., N
             said = {name: given.pop(name) for name in shared}
             if "mcp" in said:
                 said["mcp"] = SERVERS_FILE.find(said["mcp"], os.environ)
-            command(setting=SessionOptions(tool_modules=said.pop("tools", None) or (), **said), **given)
+            done = command(setting=SessionOptions(tool_modules=said.pop("tools", None) or (), **said), **given)
+            if inspect.iscoroutine(done):
+                raise typer.Exit(run_async(done))
 
         run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @opens_session()
-def chat(
+async def chat(
     setting: SessionOptions,
     resume: Annotated[
         str, typer.Option("--resume", metavar="SESSION", help="Go on with a session of the log; `last` is the newest.")
@@ -32,22 +32,20 @@ def chat(
     as_json: Annotated[
         bool, typer.Option("--json", help="For programs: events as lines of JSON; read messages and answers.")
     ] = False,
-) -> None:
+) -> int:
     """Talk with the agent; what it wants to do is judged first, and you are asked where it matters."""
+    from foregate.assembly.home import Home
+
     setting.resume, setting.dry_run = resume, dry_run
     if as_json:
         from foregate.cli.chat.stream import run_stream
 
-        raise typer.Exit(run_async(run_stream(setting)))
-    run_async(_run_chat(setting))
-
-
-async def _run_chat(setting: SessionOptions) -> None:
-    from foregate.assembly.home import Home
+        return await run_stream(setting)
     from foregate.cli.chat.conversation import open_terminal_session
 
     async with open_terminal_session(setting, Home.open().history) as conversation:
         await conversation.run_chat()
+    return COMPLETED
 
 
 @opens_session()
@@ -131,24 +129,20 @@ def _print_report(opened: OpenSession, outcome: RunResult, screen: Screen) -> No
 
 
 @opens_session(without=("workspace",))
-def resume(setting: SessionOptions, session: options.SessionName) -> None:
+async def resume(setting: SessionOptions, session: options.SessionName) -> int:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
-    setting.resume = session
-    raise typer.Exit(run_async(_resume_session(setting)))
-
-
-async def _resume_session(setting: SessionOptions) -> int:
     from foregate.agent.loop.runner import run as run_task
     from foregate.cli.chat.conversation import open_terminal_session
 
+    setting.resume = session
     async with open_terminal_session(setting) as chat:
         chat.greet()
-        session = chat.session
-        if session.state.task is None:
+        state = chat.session.state
+        if state.task is None:
             chat.screen.say("nothing waits in this session")
             return COMPLETED
         await chat.resume_open_task()
-        while (task := session.state.task) is not None and task.paused == "needs_input":
+        while (task := state.task) is not None and task.paused == "needs_input":
             try:
                 text = await chat.terminal.read_line("you> ")
             except KeyboardInterrupt:
@@ -156,7 +150,7 @@ async def _resume_session(setting: SessionOptions) -> int:
             if text is None:
                 return STATUS["needs_input"]
             if text.strip():
-                await chat.run_steps(run_task(session, text))
+                await chat.run_steps(run_task(chat.session, text))
         return STATUS[chat.outcome.status] if chat.outcome is not None else COMPLETED
 
 

@@ -15,7 +15,7 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session
-from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -91,42 +91,8 @@ _TALKING = ("model", "config", "dialect")
 _OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")
 """Those, and options about tools that come from no MCP server."""
 FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempotent", "reversible", "personal_memory")
-ServerName = Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)]
 
 app.command("serve", short_help="Let other agents use the tools.")(serve)
-
-
-@app.command("list")
-@opens_session(without=_TALKING)
-def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -> None:
-    """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
-    run_async(_print_tools(setting, as_json))
-
-
-@app.command("pin")
-@opens_session(without=_OTHERS)
-def pin(
-    setting: SessionOptions,
-    server: ServerName,
-    tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
-    yes: Annotated[bool, typer.Option("--yes", help="Pin without asking, for scripts.")] = False,
-    as_json: options.AsJson = False,
-) -> None:
-    """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
-    run_async(_pin_tools(setting, server, tool, yes, as_json))
-
-
-@app.command("diff")
-@opens_session(without=_OTHERS)
-def diff(
-    setting: SessionOptions,
-    server: Annotated[
-        str, typer.Argument(metavar="[SERVER]", help="An MCP server by its name; all without.", show_default=False)
-    ] = "",
-    as_json: options.AsJson = False,
-) -> None:
-    """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
-    raise typer.Exit(run_async(_print_differences(setting, server, as_json)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +171,10 @@ def _list_definitions(server: ReviewedServer, pins: Pins | None) -> list[tuple[T
     return list(zip(specs, stands, strict=True))
 
 
-async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
+@app.command("list")
+@opens_session(without=_TALKING)
+async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -> int:
+    """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
     from foregate.schemas import strict_json
 
     async with open_session_tools(setting) as offer:
@@ -222,11 +191,12 @@ async def _print_tools(setting: SessionOptions, as_json: bool) -> None:
             told.append(f"{name:<18} not available: {why}")
     if as_json:
         options.print_json(rows)
-        return
+        return COMPLETED
     for note in offer.notes:
         typer.echo(note, err=True)
     for line in told:
         options.print_text(line)
+    return COMPLETED
 
 
 def _apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
@@ -256,7 +226,16 @@ def _format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     return f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if said else ''}{said}"
 
 
-async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, as_json: bool) -> None:
+@app.command("pin")
+@opens_session(without=_OTHERS)
+async def pin(
+    setting: SessionOptions,
+    server: Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)],
+    tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
+    yes: Annotated[bool, typer.Option("--yes", help="Pin without asking, for scripts.")] = False,
+    as_json: options.AsJson = False,
+) -> int:
+    """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
     from foregate.agent.session.session import utc_now
     from foregate.agent.tools.mcp.pins import build_review, get_pin_state
     from foregate.assembly.home import Home
@@ -267,16 +246,16 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
     from foregate.cli.terminal.terminal import Terminal
 
     screen, terminal = Screen(build_console(stderr=as_json)), Terminal()
-    async with open_session_tools(setting, name) as offer:
+    async with open_session_tools(setting, server) as offer:
         Home.open(setting.environ)
         assert offer.pins is not None
-        server, pins = offer.servers[0], offer.pins.of(name)
-        known = [d for d in server.definitions if not tool or d.name == tool]
+        listed, pins = offer.servers[0], offer.pins.of(server)
+        known = [d for d in listed.definitions if not tool or d.name == tool]
         if not known:
             which = f"no tool `{tool}`; `foregate tools list` names those there are" if tool else "no tools"
-            raise UsageError(f"the server `{name}` has {which}")
+            raise UsageError(f"the server `{server}` has {which}")
         asked = [d for d in known if get_pin_state(d, pins) in ("new", "changed")]
-        need = build_review(server.configuration, known, pins)
+        need = build_review(listed.configuration, known, pins)
         if asked and not yes:
             if not terminal.interactive:
                 raise UsageError("nobody is here to look at the tools; run this at a terminal, or pin with --yes")
@@ -290,9 +269,19 @@ async def _pin_tools(setting: SessionOptions, name: str, tool: str, yes: bool, a
             options.print_json([{"tool": d.full_name, "hash": d.hash} for d in asked])
         else:
             screen.say(f"{len(asked)} pinned" if asked else "nothing was pinned")
+    return COMPLETED
 
 
-async def _print_differences(setting: SessionOptions, name: str, as_json: bool) -> int:
+@app.command("diff")
+@opens_session(without=_OTHERS)
+async def diff(
+    setting: SessionOptions,
+    server: Annotated[
+        str, typer.Argument(metavar="[SERVER]", help="An MCP server by its name; all without.", show_default=False)
+    ] = "",
+    as_json: options.AsJson = False,
+) -> int:
+    """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
     from foregate.agent.tools.mcp.pins import describe_unlisted
     from foregate.cli.terminal.diff import format_unified
     from foregate.cli.terminal.layout import build_console
@@ -302,12 +291,12 @@ async def _print_differences(setting: SessionOptions, name: str, as_json: bool) 
 
     screen = Screen(build_console())
     found: list[Mapping[str, Json]] = []
-    async with open_session_tools(setting, name) as offer:
-        for server in offer.servers:
+    async with open_session_tools(setting, server) as offer:
+        for one in offer.servers:
             assert offer.pins is not None
-            found += [tool for _, tool in _list_definitions(server, offer.pins) if tool["state"] != "pinned"]
-            if server.name not in offer.failed:
-                unlisted = describe_unlisted(server.name, server.definitions, offer.pins.of(server.name))
+            found += [tool for _, tool in _list_definitions(one, offer.pins) if tool["state"] != "pinned"]
+            if one.name not in offer.failed:
+                unlisted = describe_unlisted(one.name, one.definitions, offer.pins.of(one.name))
                 found += map(as_object, unlisted)
     if as_json:
         keys = ("tool", "state", "problem")
@@ -323,4 +312,4 @@ async def _print_differences(setting: SessionOptions, name: str, as_json: bool) 
             screen.row(f"MCP server `{which}` is not available: {why}")
         if not found and not offer.failed:
             screen.say("every tool is as it was pinned")
-    return 1 if found or offer.failed else 0
+    return ERROR if found or offer.failed else COMPLETED

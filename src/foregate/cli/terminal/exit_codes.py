@@ -1,4 +1,4 @@
-"""What the command line's exit codes mean; scripts rely on them."""
+"""How a command runs and ends: its asynchronous part, and what its exit code means, on which scripts rely."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ STATUS = {
 }
 """The exit code of a task's or a plan's status; 130 is what shells expect after Ctrl-C."""
 
-_ERRORS: tuple[tuple[type[ForegateError], int], ...] = (
-    (SessionHeld, HELD),
-    (TamperedLog, NOT_VERIFIED),
-    (UsageError, USAGE),
-    (PolicyError, USAGE),
-    (WorkspaceError, USAGE),
-)
-
 
 def exit_code_of(error: ForegateError) -> int:
     """Return the exit code for an error a person is shown."""
-    return next((code for kind, code in _ERRORS if isinstance(error, kind)), ERROR)
+    match error:
+        case SessionHeld():
+            return HELD
+        case TamperedLog():
+            return NOT_VERIFIED
+        case UsageError() | PolicyError() | WorkspaceError():
+            return USAGE
+        case _:
+            return ERROR
 
 
 T = TypeVar("T")
 
 
 def run_async(work: Coroutine[Any, Any, T]) -> T:
-    """Run `work` to its end and return what it returns."""
+    """Run `work` to its end; asyncio is only loaded then, so that `--help` does not pay for it."""
     import asyncio
 
     return asyncio.run(work)
