@@ -26,11 +26,8 @@ _ENV_START, _ENV_END = 47, 48
 
 
 def hide_environment() -> None:
-    """Overwrite the strings this process was started with, and forbid ordinary users to read its memory.
-
-    Where the system offers no way, or not the one expected, nothing is touched: the secrets Foregate knows of are
-    masked by value all the same.
-    """
+    """Overwrite the strings this process was started with, and forbid ordinary users to read its memory. Where the
+    system offers no way, nothing is touched: the secrets Foregate knows of are masked by value all the same."""
     if not sys.platform.startswith("linux"):
         return
     import ctypes
@@ -43,10 +40,8 @@ def hide_environment() -> None:
 
 
 def _overwrite_strings(library: Any) -> None:
-    """Write zeros over the strings of the environment; raise OSError where the memory cannot be opened.
-
-    This goes through `/proc/self/mem` and not through pointers: a wrong address is an error there, not a crash.
-    """
+    """Write zeros over the strings of the environment; raise OSError where the memory cannot be opened. This goes
+    through `/proc/self/mem` and not through pointers: a wrong address is an error there, not a crash."""
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = int(fields[_ENV_START]), int(fields[_ENV_END])
     block = Path("/proc/self/environ").read_bytes()

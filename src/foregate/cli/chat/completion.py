@@ -26,10 +26,8 @@ Choices = Mapping[str, str]
 
 
 class Completions(Completer):
-    """Completes a line. `commands` are those of the chat, `arguments` what may follow one, found when it is asked for.
-
-    Nothing a file's name or a call's target holds reaches the terminal raw, and nothing hidden is typed for a person.
-    """
+    """Completes a line with `commands`, their `arguments` and paths. Nothing a file's name or a call's target holds
+    reaches the terminal raw, and nothing hidden is typed for a person."""
 
     def __init__(self, commands: Choices, workspace: Workspace, arguments: Callable[[str], Awaitable[Choices]]) -> None:
         self._commands, self._workspace, self._arguments = commands, workspace, arguments

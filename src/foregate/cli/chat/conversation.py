@@ -52,9 +52,7 @@ class ChatSession(ChatCommands):
             self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", CARE)
 
     def _prepare(self) -> None:
-        """Let Tab complete, keep secrets out of the history, let reads wait for /execute where the policy says, and
-        list the calls of a text.
-        """
+        """Wire Tab, a history without secrets, reads that wait for /execute, and the list of the calls of a text."""
         if self.opened.dialect != "native":
             self.screen.specs = self.session.catalogue
         if self.terminal.interactive:

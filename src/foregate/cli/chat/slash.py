@@ -104,10 +104,7 @@ class ChatCommands:
             self.screen.say(f"{why}; /help lists them", CARE)
 
     async def run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
-        """Run steps of the loop; Ctrl-C cancels them, and the loop then ends the task as cancelled.
-
-        A plan that runs is paused by the first Ctrl-C, and cancelled by the second.
-        """
+        """Run steps of the loop. Ctrl-C cancels them and their task; the first one pauses a plan that runs."""
         self.screen.busy("model")
         task = asyncio.ensure_future(steps)
         try:

@@ -46,10 +46,8 @@ class Misheard(ForegateError):
 
 
 class Utterance(Struct, frozen=True):
-    """One line a program says. `text` is the message, the command or the words that go with an answer.
-
-    `choice` is an answer's word, and `request` the hash of the request it is for, "" where it names none.
-    """
+    """One line a program says. `text` is the message, the command or the words that go with an answer. `choice` is an
+    answer's word, and `request` the hash of the request it is for, "" where it names none."""
 
     kind: Kind
     text: str = ""
@@ -58,10 +56,8 @@ class Utterance(Struct, frozen=True):
 
 
 def parse_utterance(line: str, gate: str = "") -> Utterance | None:
-    """Return what a line says, None for an empty one; `gate` is who asks a question now, "" for nobody.
-
-    Raises Misheard with one sentence for anything that is not clearly one thing.
-    """
+    """Return what a line says to `gate`, which asks now, or to nobody (""); None for an empty one. Raises Misheard with
+    one sentence for anything that is not clearly one thing."""
     line = line.strip()
     if not line:
         return None
@@ -115,10 +111,7 @@ async def run_stream(setting: SessionOptions) -> int:
 
 
 class ChatStream:
-    """A session and the program it talks with in JSON lines.
-
-    As a Person it prints a question and waits for the one line that answers exactly that.
-    """
+    """A session and a program that talk in JSON lines; as a Person it waits for the line that answers its question."""
 
     session: Session
 

@@ -66,10 +66,8 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 
 
 def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Callable[..., None]]:
-    """Return what lets a command take these options, except those named, and calls it with `setting` in their place.
-
-    A command that is asynchronous returns its exit code. A session that is resumed has its workspace already.
-    """
+    """Return what lets a command take these options as one `setting`, except those named: a session that is resumed has
+    its workspace already. A command that is asynchronous returns its exit code."""
     shared = {name: about for name, about in _SHARED.items() if name not in without}
 
     def wrap_command(command: Callable[..., Any]) -> Callable[..., None]:

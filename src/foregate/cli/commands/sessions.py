@@ -110,10 +110,7 @@ async def _print_outcome(opened: OpenSession, outcome: RunResult) -> None:
 
 
 def _print_report(opened: OpenSession, outcome: RunResult, screen: Screen) -> None:
-    """Print the answer to standard output, and what is in the way to standard error.
-
-    Bars tell the model's words from Foregate's on a terminal; into a file or a pipe goes the bare text.
-    """
+    """Print the answer to standard output, on a terminal behind bars, and what is in the way to standard error."""
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.screen import Screen
     from foregate.schemas.visible import make_visible

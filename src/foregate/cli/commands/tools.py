@@ -98,9 +98,7 @@ app.command("serve", short_help="Let other agents use the tools.")(serve)
 @dataclass(frozen=True, slots=True)
 class SessionTools:
     """What a session would be offered under `policy`: tools of this process or of a runtime, and MCP servers, started.
-
-    `failed` says of servers why they were not; `pins` are there where servers are. `notes` are for a person to read.
-    """
+    `failed` says of servers why they were not; `pins` are there where servers are. `notes` are for a person."""
 
     policy: Policy
     specs: Sequence[ToolSpec]

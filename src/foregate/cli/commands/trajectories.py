@@ -215,10 +215,8 @@ _UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
 def parse_moment(text: str, now: datetime | None = None) -> datetime:
-    """Return the moment: `2026-01-31`, `2026-01-31T08:00` (UTC unless it says otherwise), or `90m`, `12h`, `7d`, `2w`.
-
-    Raises UsageError for anything else.
-    """
+    """Return the moment: `2026-01-31`, `2026-01-31T08:00` (UTC unless it says otherwise), or `90m`, `12h`, `7d`, `2w`
+    ago; raise UsageError for anything else."""
     try:
         if ago := re.fullmatch(r"([0-9]{1,6})([mhdw])", text):
             return (now or datetime.now(UTC)) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
@@ -232,10 +230,8 @@ def parse_moment(text: str, now: datetime | None = None) -> datetime:
 
 @contextmanager
 def open_new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
-    """Yield a text file that gets its name when the block ends well; only its owner may read it.
-
-    Raises UsageError where there is something already (unless `replacing` a file) or nothing can be written.
-    """
+    """Yield a private text file that gets its name when the block ends well. Raises UsageError where there is something
+    already (unless `replacing` a file) or nothing can be written."""
     if os.path.lexists(path) and not (replacing and path.is_file()):
         raise UsageError(f"there is a `{path}` already; name another file, or write `--overwrite` for a file")
     part = path.with_name(f".{path.name[:200]}.{os.urandom(4).hex()}")

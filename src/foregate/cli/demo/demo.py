@@ -153,10 +153,8 @@ class DemoPerson:
 
 
 async def run_demo(console: Console | None = None, place: Path | None = None) -> None:
-    """Run the demonstration and print it; raise BrokenPromise, one sentence, when something is not as promised.
-
-    Everything lies in a temporary folder that is gone afterwards, or in the empty folder `place`, which is kept.
-    """
+    """Run and print the demonstration, in a temporary folder or in the empty `place`, which is kept; raise
+    BrokenPromise when something is not as promised."""
     screen = Screen(console or Console(highlight=False))
     with tempfile.TemporaryDirectory(prefix="foregate-demo-") if place is None else nullcontext(place) as named:
         folder, home = Path(named).resolve() / "workspace", Path(named).resolve() / "home"
@@ -175,10 +173,8 @@ async def run_demo(console: Console | None = None, place: Path | None = None) ->
 
 
 async def _open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSession:
-    """Open the session: real tools, a durable log, the default policy whatever the environment says.
-
-    Only OpenTelemetry is as the environment says: a demonstration is what one tries an endpoint with.
-    """
+    """Open the session: real tools, a durable log, the default policy whatever the environment says. Only OpenTelemetry
+    is as the environment says: a demonstration is what one tries an endpoint with."""
     from foregate.agent.models.rehearsal.model import RehearsalModel
     from foregate.assembly.open import open_session
     from foregate.assembly.setting import SessionOptions

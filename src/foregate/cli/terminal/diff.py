@@ -32,10 +32,8 @@ class DiffLine(Struct, frozen=True):
 
 
 def diff_lines(before: bytes, after: bytes) -> list[DiffLine]:
-    """Return what turns `before` into `after` as a unified diff; nothing where they are the same.
-
-    Lines end at line feeds and nowhere else. A byte that is no UTF-8 becomes a lone surrogate, which `visible` shows.
-    """
+    """Return what turns `before` into `after` as a unified diff; nothing where they are the same. Lines end at line
+    feeds and nowhere else. A byte that is no UTF-8 becomes a lone surrogate, which `visible` shows."""
     lines: list[DiffLine] = []
     old = new = 1
     for group, shown in _group_rows(_align_lines(_split_lines(before), _split_lines(after))):
@@ -68,10 +66,8 @@ def describe_counts(lines: Sequence[DiffLine]) -> str:
 
 
 def format_diff(lines: Sequence[DiffLine], width: int, most: int = 0, hint: str = "") -> Iterator[Text]:
-    """Yield the lines behind bars, `most` at most unless that is 0; `hint` says how to see the others.
-
-    The sign stands in a column of its own, and again, with a `>`, before what did not fit: no text can pose as a sign.
-    """
+    """Yield the lines behind bars, `most` at most unless that is 0; `hint` says how to see the others. The sign stands
+    in a column of its own, and again, with a `>`, before what did not fit: no text can pose as a sign."""
     for line in lines[: most or None]:
         begin = line.sign if line.sign == "@" else f"{line.sign} "
         yield from format_pieces(line.text, width, begin, f"{line.sign}>", _STYLE[line.sign])

@@ -1,4 +1,10 @@
-"""Rows of a label and a text that stays behind its label when it wraps, so that no text can pose as a row."""
+"""How text looks at a terminal: in few colours, made visible, as wide as it is at most, behind labels or bars.
+
+The colours are of the fixed part of the palette, and legible on light and dark backgrounds alike: the sixteen named
+ones are whatever a theme makes of them. None carries a meaning alone, for a row has a word, a sign or a label too:
+NO_COLOR and dumb terminals lose none. Terminals disagree on widths, and none may break a line before we do. A text
+stays behind its label or bar when it wraps: whatever a model, a tool or a file says can pose as no row of ours.
+"""
 
 from __future__ import annotations
 
@@ -101,11 +107,8 @@ _HALF_AN_ESCAPE = re.compile(r"\\u?\Z")
 
 
 class BarredText:
-    """Lays text out in `width` columns as it arrives. A word is held back until what follows it is known.
-
-    What does not fit goes on behind a further bar. Empty lines before and after the text and spaces at the end of lines
-    are left out; nothing else is.
-    """
+    """Lays text out in `width` columns as it arrives; a word is held back until what follows it is known. What does not
+    fit goes on behind a further bar. Only empty lines around the text and spaces at the end of lines are left out."""
 
     def __init__(self, width: int) -> None:
         self.set_width(width)
@@ -200,10 +203,8 @@ _HANGING = 10
 def format_labelled(
     label: str, value: str, width: int, style: str = "", *, label_style: str = "dim", room: int = LABEL
 ) -> Iterator[Text]:
-    """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label.
-
-    A label longer than its room that leaves too little of the first line stands on a line of its own.
-    """
+    """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label. A label longer
+    than its room that leaves too little of the first line stands on a line of its own."""
     pieces = fold_text(make_visible(value), max(8, width - room - 3))
     if len(label) > room and len(label) + 3 + count_columns(pieces[0]) > width:
         yield Text(f"  {label}", style=label_style)

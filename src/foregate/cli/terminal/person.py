@@ -17,10 +17,8 @@ UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
 
 
 class PersonAtTerminal:
-    """Answers needs by showing one sheet per need. Enter alone is no answer; Ctrl-D leaves the question open.
-
-    With `reads_wait`, questions about nothing but observations are left open until `let_reads` allows some.
-    """
+    """Answers needs by showing one sheet each. Enter alone is no answer; Ctrl-D leaves the question open. With
+    `reads_wait`, questions about nothing but observations are left open until `reads_allowed` lets some run."""
 
     def __init__(self, screen: Screen, terminal: Terminal, *, reads_wait: bool = False) -> None:
         self.screen, self.terminal, self.reads_wait = screen, terminal, reads_wait

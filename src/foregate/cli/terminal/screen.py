@@ -105,10 +105,8 @@ def is_notable(decision: Decision | DecisionPoint) -> bool:
 
 
 def format_ruling(decision: Decision, width: int) -> list[Text]:
-    """Return how a decision stands: gate, code and call on a line, and why; below it where one line is too short.
-
-    What was accepted takes one line in any case.
-    """
+    """Return how a decision stands: gate, code and call, and why on a line of its own where one is too short for what
+    was not accepted."""
     standing = max((r.standing for r in decision.rulings), default=Standing.ALLOW)
     word, colour = _WORD[standing]
     if decision.mode == "shadow":
@@ -136,10 +134,8 @@ def format_run(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
 
 
 def format_row(word: str, colour: str, rest: str, width: int) -> list[Text]:
-    """Return `  word    rest` in as many lines as it takes, cut to LONGEST characters; on one, uncut, where width is 0.
-
-    Further lines stand behind the word, so that nothing in them can pose as a row.
-    """
+    """Return `  word    rest` cut to LONGEST characters, uncut on one line where width is 0. Further lines stand behind
+    the word, so that nothing in them can pose as a row."""
     if not width:
         return [format_line(word, colour, rest, width)]
     text = rest.replace("\n", " ").strip()
@@ -166,11 +162,9 @@ MOST = 100
 
 
 def format_detected_calls(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int) -> Iterator[Text]:
-    """Yield the lines that list the calls of a text, none for a response without such.
-
-    One call a row: number, tool, target and what else it carries, or the size of that; one that cannot be read says
-    why. Below stands the order the model asked for, where it asked for one.
-    """
+    """Yield the lines that list the calls of a text, none for a response without such. One call a row: number, tool,
+    target and what else it carries, or the size of that; one that cannot be read says why. Below stands the order the
+    model asked for, where it asked for one."""
     if not any(call.wire_id in ("", call.id) for call in response.calls):
         return
     count, broken = len(response.calls), sum(call.arguments is None for call in response.calls)

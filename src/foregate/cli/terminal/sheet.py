@@ -80,10 +80,8 @@ def _is_call_cut(call: Mapping[str, Json], prospect: Preview | None) -> bool:
 
 
 def list_arguments(raw: str) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each argument as it will be used, escapes of JSON resolved; raw text where unreadable.
-
-    A text stands for itself; every other value is JSON.
-    """
+    """Yield name and value of each argument as it will be used, a text as itself and all else as JSON; raw text where
+    it cannot be read."""
     parsed = None
     with suppress(InvalidJson):
         parsed = strict_json.parse(raw)

@@ -141,10 +141,7 @@ MORE = "...> "
 
 
 class Terminal:
-    """Reads lines. With a person at the keyboard there is editing and history; from a pipe, lines as they come.
-
-    What `forgets` says of a message keeps it out of the history on disk.
-    """
+    """Reads lines: a person's edited and remembered, but for what `forgets` says of; those of a pipe as they come."""
 
     def __init__(self, history: Path | None = None) -> None:
         self.interactive = sys.stdin.isatty() and sys.stdout.isatty()
@@ -155,10 +152,7 @@ class Terminal:
         self._pipe: Pipe | None = None
 
     async def read_line(self, prompt: str) -> str | None:
-        """Return the next line, or None at its end. Raises KeyboardInterrupt when Ctrl-C was pressed at the prompt.
-
-        Typed, it may be several: Alt-Enter begins a new one, and what is pasted stays together.
-        """
+        """Return the next line, typed perhaps several, None at the end. Raises KeyboardInterrupt on Ctrl-C."""
         if not self.interactive:
             self._pipe = self._pipe or Pipe()
             line = await self._pipe.next_line()
@@ -171,10 +165,8 @@ class Terminal:
             return None
 
     async def read_answer(self, prompt: str) -> str | None:
-        """Return the answer to a question just shown, or None for no answer now.
-
-        What was typed before the question could be read does not count. Raises KeyboardInterrupt on Ctrl-C.
-        """
+        """Return the answer to a question just shown, None for none now; what was typed before it could be read does
+        not count. Raises KeyboardInterrupt on Ctrl-C."""
         if not self.interactive:
             return None
         import termios

@@ -77,10 +77,7 @@ def format_aside(event: Event, width: int) -> Iterator[Text]:
 
 
 def format_conversation(events: Iterable[Event], width: int) -> Iterator[Text]:
-    """Yield what was said, by whom, and which calls ran, in order, in `width` columns.
-
-    An early look is no part of it before its call is answered from it.
-    """
+    """Yield what was said, by whom, and which calls ran; an early look only once a call is answered from it."""
     for event in events:
         match event.body:
             case UserMessage(text=text):
