@@ -11,12 +11,11 @@ from foregate.cli.terminal.layout import format_labelled, make_visible, pluralis
 
 if TYPE_CHECKING:
     from foregate.audit.explanation import Explanation
-    from foregate.audit.what_if import Bound, Row, WhatIfTally
+    from foregate.audit.what_if import Row, WhatIfTally
     from foregate.gates.replay.counterfactuals import Counterfactual
     from foregate.gates.replay.redecide import Side
     from foregate.policy.source.strict_yaml import Data
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.audit.call_history import CallHistoryEntry
     from foregate.telemetry.audit.statistics import Statistics
 
 
@@ -157,16 +156,13 @@ def _describe_outcome(lever: Counterfactual, passed: bool) -> str:
 
 def _format_history(explained: Explanation) -> Iterator[str]:
     for happened in explained.next:
-        yield f"Event {happened.seq}: {_format_event(happened).rstrip('.')}."
+        what = "unanswered" if happened.what == "answered" and not happened.code else happened.what
+        who = "a person" if (what, happened.who) == ("asked", "person") else f"the {happened.who}"
+        text = f": {_cut_text(happened.text)}" if happened.text else ""
+        said = _NEXT[what].format(who=who, code=happened.code, text=text, whole=happened.text)
+        yield f"Event {happened.seq}: {said.rstrip('.')}."
     if not explained.next:
         yield "The log ends here."
-
-
-def _format_event(happened: CallHistoryEntry) -> str:
-    what = "unanswered" if happened.what == "answered" and not happened.code else happened.what
-    who = "a person" if (what, happened.who) == ("asked", "person") else f"the {happened.who}"
-    text = f": {_cut_text(happened.text)}" if happened.text else ""
-    return _NEXT[what].format(who=who, code=happened.code, text=text, whole=happened.text)
 
 
 def _name_call(tool: str, target: str) -> str:
@@ -226,7 +222,7 @@ SHOWN = 40
 _WIDTH = 80
 _INDENT = " " * 8
 _VALUE = 40
-
+_ASKED = ("planner", "critic", "person")
 _WORDS = {
     "newly_held": "newly held",
     "newly_let_go": "newly let go",
@@ -252,24 +248,21 @@ def format_changes(rows: Iterable[Row], tally: WhatIfTally, file: str) -> Iterat
             yield from _format_changed_call(row, tally)
     if left := sum(1 for _ in shown):
         yield f"... and {left} more; --json lists them all"
-    yield from _format_notes(tally)
+    spared = [f"{tally.spared[who]} to the {who}" for who in _ASKED if tally.spared[who]]
+    if spared:
+        yield f"Questions that would not have been asked: {', '.join(spared)}."
+    if tally.beside:
+        yield shorten_text(f"Not told by judging again: {', '.join(tally.beside)} (what happens around it).", _WIDTH)
     yield _summarise(tally, make_visible(file))
 
 
 def build_summary_json(tally: WhatIfTally, file: str) -> Json:
-    """Return the closing object."""
-    return {
-        "kind": "summary",
-        "policy": file,
-        "sessions": tally.sessions,
-        "diverged": tally.diverged,
-        "turns": tally.turns,
-        "calls": {name: tally.changes[name] for name in _WORDS},
-        "apart": {name: tally.apart[name] for name in _WORDS},
-        "spared": {who: tally.spared[who] for who in ("planner", "critic", "person")},
-        "values": {key: list(pair) for key, pair in tally.values.items()},
-        "beside": list(tally.beside),
-    }
+    told: dict[str, Json] = {"kind": "summary", "policy": file, "sessions": tally.sessions}
+    told |= {"diverged": tally.diverged, "turns": tally.turns}
+    for name, changes in (("calls", tally.changes), ("apart", tally.apart)):
+        told[name] = {change: changes[change] for change in _WORDS}
+    values = {key: list(pair) for key, pair in tally.values.items()}
+    return told | {"spared": {who: tally.spared[who] for who in _ASKED}, "values": values, "beside": list(tally.beside)}
 
 
 def _format_changed_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
@@ -278,51 +271,31 @@ def _format_changed_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
     mark = "  <- first divergence" if row.diverges else ""
     head = f"{row.seq:>6}  {_WORDS[call.change]:<15} "
     yield head + shorten_text(what, _WIDTH - len(head) - len(mark)) + mark
-    if call.after is not None:
-        yield shorten_row(f"{_describe_side(call.before)} -> {_describe_side(call.after)}")
-    else:
-        needs = _NEEDS.get(call.needs, f"another look (`{call.needs}`)")
-        yield shorten_row(f"{_describe_side(call.before)} -> it takes {needs}, which the log does not hold")
+    needs = _NEEDS.get(call.needs, f"another look (`{call.needs}`)")
+    after = _describe_side(call.after) if call.after else f"it takes {needs}, which the log does not hold"
+    told, moved = [f"{_describe_side(call.before)} -> {after}"], set()
     for bound in row.bounds:
-        yield shorten_row(_format_bound(bound))
-    told = {bound.key for bound in row.bounds if bound.before != bound.after}
+        value = _format_value(bound.after)
+        if bound.before != bound.after:
+            moved.add(bound.key)
+            value = f"{_format_value(bound.before)} -> {value}"
+        told.append(f"{bound.name} {bound.value}, bound {value} ({bound.key})")
     for key in row.keys:
-        if key not in told:
-            before, after = tally.values[key]
-            yield shorten_row(f"{key}: {_format_value(before)} -> {_format_value(after)}")
-
-
-def shorten_row(text: str) -> str:
-    """Return an indented line that fits the table."""
-    return _INDENT + shorten_text(text, _WIDTH - len(_INDENT))
+        if key not in moved:
+            told.append(f"{key}: {' -> '.join(map(_format_value, tally.values[key]))}")
+    yield from (_INDENT + shorten_text(line, _WIDTH - len(_INDENT)) for line in told)
 
 
 def _describe_side(side: Side) -> str:
-    match side.standing:
-        case "allow":
-            return "ran after a yes" if side.asked else "let through"
-        case "ask":
-            return f"a person is asked ({side.code})"
-        case standing:
-            word = {"hold": "held", "deny": "denied"}.get(standing, standing)
-            return f"{word} by {side.gate} ({side.code})"
-
-
-def _format_bound(bound: Bound) -> str:
-    before = f"{_format_value(bound.before)} -> " if bound.before != bound.after else ""
-    return f"{bound.name} {bound.value}, bound {before}{_format_value(bound.after)} ({bound.key})"
+    if side.standing == "allow":
+        return "ran after a yes" if side.asked else "let through"
+    held = {"hold": "held", "deny": "denied"}.get(side.standing, side.standing)
+    who = "a person is asked" if side.standing == "ask" else f"{held} by {side.gate}"
+    return f"{who} ({side.code})"
 
 
 def _format_value(value: Data) -> str:
     return "none" if value is None else shorten_text(json.dumps(value, ensure_ascii=False), _VALUE)
-
-
-def _format_notes(tally: WhatIfTally) -> Iterator[str]:
-    spared = [f"{tally.spared[who]} to the {who}" for who in ("planner", "critic", "person") if tally.spared[who]]
-    if spared:
-        yield f"Questions that would not have been asked: {', '.join(spared)}."
-    if tally.beside:
-        yield shorten_text(f"Not told by judging again: {', '.join(tally.beside)} (what happens around it).", _WIDTH)
 
 
 def _summarise(tally: WhatIfTally, file: str) -> str:
