@@ -8,6 +8,7 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
+from foregate.cli.commands.options import option
 from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
 
 if TYPE_CHECKING:
@@ -43,12 +44,12 @@ def list_sessions(as_json: options.AsJson = False) -> None:
 @app.command("show", short_help="Show the decision points of a session.")
 def show(
     session: options.SessionName,
-    gate: Annotated[Names | None, typer.Option("--gate", help="Only this gate; may be repeated.")] = None,
-    code: Annotated[Names | None, typer.Option("--code", help="Only this code; may be repeated.")] = None,
+    gate: Annotated[Names | None, option("--gate", "Only this gate; may be repeated.")] = None,
+    code: Annotated[Names | None, option("--code", "Only this code; may be repeated.")] = None,
     severity: Annotated[
-        Names | None, typer.Option("--severity", help="Only `info`, `warning` or `error`; may be repeated.")
+        Names | None, option("--severity", "Only `info`, `warning` or `error`; may be repeated.")
     ] = None,
-    notes: Annotated[bool, typer.Option("--notes", help="Show the replay notes instead of the decisions.")] = False,
+    notes: Annotated[bool, option("--notes", "Show the replay notes instead of the decisions.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the decision points of a session, one line each; without a filter also switches, the dialect calls are read
@@ -97,9 +98,7 @@ def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
 @app.command("verify", short_help="Verify a session's log.")
 def verify(
     session: options.SessionName,
-    head: Annotated[
-        str, typer.Option("--head", metavar="N:HASH", help="An event somebody kept elsewhere: its number and hash.")
-    ] = "",
+    head: Annotated[str, option("--head", "An event somebody kept elsewhere: its number and hash.", "N:HASH")] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Verify a session's log: the chain, that nothing ran without a permit, and its tail. Exit code 8 when it fails."""

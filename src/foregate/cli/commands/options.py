@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
 
 
+def option(flag: str, meaning: str, metavar: str | None = None, **more: Any) -> Any:
+    """Return what Typer is told of an option."""
+    return typer.Option(flag, metavar=metavar, help=meaning, **more)
+
+
 def require_value(context: typer.Context, option: typer.CallbackParam, value: str | None) -> str | None:
     """Return what an option was given; raise BadParameter for nothing, as an unset variable of a script leaves it."""
     source = context.get_parameter_source(option.name or "")
@@ -25,42 +30,34 @@ def require_value(context: typer.Context, option: typer.CallbackParam, value: st
     return value
 
 
-WorkspaceFolder = Annotated[
-    Path, typer.Option("--workspace", metavar="FOLDER", help="The one folder the agent works in.")
-]
+WorkspaceFolder = Annotated[Path, option("--workspace", "The one folder the agent works in.", "FOLDER")]
 _POLICY = "YAML over the default policy, or `classic`; also FOREGATE_POLICY."
-PolicyFile = Annotated[str | None, typer.Option("--policy", metavar="FILE", help=_POLICY, callback=require_value)]
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="YAML over the default configuration; also FOREGATE_CONFIG."),
-]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Judge every call, make no change.")]
+PolicyFile = Annotated[str | None, option("--policy", _POLICY, "FILE", callback=require_value)]
+_CONFIG = "YAML over the default configuration; also FOREGATE_CONFIG."
+ConfigFile = Annotated[Path | None, option("--config", _CONFIG, "FILE")]
+DryRun = Annotated[bool, option("--dry-run", "Judge every call, make no change.")]
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.")]
 _SESSIONS = "Sessions by name, beginning, or `last`; all when none is named."
 SessionNames = Annotated[list[str] | None, typer.Argument(metavar="[SESSION]...", help=_SESSIONS)]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for scripts.")]
-
-
-def _share(kind: Any, flag: str, metavar: str, meaning: str, default: Any = None, **more: Any) -> tuple[Any, Any]:
-    return Annotated[kind, typer.Option(flag, metavar=metavar, help=meaning, show_default=False, **more)], default
+AsJson = Annotated[bool, option("--json", "Print JSON for scripts.")]
 
 
 _MODEL = "Model at the configured endpoint; `rehearsal` needs none."
 _DIALECT = "How the model makes its calls: native, json, action_tags, service_tags or auto."
 _MCP = "JSON that lists MCP servers (`mcpServers`); also FOREGATE_MCP."
 _RUNTIME = "Use the tools of `foregate tools serve --ws`."
-_INSECURE = typer.Option("--insecure-runtime", help="Allow ws:// to another machine: unencrypted.", show_default=False)
+_INSECURE = "Allow ws:// to another machine: unencrypted."
 _TOOLS = "A Python file, or module, with tools of yours; repeatable."
 _SHARED: dict[str, tuple[Any, Any]] = {
-    "model": _share(str | None, "--model", "NAME", _MODEL),
+    "model": (Annotated[str | None, option("--model", _MODEL, "NAME")], None),
     "workspace": (WorkspaceFolder, Path()),
     "policy": (PolicyFile, None),
     "config": (ConfigFile, None),
-    "dialect": _share(str | None, "--dialect", "NAME", _DIALECT),
-    "mcp": _share(Path | None, "--mcp", "FILE", _MCP),
-    "runtime": _share(str, "--runtime", "URL", _RUNTIME, "", callback=require_value),
-    "insecure_runtime": (Annotated[bool, _INSECURE], False),
-    "tools": _share(list[str] | None, "--tools", "FILE.py", _TOOLS),
+    "dialect": (Annotated[str | None, option("--dialect", _DIALECT, "NAME")], None),
+    "mcp": (Annotated[Path | None, option("--mcp", _MCP, "FILE")], None),
+    "runtime": (Annotated[str, option("--runtime", _RUNTIME, "URL", callback=require_value)], ""),
+    "insecure_runtime": (Annotated[bool, option("--insecure-runtime", _INSECURE)], False),
+    "tools": (Annotated[list[str] | None, option("--tools", _TOOLS, "FILE.py")], None),
 }
 """Name, type and default of each."""
 

@@ -10,6 +10,7 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
+from foregate.cli.commands.options import option
 from foregate.cli.terminal.exit_codes import COMPLETED, USAGE, run_async
 
 app = typer.Typer(help="Show the policy in force, or check a policy file.", no_args_is_help=True, rich_markup_mode=None)
@@ -22,7 +23,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `cl
 @app.command("show", short_help="Show what holds and where it comes from.")
 def show(
     effective: Annotated[
-        bool, typer.Option("--effective", help="Every value in force and where it comes from, not only yours.")
+        bool, option("--effective", "Every value in force and where it comes from, not only yours.")
     ] = False,
     policy: options.PolicyFile = None,
     workspace: options.WorkspaceFolder = Path(),
@@ -98,9 +99,7 @@ def require_folder(workspace: Path) -> Path:
 
 @config_app.command("show", short_help="Show what holds and where it comes from.")
 def show_configuration(
-    effective: Annotated[
-        bool, typer.Option("--effective", help="Every value in force, explained, and not only yours.")
-    ] = False,
+    effective: Annotated[bool, option("--effective", "Every value in force, explained, and not only yours.")] = False,
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:

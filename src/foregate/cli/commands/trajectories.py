@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from foregate.cli.commands import options
+from foregate.cli.commands.options import option
 from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
 
@@ -30,23 +31,16 @@ app = typer.Typer(
 @app.command("export", short_help="Export sessions as ATIF, SAO or OpenAI fine-tuning lines.")
 def export(
     sessions: options.SessionNames = None,
-    form: Annotated[str, typer.Option("--format", metavar="atif|sao|openai", help="What each line is.")] = "atif",
+    form: Annotated[str, option("--format", "What each line is.", "atif|sao|openai")] = "atif",
     since: Annotated[
-        str | None,
-        typer.Option("--since", metavar="WHEN", help="Sessions with anything since a date, time or age (`7d`, `12h`)."),
+        str | None, option("--since", "Sessions with anything since a date, time or age (`7d`, `12h`).", "WHEN")
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", metavar="FILE", help="Write a new file instead of standard output.")
-    ] = None,
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace FILE where it is there already.")] = False,
-    pairs: Annotated[bool, typer.Option("--pairs", help="With `openai`: preference pairs.")] = False,
-    reward: Annotated[
-        str, typer.Option("--reward", metavar="MODULE:FUNCTION", help="A function that says what a session is worth.")
-    ] = "",
-    content: Annotated[
-        str, typer.Option("--content", metavar="on|off", help="`off` leaves out all that anybody said.")
-    ] = "on",
-    check: Annotated[bool, typer.Option("--check", help="Check ATIF by its published models.")] = False,
+    output: Annotated[Path | None, option("--output", "Write a new file instead of standard output.", "FILE")] = None,
+    overwrite: Annotated[bool, option("--overwrite", "Replace FILE where it is there already.")] = False,
+    pairs: Annotated[bool, option("--pairs", "With `openai`: preference pairs.")] = False,
+    reward: Annotated[str, option("--reward", "A function that says what a session is worth.", "MODULE:FUNCTION")] = "",
+    content: Annotated[str, option("--content", "`off` leaves out all that anybody said.", "on|off")] = "on",
+    check: Annotated[bool, option("--check", "Check ATIF by its published models.")] = False,
     policy: options.PolicyFile = None,
     workspace: options.WorkspaceFolder = Path(),
     as_json: options.AsJson = False,
@@ -78,8 +72,8 @@ def export(
 @app.command("import", short_help="Read an ATIF export back into turns.")
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export --format atif` wrote.")],
-    turns: Annotated[bool, typer.Option("--turns", help="Print each judged turn with its judgement.")] = False,
-    events: Annotated[bool, typer.Option("--events", help="Print each event.")] = False,
+    turns: Annotated[bool, option("--turns", "Print each judged turn with its judgement.")] = False,
+    events: Annotated[bool, option("--events", "Print each event.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Read an export back: its events, and whether they are those of the log. Nothing is added to any log.
