@@ -2,35 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
+from functools import partial, partialmethod
 from pathlib import Path
 
-from foregate.agent.effects.undo import preview_calls
+from foregate.agent.effects.undo import preview_calls, read_undo_history
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.run.control import get_plan_state
+from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.chat.slash import COMMANDS, ChatCommands, is_command
+from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, WAITING, is_command
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_sheet import PlanProgress
-from foregate.cli.terminal.layout import BAD, CARE, build_console
+from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled, make_visible
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.terminal import Terminal
-from foregate.schemas.errors import ForegateError
+from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
+from foregate.schemas.errors import ForegateError, UsageError
+from foregate.schemas.event import Draft
+from foregate.schemas.event_body import KnownOutcome, PolicyChanged
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.masking import mask_value
 
 
-class ChatSession(ChatCommands):
-    """One session at one terminal, from the greeting to the end of input."""
+class ChatSession:
+    """One session at one terminal, from the greeting to the end of input, with the commands a person can give."""
 
     def __init__(
         self, opened: OpenSession, terminal: Terminal, screen: Screen, person: PersonAtTerminal | None
     ) -> None:
-        super().__init__(opened, terminal, screen, person)
+        self.opened, self.session = opened, opened.session
+        self.terminal, self.screen, self.person = terminal, screen, person
+        self.outcome: RunResult | None = None
+        self._over = False
         if person is not None:
             person.plans = PlanPerson(self.session, screen, terminal).answer
 
@@ -40,7 +47,7 @@ class ChatSession(ChatCommands):
         self.greet()
         if self.opened.resumed:
             await self.resume_open_task()
-        while not self.over:
+        while not self._over:
             try:
                 line = await self.terminal.read_line(self._prompt)
             except KeyboardInterrupt:
@@ -101,6 +108,180 @@ class ChatSession(ChatCommands):
             self.screen.row(note, CARE)
         if self.terminal.interactive:
             self.screen.say("Say what you want done, or /help. Ctrl-C stops a step, Ctrl-D leaves.", "dim")
+
+    async def run_command(self, typed: str) -> None:
+        """Do what the command says, or say in one sentence why not."""
+        name, _, rest = typed.partition(" ")
+        if name in COMMANDS:
+            await getattr(self, f"_{name[1:].replace('-', '_')}")(rest.strip())
+        else:
+            why = "a command is one line" if "\n" in typed else f"there is no command `{make_visible(name)}`"
+            self.screen.say(f"{why}; /help lists them", CARE)
+
+    async def run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
+        """Run steps of the loop. Ctrl-C cancels them and their task; the first one pauses a plan that runs."""
+        self.screen.busy("model")
+        task = asyncio.ensure_future(steps)
+        try:
+            with suppress_echo(), interruptible(task, lambda: pause(self.session.plan_driver, self.screen)):
+                self.outcome = await task
+        finally:
+            self.screen.idle()
+        self.screen.show_outcome(self.outcome)
+
+    async def _help(self, rest: str) -> None:
+        width = self.screen.console.width
+        usages = {f"{name} {command.more}".strip(): command.meaning for name, command in COMMANDS.items()}
+        for heading, lines in (("At the prompt", usages), ("Keys", KEYS)):
+            self.screen.say(heading, "bold")
+            for what, meaning in lines.items():
+                self.screen.rows(format_labelled(what, meaning, width, label_style=NAME, room=16))
+
+    async def list_arguments(self, name: str) -> Mapping[str, str]:
+        """Return what may follow a command and what each is, for Tab; the newest call that can be undone first."""
+        if name == "/resolve":
+            return {call: f"{known.tool} {known.target}" for call, known in self.session.state.parked.items()}
+        if name != "/undo":
+            return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
+        left = read_undo_history(await self.session.log.read()).undoable_changes
+        return {
+            change.call: f"{change.tool} {', '.join(one.resource.id for one in change.changes)}"
+            for change in reversed(left)
+        }
+
+    async def _policy(self, rest: str) -> None:
+        policy, loaded = self.session.policy, self.opened.loaded
+        self.screen.say(f"policy {policy.hash[:12]}")
+        for source in loaded.sources if loaded else ():
+            self.screen.row(f"  from {source}", "dim")
+        for gate in self.session.prelude.gates:
+            self.screen.say(f"  {gate.name:<12} {gate.mode}")
+        self.screen.say(f"  approval mode {policy.approval.mode}, reads {policy.approval.reads}")
+
+    async def _evidence(self, rest: str) -> None:
+        ledger = self.session.state.ledger
+        for resource, seen in (known := ledger.resources()).items():
+            kinds = ", ".join(f"{s.kind.value} at {s.seq} ({s.trust.value})" for s in seen)
+            self.screen.row(f"  {resource.kind.value} {resource.id}: {kinds}")
+        for resource, earlier, later in ledger.contradictions:
+            self.screen.row(f"  {resource.id}: event {later} contradicts event {earlier}", CARE)
+        if not known:
+            self.screen.say("nothing has been looked at yet")
+
+    async def _plan(self, rest: str) -> None:
+        task = self.session.state.task
+        if rest:
+            if task is not None:
+                raise UsageError("a task is still open here; answer it, or say something else first")
+            await self.session.record_message(rest, plan=True)
+            await self.run_steps(run_to_outcome(self.session))
+        elif task is None or (plan := task.plan) is None:
+            self.screen.say("no plan is in force")
+        else:
+            self.screen.row(f"revision {plan.revision}: {plan.goal}")
+            for number, item in enumerate(plan.items, start=1):
+                used = f"{item.used} of {item.uses} used" + (f", in {item.folder}" if item.folder else "")
+                self.screen.row(f"  {number} {item.effect.value} {item.kind.value} {item.pattern} ({used})")
+
+    async def _mode(self, rest: str) -> None:
+        if rest not in MODES:
+            wanted = f"; say /mode {', /mode '.join(MODES)}" if rest else ""
+            self.screen.say(f"/mode is {self.session.state.mode}{wanted}", CARE if rest else "")
+            return
+        await self.session.record(Draft(PolicyChanged(mode=rest), "person"))
+        self.screen.say(f"/mode is {rest}", "dim")
+
+    async def _decisions(self, rest: str) -> None:
+        from foregate.cli.terminal.screen import is_notable
+        from foregate.cli.terminal.timeline import format_decision_rows
+        from foregate.telemetry.audit.decisions import read_decisions
+
+        points = list(read_decisions(await self.session.log.read()))
+        shown = [point for point in points if rest == "all" or is_notable(point)]
+        self.screen.rows(row for point in shown for row in format_decision_rows(point, self.screen.console.width))
+        if len(shown) < len(points):
+            self.screen.say(f"{len(points) - len(shown)} more decisions passed; /decisions all shows them", "dim")
+
+    async def _history(self, rest: str) -> None:
+        from foregate.cli.terminal.timeline import format_conversation
+
+        self.screen.rows(format_conversation(await self.session.log.read(), self.screen.console.width))
+
+    async def _undo(self, rest: str) -> None:
+        from foregate.agent.effects.undo import preview_undo, undo
+        from foregate.cli.terminal.diff import LINES, diff_change, format_change
+
+        session, screen, width = self.session, self.screen, self.screen.console.width
+        before = await undo(session, rest or None, preview=True)
+        if not before.done:
+            screen.row(before.reason, CARE)
+            return
+        what = f"{before.tool} {', '.join(before.resources)} ({before.call})"
+        screen.rows(format_labelled("undo", what, width, "bold"))
+        screen.rows(row for step in before.steps for row in format_labelled("would", step, width))
+        change = read_undo_history(await session.log.read()).finished[before.call]
+        for back in preview_undo(session, change):
+            screen.rows(format_change(diff_change(back), width, most=LINES))
+        if self.terminal.interactive and not await self._ask_to_confirm("undo this? (y) "):
+            screen.say("nothing was undone")
+            return
+        report = await undo(session, before.call)
+        for sentence in () if report.done else report.sentences:
+            screen.row(sentence, CARE)
+
+    async def _ask_to_confirm(self, question: str) -> bool:
+        try:
+            typed = await self.terminal.read_answer(question)
+        except KeyboardInterrupt:
+            return False
+        return (typed or "").strip().lower() in ("y", "yes")
+
+    async def _resolve(self, rest: str) -> None:
+        from foregate.agent.effects.executor import list_open_calls, resolve_outcomes
+        from foregate.evidence.state.conversation import CAME
+
+        ways: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
+        call, _, word = rest.rpartition(" ")
+        if rest and word not in ways:
+            self.screen.say("/resolve takes a call and done or not-done", CARE)
+            return
+        for found in await resolve_outcomes(self.session, call.strip(), ways.get(word)):
+            self.screen.say(f"  {found.call} {CAME[found.outcome]}")
+        for known, what in (left := list_open_calls(self.session)).items():
+            self.screen.row(f"  {known} {what}: nobody knows whether it took effect", CARE)
+        if not (left or rest):
+            self.screen.say("the outcome of every call is known")
+
+    async def _set_switch(self, name: str, rest: str) -> None:
+        label, on = name.replace("_", "-"), rest == "on"
+        if rest not in ("on", "off"):
+            now = "on" if getattr(self.session.state, name) else "off"
+            self.screen.say(f"/{label} is {now}; say /{label} on or /{label} off")
+            return
+        switch = PolicyChanged(auto=on) if name == "auto" else PolicyChanged(dry_run=on)
+        await self.session.record(Draft(switch, "person"))
+        self.screen.say(f"/{label} is {rest}", "dim")
+
+    _auto = partialmethod(_set_switch, "auto")
+    _dry_run = partialmethod(_set_switch, "dry_run")
+
+    async def _execute(self, rest: str) -> None:
+        task, person = self.session.state.task, self.person
+        if rest and not (rest.isascii() and rest.isdigit() and 0 < int(rest[:6]) <= 1000):
+            self.screen.say("/execute takes a number from 1 to 1000", CARE)
+        elif task is None or task.paused not in WAITING:
+            self.screen.say("nothing waits for an answer", CARE)
+        elif person is None:
+            self.screen.say("there is nobody to ask: this is not a terminal", CARE)
+        else:
+            person.reads_allowed = int(rest or 1)
+            try:
+                await self.run_steps(run_to_outcome(self.session))
+            finally:
+                person.reads_allowed = 0
+
+    async def _quit(self, rest: str) -> None:
+        self._over = True
 
 
 @asynccontextmanager

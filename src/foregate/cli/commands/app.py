@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from foregate.cli.commands import audit, execute, plan, plans, policy, sessions, tools, trajectories
+from foregate.cli.commands import audit, execute, options, plan, plans, policy, sessions, tools, trajectories
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
@@ -71,22 +71,17 @@ def main(arguments: list[str] | None = None) -> int:
         code = app(args=arguments, standalone_mode=False)
         sys.stdout.flush()
     except ForegateError as error:
-        return _print_failure(str(error), exit_code_of(error))
+        options.print_problems([str(error)])
+        return exit_code_of(error)
     except typer.TyperException as error:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
             return USAGE
-        return _print_failure(f"{error.format_message().rstrip('.')}; see `foregate --help`", USAGE)
+        options.print_problems([f"{error.format_message().rstrip('.')}; see `foregate --help`"])
+        return USAGE
     except (KeyboardInterrupt, typer.Abort):
         return STATUS["cancelled"]
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return ERROR
     return code if isinstance(code, int) else 0
-
-
-def _print_failure(message: str, code: int) -> int:
-    from foregate.cli.terminal.layout import make_visible
-
-    typer.echo(f"foregate: {make_visible(message)}", err=True)
-    return code

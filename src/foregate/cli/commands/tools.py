@@ -132,12 +132,10 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
             specs = list(local_tools(setting, space, policy, Home(Home.path()).memory).specs())
         specs += [DELEGATE] if policy.limits.child_depth else []
         if only:
-            names = [server.name for server in configured]
+            known = ", ".join(server.name for server in configured) or "none is configured"
             configured = [server for server in configured if server.name == only]
             if not configured:
-                raise UsageError(
-                    f"there is no MCP server `{only}`; there are: {', '.join(names) or 'none is configured'}"
-                )
+                raise UsageError(f"there is no MCP server `{only}`; there are: {known}")
         offer = SessionTools(policy, specs, notes)
         if configured:
             servers = await start_servers(configured, setting, policy, space)
