@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.effects.undo import Preview
-from foregate.cli.terminal.diff import LINES
 from foregate.cli.terminal.layout import count_columns, is_hidden
-from foregate.cli.terminal.sheet import FILES, SHOWN, format_approval, is_approval_cut
+from foregate.cli.terminal.sheet import FILES, LINES, SHOWN, format_approval, is_approval_cut
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind

@@ -271,10 +271,9 @@ async def diff(
 ) -> int:
     """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
     from foregate.agent.tools.mcp.pins import describe_unlisted
-    from foregate.cli.terminal.diff import format_unified
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.sheet import diff_tool, format_tool
+    from foregate.cli.terminal.sheet import diff_tool, format_tool, format_unified
     from foregate.schemas.strict_json import as_object
 
     screen = Screen(build_console())
