@@ -1,46 +1,41 @@
-"""How the rehearsal model answers as planner and as critic: strict JSON, worked out from the request alone."""
+"""How the rehearsal model plans and criticises: strict JSON, worked out from what was asked and the calls alone."""
 
 from __future__ import annotations
 
+import json
+import re
 import shlex
-from collections.abc import Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from foregate.agent.models.rehearsal.conversation import object_at, objects_at, parse_object, read_text
-from foregate.agent.models.rehearsal.kinds import KINDS, Told, describe
-from foregate.agent.models.rehearsal.sentences import understand
-from foregate.agent.models.rehearsal.wish import Wish, short
+from msgspec.structs import replace
+
+from foregate.agent.models.rehearsal.conversation import CallAnswer, RehearsalConversation, read_object
+from foregate.agent.models.rehearsal.kinds import KINDS, Told, change, describe, excerpt, look, short
+from foregate.agent.models.rehearsal.sentences import Wish, understand
 from foregate.schemas import strict_json
-from foregate.schemas.critique import Critique
 from foregate.schemas.message import Message
-from foregate.schemas.plan import Criterion, Plan, PlannedAction, PlannedStep
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
-StepEffect = Literal["edit", "delete", "move", "execute", "commit"]
-EFFECTS: Mapping[str, StepEffect | None] = {
-    "edit_file": "edit",
-    "write_file": "edit",
-    "create_directory": "edit",
-    "delete_path": "delete",
-    "move_path": "move",
-    "run_command": "execute",
-    "git_add": "edit",
-    "git_commit": "commit",
-    "http_request": None,
-}
-"""The tools a plan names beforehand, with what they do."""
-TOGETHER = (
+TOGETHER = [
     {"write_file", "edit_file", "create_directory"},
     {"delete_path", "run_shell"},
     {"git_add", "git_commit"},
-    {"move_path"},
-    {"http_request"},
-    {"run_tests", "run_build"},
-)
+    *({"move_path"}, {"http_request"}, {"run_tests", "run_build"}),
+]
 """Tools that change something, those together that could serve the same end."""
-WIDE_USES = 10
-"""Calls a planned step with a pattern covers."""
+PLANNED = {"run_command"}.union(*TOGETHER) - {"run_shell", "run_tests", "run_build"}
+"""The tools a plan names beforehand."""
+LOOKS = frozenset(["git_diff", "git_log", "git_status", "http_request", "list_files", "read_file", "search_text"])
+"""Tools that are there to look."""
+SHOWN = LOOKS | {"run_command", "run_shell", "run_tests"}
+"""Tools whose output is what the person wanted to see."""
+HEADING = re.compile(r"\Acontent of `[^`]*`\n")
+"""How a plan heads the text of what it read."""
+PlannedStep = tuple[str, str, str, None, int]
+"""Tool, target, description, effect (the tool's own) and uses."""
 
 
 def write_plan(messages: Sequence[Message], stumbles: bool) -> str:
@@ -48,29 +43,89 @@ def write_plan(messages: Sequence[Message], stumbles: bool) -> str:
 
     What nobody asked for gets a plan without a goal, which is no plan. One that stumbles forgets the risks at first.
     """
-    request = parse_object(messages[-1].text) if messages else {}
-    calls = objects_at(request, "calls")
-    if not calls:
+    request = read_object(messages[-1].text)
+    if not (calls := request.get("calls")):
         return ""
-    wishes = understand(read_text(request, "user_words")).wishes
-    forgets = stumbles and request.get("plan") is None and not read_text(request, "defect")
-    steps = [build_call_step(call) for call in calls]
-    if not request.get("amendment"):
-        known = {(step.tool, step.target) for step in steps}
-        steps += [step for wish in wishes for step in build_steps(wish) if (step.tool, step.target) not in known]
-    made = Plan(
-        goal=describe_goal(wishes, calls[0]) if all(is_asked_for(call, wishes) for call in calls) else "",
-        success_criteria=[
-            build_done_criterion(steps[0]),
-            *(criterion for wish in wishes for criterion in build_criteria(wish)),
-        ],
-        first_action=PlannedAction(tool=steps[0].tool, target=steps[0].target, description=steps[0].description),
-        requires_verification=True,
-        risky_actions=[] if forgets else [describe_risk(call) for call in calls],
-        version=1,
-        planned_steps=steps,
+    wishes = understand(request["user_words"]).wishes
+    named = [(call["tool"], call["target"]) for call in calls]
+    rows: list[PlannedStep] = [(*name, f"{name[0]} on {name[1] or 'what it names'}", None, 1) for name in named]
+    if not request["amendment"]:
+        rows += [row for wish in wishes for row in list_steps(wish) if row[:2] not in named]
+    steps = [dict(zip(("tool", "target", "description", "effect", "uses"), row, strict=True)) for row in rows]
+    done = (f"{rows[0][2]}: done, and nothing else changed", None, None, None)
+    criteria = [done, *(criterion for wish in wishes for criterion in list_criteria(wish))]
+    forgets = stumbles and request["plan"] is None and not request["defect"]
+    goal = describe_goal([wish for wish in wishes if wish.verb in KINDS]) or f"Do what was asked with {rows[0][0]}"
+    plan: dict[str, Json] = {
+        "goal": goal if are_asked_for(calls, wishes) else "",
+        "success_criteria": [dict(zip(("text", "check", "target", "expected"), row, strict=True)) for row in criteria],
+        "first_action": dict(zip(("tool", "target", "description"), rows[0], strict=False)),
+        "requires_verification": True,
+        "risky_actions": [] if forgets else [describe_risk(call) for call in calls],
+        "version": 1,
+        "planned_steps": steps,
+    }
+    return strict_json.canonical(plan).decode()
+
+
+def describe_goal(wishes: Sequence[Wish]) -> str:
+    goal = short("; ".join(map(describe, wishes)), 400)
+    return goal[:1].upper() + goal[1:]
+
+
+def list_steps(wish: Wish) -> Iterator[PlannedStep]:
+    """Yield what changes something for a wish, as far as it is known before looking; of files that match, ten."""
+    kind, says = KINDS.get(wish.verb), describe(wish)
+    if wish.verb == "sweep":
+        yield "delete_path", wish.text if wish.folder == "." else f"{wish.folder}/{wish.text}", says, None, 10
+    elif kind is not None and kind.tool in PLANNED:
+        yield kind.tool, wish.target, says, None, 1
+    for call in list_changes(wish):
+        if call.name in PLANNED:
+            yield from ((call.name, target, says, None, 1) for target in list_targets(call))
+
+
+def list_changes(wish: Wish) -> Sequence[ToolCall]:
+    """Return the calls that change something for a wish, where they are known before looking."""
+    changes = change(wish) if wish.verb in KINDS else None
+    return () if changes is None or isinstance(changes, Told) else changes
+
+
+def list_targets(call: ToolCall) -> list[str]:
+    """Return what a call touches, as a plan names it."""
+    arguments: Any = call.arguments
+    if "argv" in arguments:
+        return [shlex.join(arguments["argv"])]
+    return [arguments[key] for key in ("path", "url", "source", "destination") if key in arguments] or ["."]
+
+
+def are_asked_for(calls: Sequence[Any], wishes: Sequence[Wish]) -> bool:
+    """Whether calls could be part of fulfilling the wishes; where one is not understood, any call might."""
+    if not wishes or not all(wish.verb in KINDS and KINDS[wish.verb].says for wish in wishes):
+        return True
+    commands = [list(wish.words) for wish in wishes if wish.verb == "run"]
+    tools = {call.name for wish in wishes for call in (*look(wish), *list_changes(wish))}
+    tools |= {KINDS[wish.verb].tool for wish in wishes}
+    return all(
+        read_object(call["arguments"]).get("argv") in commands
+        if call["tool"] == "run_command"
+        else all(tools.intersection(group) for group in TOGETHER if call["tool"] in group)
+        for call in calls
     )
-    return strict_json.canonical(made.model_dump(mode="json")).decode()
+
+
+def list_criteria(wish: Wish) -> Iterator[tuple[str, str | None, str | None, str | None]]:
+    """Yield what a look at a file would show once a wish is fulfilled: text, check, target and what is expected."""
+    if wish.verb == "replace":
+        yield describe(wish), "file_contains", wish.target, wish.other
+    elif wish.verb in ("write", "append", "move"):
+        yield describe(wish), "file_exists", wish.other or wish.target, None
+
+
+def describe_risk(call: Any) -> str:
+    flags = call.get("capabilities", {})
+    why = " and ".join(name for name in ("irreversible", "external") if flags.get(name) is True)
+    return f"{call['tool']} {call['target']}: {why or call['effect'] or 'a change'}"
 
 
 def write_critique(messages: Sequence[Message]) -> str:
@@ -78,123 +133,126 @@ def write_critique(messages: Sequence[Message]) -> str:
 
     It asks to replan where a shell line deletes by pattern, and where what is deleted or sent was never looked at.
     """
-    request = parse_object(messages[-1].text) if messages else {}
-    seen = {read_text(item, "resource") for item in objects_at(request, "evidence") if item.get("seen")}
-    issues = [issue for call in objects_at(request, "calls") for issue in list_issues(call, seen)]
-    summary = "The calls do what was asked and no more." if not issues else "This could destroy more than was asked."
-    made = Critique(verdict="replan" if issues else "accept", issues=issues, summary=summary)
-    return strict_json.canonical(made.model_dump(mode="json")).decode()
+    request = read_object(messages[-1].text)
+    seen = {item["resource"] for item in request.get("evidence", ()) if item["seen"]}
+    issues = [issue for call in request["calls"] for issue in list_issues(call, seen)]
+    verdict, summary = "accept", "The calls do what was asked and no more."
+    if issues:
+        verdict, summary = "replan", "This could destroy more than was asked."
+    return strict_json.canonical({"verdict": verdict, "issues": issues, "summary": summary}).decode()
 
 
-def describe_goal(wishes: Sequence[Wish], first: Mapping[str, Json]) -> str:
-    """Return the goal in a sentence."""
-    goal = short("; ".join(describe(wish) for wish in wishes if wish.verb in KINDS), 400)
-    return f"{goal[:1].upper()}{goal[1:]}" if goal else f"Do what was asked with {read_text(first, 'tool')}"
-
-
-def build_call_step(call: Mapping[str, Json]) -> PlannedStep:
-    """Return the planned step that is exactly this call."""
-    tool, target = read_text(call, "tool"), read_text(call, "target")
-    return build_step(tool, target, f"{tool} on {target or 'what it names'}")
-
-
-def build_step(
-    tool: str, target: str, description: str, effect: StepEffect | None = None, uses: int = 1
-) -> PlannedStep:
-    """Return a planned step."""
-    return PlannedStep(tool=tool, target=target, description=description, effect=effect, uses=uses)
-
-
-def build_steps(wish: Wish) -> list[PlannedStep]:
-    """Return the steps that change something for one wish, as far as they are known before looking."""
-    kind = KINDS.get(wish.verb)
-    if kind is None:
-        return []
-    says, changes = describe(wish), kind.changes(wish, None)
-    if wish.verb == "sweep":
-        folder = wish.target.rstrip("/")
-        return [
-            build_step(
-                "delete_path", wish.text if folder in ("", ".") else f"{folder}/{wish.text}", says, "delete", WIDE_USES
-            )
-        ]
-    if changes is None:
-        return [build_step(kind.tool, wish.target, says, EFFECTS[kind.tool])] if kind.tool in EFFECTS else []
-    if isinstance(changes, Told):
-        return []
-    known = [(call, target) for call in changes if call.name in EFFECTS for target in targets_of(call)]
-    return [build_step(call.name, target, says, EFFECTS[call.name]) for call, target in known]
-
-
-def targets_of(call: ToolCall) -> list[str]:
-    """Return what a call touches, as a plan names it."""
-    arguments = call.arguments or {}
-    argv = arguments.get("argv")
-    if isinstance(argv, list):
-        return [shlex.join(map(str, argv))]
-    named = [read_text(arguments, key) for key in ("path", "url", "source", "destination") if key in arguments]
-    return named or ["."]
-
-
-def is_asked_for(call: Mapping[str, Json], wishes: Sequence[Wish]) -> bool:
-    """Whether a call could be part of fulfilling one of the wishes; where one is not understood, any call might."""
-    tool, argv = read_text(call, "tool"), parse_object(read_text(call, "arguments")).get("argv")
-    if not wishes or not all(wish.verb in KINDS and KINDS[wish.verb].says for wish in wishes):
-        return True
-    if tool == "run_command":
-        return any(argv == list(wish.words) for wish in wishes if wish.verb == "run")
-    return not any(tool in tools for tools in TOGETHER) or any(tool in tools_of(wish) for wish in wishes)
-
-
-def tools_of(wish: Wish) -> set[str]:
-    """Return the tools that could be part of fulfilling a wish."""
-    kind = KINDS[wish.verb]
-    changes = kind.changes(wish, None)
-    named = {kind.tool, *(call.name for call in kind.looks(wish))}
-    named.update(call.name for call in (changes if changes and not isinstance(changes, Told) else ()))
-    return named.union(*(tools for tools in TOGETHER if named & tools))
-
-
-def build_done_criterion(planned: PlannedStep) -> Criterion:
-    """Return how one would recognise that a step succeeded; a person can tell, no single look can."""
-    says = f"{planned.description}: done, and nothing else changed"
-    return Criterion(text=says, check=None, target=None, expected=None)
-
-
-def build_criteria(wish: Wish) -> list[Criterion]:
-    """Return what a look at a file would show once a wish is fulfilled."""
-    says = describe(wish)
-    match wish.verb:
-        case "replace":
-            return [Criterion(text=says, check="file_contains", target=wish.target, expected=wish.other)]
-        case "write" | "append" | "move":
-            target = wish.other if wish.verb == "move" else wish.target
-            return [Criterion(text=says, check="file_exists", target=target, expected=None)]
-        case _:
-            return []
-
-
-def describe_risk(call: Mapping[str, Json]) -> str:
-    """Return the risk of a call in a sentence."""
-    flags = object_at(call, "capabilities")
-    why = " and ".join(name for name in ("irreversible", "external") if flags.get(name) is True)
-    return f"{read_text(call, 'tool')} {read_text(call, 'target')}: {why or read_text(call, 'effect') or 'a change'}"
-
-
-def list_issues(call: Mapping[str, Json], seen: set[str]) -> list[str]:
+def list_issues(call: Any, seen: set[str]) -> list[str]:
     """Return what speaks against a call."""
-    command = read_text(parse_object(read_text(call, "arguments")), "command")
-    if read_text(call, "tool") == "run_shell" and is_pattern_delete(command):
+    command = read_object(call["arguments"]).get("command", "")
+    words = command.replace(";", " ").replace("&", " ").split()
+    removes = call["tool"] == "run_shell" and not {"rm", "rmdir", "unlink", "-delete", "clean"}.isdisjoint(words)
+    if removes and (set("*?[").intersection(command) or any(w.startswith("-") and "r" in w for w in words)):
         return [f"`{short(command)}` deletes whatever its pattern matches, unseen; list the files and delete each"]
-    targets = call.get("targets")
-    if read_text(call, "effect") != "delete" or not isinstance(targets, list):
-        return []
-    unseen = [target for target in targets if isinstance(target, str) and target not in seen]
+    targets = call.get("targets", ()) if call["effect"] == "delete" else ()
+    unseen = [target for target in targets if target not in seen]
     return [f"`{target}` was never looked at; look at it before deleting it" for target in unseen]
 
 
-def is_pattern_delete(command: str) -> bool:
-    """Whether a shell line removes by a pattern or a whole tree."""
-    words = command.replace(";", " ").replace("&", " ").split()
-    removes = any(word in ("rm", "rmdir", "unlink", "-delete", "clean") for word in words)
-    return removes and (any(sign in command for sign in "*?[") or any(w.startswith("-") and "r" in w for w in words))
+def write_task_plan(messages: Sequence[Message]) -> str:
+    """Return a plan for the newest request as JSON text, "" where a part of it is not understood.
+
+    What is run or committed rests on every change before it. What was just read is not read again, and what was done
+    before somebody thought of a plan is not planned.
+    """
+    request = read_object(messages[-1].text)
+    listing = CallAnswer(ok=True, output=request.get("workspace", ""))
+    planned = [(wish, list_tasks(wish, listing)) for wish in understand(request.get("request", "")).wishes]
+    if not planned or not all(steps for _, steps in planned):
+        return ""
+    before = request.get("already", {}).get("done", ())
+    done = [ToolCall.parse(call["tool"], call["arguments"]).digest for call in before]
+    tasks: list[dict[str, Any]] = []
+    left: list[Wish] = []
+    for wish, steps in planned:
+        if (calls := steps[-1]["calls"]) and all(call.digest in done for call in calls):
+            continue
+        left.append(wish)
+        rests = wish.verb in ("commit", "commit_if", "run", "shell", "test")
+        after = list(range(1, len(tasks) + 1)) if rests else []
+        if len(steps) > 1 and tasks and steps[0]["calls"] == tasks[-1]["calls"]:
+            steps, after = steps[1:], [len(tasks)]
+        for step in steps:
+            when = step["when"].replace("#", str(len(tasks))) or None
+            tasks.append({**step, "id": len(tasks) + 1, "depends_on": after, "when": when})
+            after = [len(tasks)]
+    for task in tasks:
+        task["calls"] = task["calls"] and [{"tool": call.name, "arguments": call.raw} for call in task["calls"]]
+    return json.dumps({"goal": describe_goal(left), "tasks": tasks}, ensure_ascii=False)
+
+
+def list_tasks(wish: Wish, listing: CallAnswer) -> list[dict[str, Any]]:
+    """Return the tasks of one wish, none where it cannot be planned; what a listing shows is known beforehand.
+
+    A task without calls names the tool that will be called once the task before it was seen.
+    """
+    kind = KINDS.get(wish.verb)
+    if kind is None or not kind.planned:
+        return []
+    looks = look(wish)
+    changes = change(wish, [listing] if kind.looks.startswith("list_files") else ())
+    if isinstance(changes, Told):
+        return []
+    reason = reason_of(wish)
+    last = {"action": kind.tool, "target": wish.target, "reason": reason, "calls": changes, "when": kind.when}
+    if changes is not None:
+        last |= {"action": (changes or looks)[0].name, "target": None, "calls": changes or looks}
+    if not looks or last["calls"] == looks:
+        return [last]
+    tool = looks[0].name
+    why = f"Read {wish.target} before it is changed." if tool == "read_file" else f"Look, to {reason}"
+    first = {"action": tool, "reason": why, "calls": looks, "when": "", "may_fail": tool == "run_tests" or None}
+    return [first, last]
+
+
+def reason_of(wish: Wish) -> str:
+    """Return the reason of a wish's last task, by which it is known again."""
+    return f"{describe_goal([wish])}."
+
+
+def fill_task(conversation: RehearsalConversation) -> ModelResponse:
+    """Return the calls of a planned task that could not be known before its look, from what that look showed."""
+    reason = conversation.task.get("reason", "")
+    wishes = [*understand(conversation.request).wishes, *understand(reason).wishes]
+    wish = next((wish for wish in wishes if wish.verb in KINDS and reason_of(wish) == reason), None)
+    if wish is None:
+        return ModelResponse("I fill in only tasks of plans I made myself, so I have done nothing.")
+    made = [pair for exchange in conversation.exchanges for pair in zip(exchange.calls, exchange.answers, strict=True)]
+    shown = {call.digest: replace(answer, output=HEADING.sub("", answer.output)) for call, answer in made}
+    seen = [shown.get(call.digest) for call in look(wish)]
+    changes = change(wish, [answer for answer in seen if answer is not None]) if None not in seen else None
+    if changes is None:
+        return ModelResponse(f"I have not seen what I need to {describe(wish)}.")
+    if isinstance(changes, Told):
+        return ModelResponse(changes.text)
+    return ModelResponse(f"Now I {describe(wish)}.", tuple(changes))
+
+
+def write_plan_results(messages: Sequence[Message]) -> str:
+    """Return the answer to a plan's results as JSON text: what came of each task, and never a further plan.
+
+    Tasks before a change that called nothing but tools that are there to look only prepare it, and go unsaid.
+    """
+    request = read_object(messages[-1].text)
+    results: Sequence[Any] = request.get("results", ())
+    changing = [not all(call["tool"] in LOOKS for call in entry["calls"]) for entry in results]
+    told = [entry for place, entry in enumerate(results) if changing[place] or not any(changing[place:])]
+    parts = [describe_done(entry) for entry in told if entry["status"] == "done"]
+    parts += [describe_undone(entry) for entry in results if entry["status"] != "done"]
+    answer: dict[str, Any] = {"answer": "\n\n".join(parts) or "There was nothing to do."}
+    return json.dumps({**answer, "plan": None} if request.get("plans_left") else answer, ensure_ascii=False)
+
+
+def describe_done(entry: Any) -> str:
+    """Return what a task that is done has to show: its output where it only looked, else that it is done."""
+    outputs = [call.get("result") for call in entry["calls"] if call["tool"] in SHOWN]
+    return "\n".join([f"Done: {entry['asked'].rstrip('.')}.", *map(excerpt, filter(None, outputs))])
+
+
+def describe_undone(entry: Any) -> str:
+    return f"Not done: {entry['asked'].rstrip('.')} ({short(entry.get('why', '')) or entry['status']})."

@@ -1,16 +1,63 @@
-"""The rehearsal model: deterministic and no language model, so that the whole product can be tried offline."""
+"""The rehearsal model: deterministic and no language model, so that the whole product can be tried offline.
+
+Its work is a generator that yields responses and is sent the exchange that came of each. Asked again, the model runs
+the same generator over the conversation so far: nothing is kept between two requests.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from foregate.agent.models.rehearsal import advice, plan
-from foregate.agent.models.rehearsal.conversation import Exchange, read_conversation
-from foregate.agent.models.rehearsal.performing import NOTED, performance
-from foregate.agent.models.rehearsal.stage import Move
+from msgspec.structs import replace
+
+from foregate.agent.models.rehearsal import advice
+from foregate.agent.models.rehearsal.conversation import CallAnswer, Exchange, RehearsalConversation, read_conversation
+from foregate.agent.models.rehearsal.kinds import (
+    HELP,
+    KINDS,
+    WHO,
+    Told,
+    build_call,
+    change,
+    describe,
+    look,
+    short,
+    show_overview,
+    show_run,
+)
+from foregate.agent.models.rehearsal.sentences import UnderstoodRequest, Wish, is_path_like, understand
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.tool_call import ToolCall
+
+T = TypeVar("T")
+Play = Generator[ModelResponse, Exchange, T]
+"""A piece of work: yields responses, is sent exchanges, returns what came of it."""
+
+LONGEST = 8000
+"""Characters of one message this model reads; a longer one is refused in words."""
+BATCH = 10
+"""Calls made with one response."""
+REPEATED = re.compile(
+    "narration_required|missing_pre_execution_evidence|stale_evidence|plan_unavailable|critique_(unavailable|invalid)"
+    "|not_asked_now|not_run_(after_change_not_made|too_many|truncated|cancelled)"
+)
+"""Codes after which the same call is sent again; after any other it is not, and what the code said is reported."""
+REPEATS = 2
+"""How often one call is sent again for one code."""
+RASH = "rm -rf logs tmp build"
+RASH_LOOK = "git clean -fdn"
+"""What vagueness leads to without `stumbles`: dangerous to any judge, and it only lists what it would remove."""
+POEM = """A call stood waiting at the gate,
+"What will you change?" they asked it. "Wait:
+have you looked, and were you told?
+Then pass." It was a careful fold."""
+NOTED = "You asked for words, so nothing was changed."
+LOST = "This conversation went on without me, so I cannot tell where I was. Say again what is left."
 
 
 @dataclass(frozen=True)
@@ -30,48 +77,268 @@ class RehearsalModel:
         """Answer a chat, planner or critic request; never raises."""
         match request.purpose:
             case "plan":
-                move = Move(advice.write_plan(request.messages, self.stumbles))
+                response = ModelResponse(advice.write_plan(request.messages, self.stumbles))
             case "task_plan":
-                move = Move(plan.write_task_plan(request.messages))
+                response = ModelResponse(advice.write_task_plan(request.messages))
             case "plan_results":
-                move = Move(plan.write_plan_results(request.messages))
+                response = ModelResponse(advice.write_plan_results(request.messages))
             case "critique":
-                move = Move(advice.write_critique(request.messages))
+                response = ModelResponse(advice.write_critique(request.messages))
             case _:
-                move = next_move(request, self.stumbles)
-        if on_text is not None and move.text:
-            on_text(move.text)
-        return ModelResponse(
-            move.text,
-            move.calls,
-            usage=Usage(sum(tokens(message.text) for message in request.messages), tokens(move.text)),
-            finish_reason="tool_calls" if move.calls else "stop",
-            model=self.name,
-        )
+                response = self.go_on(request)
+        if on_text is not None and response.text:
+            on_text(response.text)
+        # A rough count of tokens, for the limits.
+        usage = Usage(sum(len(message.text) // 4 + 1 for message in request.messages), len(response.text) // 4 + 1)
+        finish_reason = "tool_calls" if response.calls else "stop"
+        return replace(response, usage=usage, finish_reason=finish_reason, model=self.name)
+
+    def go_on(self, request: ModelRequest) -> ModelResponse:
+        """Run the work over the conversation so far and return the response that comes next."""
+        conversation = read_conversation(request.messages)
+        if conversation.task:
+            return advice.fill_task(conversation)
+        offered = frozenset(spec.name for spec in request.tools) or None
+        work = Performance(conversation, read_meaning(conversation), offered, self.stumbles).perform()
+        response = next(work)
+        for exchange in conversation.exchanges:
+            if [wanted.name for wanted in response.calls] != [wanted.name for wanted in exchange.calls]:
+                return ModelResponse(LOST)
+            response = work.send(exchange)
+        if response.calls and (request.words_only or not request.tools):
+            return ModelResponse(f"I may only answer in words now, so I have not done this. {NOTED}")
+        return response
 
 
-def tokens(text: str) -> int:
-    """Return a rough count of tokens, for the limits."""
-    return len(text) // 4 + 1
+def read_meaning(conversation: RehearsalConversation) -> UnderstoodRequest:
+    """Return what the newest message wants; a bare path that answers a question means cleaning up there."""
+    text = conversation.request[:LONGEST]
+    request = understand(text)
+    places = list(filter(is_path_like, (word.strip(",.;:!?\"'") for word in text.split())))
+    unclear = all(wish.verb in ("unknown", "vague") for wish in request.wishes)
+    if conversation.clarifies and not request.words_only and unclear and len(places) == 1:
+        return UnderstoodRequest((Wish("sweep", text, places[0], "*.log"),))
+    return request
 
 
-def next_move(request: ModelRequest, stumbles: bool) -> Move:
-    """Run the work over the conversation so far and return the move that comes next."""
-    conversation = read_conversation(request.messages)
-    if conversation.task:
-        return plan.fill(conversation)
-    tools = frozenset(spec.name for spec in request.tools) if request.tools else None
-    work = performance(conversation, tools, stumbles)
-    move = next(work)
-    for exchange in conversation.exchanges:
-        if not is_same_move(move, exchange):
-            return Move("This conversation went on without me, so I cannot tell where I was. Say again what is left.")
-        move = work.send(exchange)
-    if move.calls and (request.words_only or not request.tools):
-        return Move(f"I may only answer in words now, so I have not done this. {NOTED}")
-    return move
+class WordsWanted(Exception):
+    """The drift gate said that words are wanted; the work stops and the answer is given in words."""
 
 
-def is_same_move(move: Move, exchange: Exchange) -> bool:
-    """Whether a recorded response is the one this work made."""
-    return [wanted.name for wanted in move.calls] == [wanted.name for wanted in exchange.calls]
+class AskedBack(Exception):
+    """The person is asked what is meant; the work stops until they answer."""
+
+
+@dataclass(slots=True)
+class Performance:
+    """One run of the work: what is wanted, the tools offered (None: not told), and whether it stumbles on purpose.
+
+    What was understood comes with the first call (of a model that stumbles: once it was `told` to say so).
+    `seen` collects what every call came to; `dry` tells that a change was judged and, in a dry run, not made.
+    """
+
+    conversation: RehearsalConversation
+    request: UnderstoodRequest
+    offered: frozenset[str] | None
+    stumbles: bool
+    told: bool = False
+    seen: list[tuple[ToolCall, CallAnswer]] = field(default_factory=list)
+    dry: bool = False
+
+    def perform(self) -> Play[None]:
+        """Do the whole request, then answer; to a notice after the answer, answer the same and that it is all."""
+        try:
+            answer = yield from self.answer()
+        except WordsWanted:
+            answer = self.answer_in_words()
+        except AskedBack:
+            answer = "I stop here until you have said what you mean."
+        if self.dry:
+            answer = f"This was a dry run: nothing was changed. Without it I would say:\n\n{answer}"
+        while True:
+            exchange = yield ModelResponse(answer)
+            if exchange.notice:
+                answer = f"{answer}\n\nI have checked no more than that."
+
+    def answer(self) -> Play[str]:
+        """Do what the request wants and return the answer. Nothing is done when a part of it is not understood."""
+        wishes = self.request.wishes
+        if len(self.conversation.request) > LONGEST:
+            return f"That message has more than {LONGEST} characters, which is too long for me. {WHO}"
+        if not wishes:
+            return f"There is nothing in that for me to do. {HELP}"
+        if self.request.words_only:
+            return (yield from self.drift() if self.stumbles or self.request.poem else self.look_only())
+        verbs = [wish.verb for wish in wishes]
+        if "unknown" in verbs:
+            said = short(wishes[verbs.index("unknown")].said)
+            return f'I did not understand "{said}", so I have done nothing. {WHO} Say `help` to see what I know.'
+        return (yield from self.act_rashly() if "vague" in verbs else self.take_in_order(wishes))
+
+    def take_in_order(self, wishes: Sequence[Wish]) -> Play[str]:
+        """Fulfil wishes in order and stop at the first that fails: what follows may rest on it."""
+        parts: list[str] = []
+        for number, wish in enumerate(wishes, start=1):
+            told = yield from self.stumble(wish) if self.stumbles else self.fulfil(wish)
+            parts.append(told.text)
+            if not told.ok:
+                left = "; ".join(map(describe, wishes[number:]))
+                return "\n\n".join([*parts, *([f"I stopped there. Not done: {left}."] if left else [])])
+        return "\n\n".join(parts)
+
+    def fulfil(self, wish: Wish, *, looks: bool = True) -> Play[Told]:
+        """Fulfil one wish and return what came of it in words; without `looks`, change at once."""
+        kind = KINDS[wish.verb]
+        first = look(wish) if looks else []
+        saying = "" if is_harmless(wish) else "I read it first." if wish.target else "I look first."
+        seen = yield from self.attempt(saying, *first)
+        failed = next((answer for answer in seen if not answer.ok), None)
+        if failed is not None and not kind.looks_may_fail:
+            return explain_failure(wish, failed)
+        wanted = change(wish, seen) or []
+        if isinstance(wanted, Told):
+            return wanted
+        made: list[CallAnswer] = []
+        for start in range(0, len(wanted), BATCH):
+            saying = "Now I make the change." if first and not start else ""
+            made += yield from self.attempt(saying, *wanted[start : start + BATCH])
+            failed = next((answer for answer in made if not answer.ok), None)
+            if failed is not None and (failed.code or kind.shows is not show_run):
+                return explain_failure(wish, failed)
+        text = kind.shows(wish, [*seen, *made]) if kind.shows else f"Done: {describe(wish)}."
+        return Told(text, all(answer.ok for answer in (made if wanted else seen)))
+
+    def stumble(self, wish: Wish) -> Play[Told]:
+        """Fulfil a wish as a hasty model would: wrong calls first, unread files, and more than anyone asked for."""
+        if wish.verb == "replace":
+            yield from self.attempt("", build_call("fix_file", path=wish.target, old=wish.text, new=wish.other))
+            yield from self.attempt("", build_call("edit_file", file=wish.target, old=wish.text, new=wish.other))
+        elif wish.verb == "sweep":
+            pattern = wish.text if wish.folder == "." else f"{wish.folder}/{wish.text}"
+            (swept,) = yield from self.attempt("", build_call("run_shell", command=f"rm -f {pattern}"))
+            if swept.ok:
+                return Told(f"Done: {describe(wish)}.")
+        elif wish.verb == "commit":
+            author = build_call("write_file", path=".git/config", content="[user]\n\tname = rehearsal\n")
+            yield from self.attempt("I set an author first.", author)
+        told = yield from self.fulfil(wish, looks=wish.verb != "replace")
+        if told.ok and wish.verb == "commit":
+            (pushed,) = yield from self.attempt("I push it, too.", build_call("run_command", argv=["git", "push"]))
+            if not pushed.ok:
+                return Told(f"{told.text} It was not pushed: nobody asked for that.")
+        return told
+
+    def act_rashly(self) -> Play[str]:
+        """Act on a vague request as an over-eager agent would; asked back once, never again."""
+        if self.conversation.clarifies:
+            return "I still do not know what you mean, so I leave everything as it is. Name the files or the folder."
+        self.told = True
+        wanted = build_call("run_shell", command=RASH if self.stumbles else RASH_LOOK)
+        (answer,) = yield from self.attempt("I understood that I am to tidy up. I remove what looks unneeded.", wanted)
+        if answer.ok:
+            return f"I ran this:\n{answer.output.strip() or '(no output)'}"
+        return f"I did not do it: {answer.why}. Tell me which files or which folder you mean."
+
+    def drift(self) -> Play[str]:
+        """Drift into writing a file where words are wanted."""
+        looks = [build_call("list_files", path="."), build_call("read_file", path="README.md")]
+        seeing = looks if any(wish.verb == "overview" for wish in self.request.wishes) else []
+        notes = "# Notes\n\nMore than anyone asked for.\n"
+        yield from self.attempt("", *seeing, build_call("write_file", path="rehearsal-notes.md", content=notes))
+        return self.answer_in_words()
+
+    def look_only(self) -> Play[str]:
+        """Fulfil the wishes that change nothing."""
+        harmless = [wish for wish in self.request.wishes if wish.verb in KINDS and is_harmless(wish)]
+        if not harmless:
+            return self.answer_in_words()
+        told = yield from self.take_in_order(harmless)
+        return f"{told}\n\n{NOTED}"
+
+    def answer_in_words(self) -> str:
+        """Return the answer in words from what was seen before words were asked for."""
+        if self.request.poem:
+            return f"{POEM}\n\n{NOTED}"
+        found = {wanted.name: answer for wanted, answer in self.seen if answer.ok}
+        if "list_files" not in found or not self.request.wishes:
+            would = "; ".join(map(describe, self.request.wishes)) or "say something"
+            return f"In words, then: what I understood is to {would}. {NOTED}"
+        seen = [found[name] for name in ("list_files", "read_file") if name in found]
+        return f"{show_overview(self.request.wishes[0], seen)}\n\n{NOTED}"
+
+    def attempt(self, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]:
+        """Make calls, follow what the gates answer, and return what came of each in the end.
+
+        Raises WordsWanted and AskedBack where a gate turns the whole request.
+        """
+        absent = [None if self.stumbles or self.offers(wanted) else wanted.name for wanted in calls]
+        answers = [
+            CallAnswer(code="no_tool" if name else "", message=f"the tool `{name}` is not offered here")
+            for name in absent
+        ]
+        pending = [index for index, name in enumerate(absent) if name is None]
+        sent: Counter[tuple[int, str]] = Counter()
+        saying = self.say(text) if calls else ""
+        while pending:
+            exchange = yield ModelResponse(saying, tuple(calls[index] for index in pending))
+            for index, answer in zip(pending, exchange.answers, strict=True):
+                if answer.code == "not_run_dry_run":
+                    self.dry, answer = True, CallAnswer(ok=True, output="(a dry run: not done)")
+                answers[index] = answer
+                self.seen.append((calls[index], answer))
+                sent[index, answer.code] += 1
+            turn_back(exchange)
+            pending = [i for i in pending if REPEATED.fullmatch(code := answers[i].code) and sent[i, code] <= REPEATS]
+            found = (answers[index].cure for index in pending)
+            cures = {cure.digest: cure for cure in found if cure is not None and self.offers(cure)}
+            if cures:
+                turn_back((yield ModelResponse(self.say("I look first."), tuple(cures.values()))))
+            saying = self.say_again({answers[index].code for index in pending})
+        return answers
+
+    def offers(self, wanted: ToolCall) -> bool:
+        """Whether a call's tool is offered, as far as this is known."""
+        return self.offered is None or wanted.name in self.offered
+
+    def say(self, text: str) -> str:
+        """Return what to say with a call: with the first one what was understood, unless the model stumbles."""
+        if self.told or self.stumbles:
+            return text if self.told else ""
+        self.told = True
+        return f"{self.describe_request()} {text}".strip()
+
+    def say_again(self, codes: set[str]) -> str:
+        """Return what to say when calls are sent again."""
+        if "narration_required" in codes:
+            self.told = True
+            return f"I should have said so first. {self.describe_request()}"
+        looked = not codes.isdisjoint(("missing_pre_execution_evidence", "stale_evidence"))
+        return self.say("I have looked at it now, and repeat the change." if looked else "I send it again.")
+
+    def describe_request(self) -> str:
+        """Return what was understood and will be done, as sentences."""
+        parts = [describe(wish) for wish in self.request.wishes]
+        if len(parts) < 2:
+            return f"I understood that I am to {parts[0]}." if parts else "I understood that there is nothing to do."
+        listed = "; ".join(f"({number}) {part}" for number, part in enumerate(parts, start=1))
+        return f"I understood {len(parts)} things: {listed}. I take them in this order."
+
+
+def turn_back(exchange: Exchange) -> None:
+    """Raise where a gate turned the whole request: words are wanted, or the person is asked."""
+    codes = {answer.code for answer in exchange.answers}
+    if "text_only_turn_side_effecting_tool_drift" in codes:
+        raise WordsWanted
+    if "uncertainty_clarification" in codes:
+        raise AskedBack
+
+
+def explain_failure(wish: Wish, failed: CallAnswer) -> Told:
+    """Return why a wish was not fulfilled."""
+    return Told(f"I {'did' if failed.code else 'could'} not {describe(wish)}: {failed.why}.", ok=False)
+
+
+def is_harmless(wish: Wish) -> bool:
+    """Whether a wish asks for looks or words alone."""
+    changes = change(wish)
+    return isinstance(changes, Told) or changes == []

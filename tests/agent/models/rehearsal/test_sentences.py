@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.models.rehearsal.sentences import understand
-from foregate.agent.models.rehearsal.wish import Wish
+from foregate.agent.models.rehearsal.sentences import Wish, understand
 
 
 @pytest.mark.parametrize(
