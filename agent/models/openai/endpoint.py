@@ -2,10 +2,24 @@
 
 from __future__ import annotations
 
+import math
+import ssl
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from foregate.schemas.errors import UsageError
+from foregate.agent.models.openai.wire import LIMITS
+from foregate.schemas.errors import ModelError, ToolsRefused, UsageError
+from foregate.schemas.strict_json import Json, get_object, get_text
+from foregate.telemetry.diagnostics import get_diagnostics
+
+if TYPE_CHECKING:
+    from openai import APIConnectionError, APIError, APIStatusError
+    from tenacity import RetryCallState
+
 
 OPENAI_URL = "https://api.openai.com/v1"
 PLACEHOLDER_KEY = "no-key-needed"
@@ -57,3 +71,252 @@ def _check_url(url: str) -> str:
     if not sound or not url.isascii() or not url.isprintable() or " " in url:
         raise UsageError("the base URL is not http(s)://host[:port]/path; set OPENAI_BASE_URL to such an address")
     return url.rstrip("/")
+
+
+RETRYABLE = (408, 409, 429)
+SIMPLER = (400, 422, 501)
+"""Statuses with which endpoints refuse a part of a request they do not know."""
+TOOLLESS = (*SIMPLER, 404, 500)
+"""Those with which they refuse tools altogether."""
+
+NO_TOOLS = (
+    "not support tool",
+    "found that support tool use",
+    "tools param requires --jinja",
+    "unsupported param: tools",
+    "requires --enable-auto-tool-choice",
+)
+"""What Ollama, OpenRouter, llama.cpp (two of its ages) and vLLM say where a model or a server takes no tools."""
+OF_TOOLS = ("tool use", "tool call", "function calling", "function call", "tools are not", "tool choice")
+NONE_OF_IT = ("not support", "unsupported", "not enabled", "not available", "not allowed")
+
+NO_JSON = "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint (it usually ends in /v1)"
+AGAIN = "try again later"
+
+
+class FeatureDeclined(Exception):
+    """The endpoint refuses `feature` of the request, which can be asked without it."""
+
+    def __init__(self, feature: str) -> None:
+        super().__init__(feature)
+        self.feature = feature
+
+
+def translate_error(error: APIError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
+    """Return what to raise for a failure of the client: Transient, FeatureDeclined or ModelError."""
+    from openai import APIConnectionError, APIStatusError, APITimeoutError
+
+    if isinstance(error, APIStatusError):
+        return _translate_status(error, endpoint, body)
+    if isinstance(error, APITimeoutError):
+        return Transient(f"{endpoint.url} did not answer in time", "try again, or allow more time")
+    if isinstance(error, APIConnectionError):
+        return _translate_connection(error, endpoint)
+    return translate_in_band(error.body if isinstance(error.body, Mapping) else {"message": error.message}, endpoint)
+
+
+def translate_in_band(error: Json, endpoint: Endpoint) -> Exception:
+    """Return what to raise for an `error` that came inside an answer of status 200."""
+    error = error if isinstance(error, Mapping) else {"message": error}
+    code = error.get("code")
+    said = endpoint.clean(error.get("message")) or "no reason given"
+    if isinstance(code, int) and 400 <= code < 500 and code not in RETRYABLE:
+        return ModelError(f"{endpoint.url} refused the request ({code}: {said}); change the request or the model")
+    return Transient(f"{endpoint.url} failed while answering ({said})", AGAIN)
+
+
+def _translate_status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
+    status, said = error.status_code, endpoint.clean(_read_message(error.body))
+    if status == 429 and error.code in ("insufficient_quota", "billing_not_active"):
+        return ModelError(f"the account behind the key at {endpoint.url} has no credit left; top it up or use another")
+    if "tools" in body and _is_about_missing_tools(status, _read_message(error.body), str(error.param or "")):
+        refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
+        return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
+    if status in RETRYABLE or (status >= 500 and status != 501):
+        wait = read_retry_after(error.response.headers, datetime.now(UTC))
+        what = "limits the rate of requests" if status == 429 else "failed"
+        return Transient(f"{endpoint.url} {what} ({status}{said and ': '}{said})", AGAIN, wait)
+    if status in SIMPLER and (
+        feature := _find_declined_feature(_read_message(error.body), str(error.param or ""), body)
+    ):
+        return FeatureDeclined(feature)
+    return ModelError(_build_sentence(error, endpoint, str(body.get("model", "")), said))
+
+
+def _build_sentence(error: APIStatusError, endpoint: Endpoint, model: str, said: str) -> str:
+    """Return the one sentence for a refusal that no repetition will change."""
+    url, status, code = endpoint.url, error.status_code, error.code or ""
+    because = f": {said}" if said else ""
+    message = _read_message(error.body).lower()
+    if 300 <= status < 400:
+        return (
+            f"{url} redirects elsewhere, which is never followed with a key; set OPENAI_BASE_URL to the final address"
+        )
+    if status == 401:
+        return f"the endpoint refused the key; set OPENAI_API_KEY to a key that {url} accepts"
+    if status == 403:
+        return f"{url} does not allow this key to use the model `{model}` (403{because}); use another key or model"
+    if code == "model_not_found" or (status == 404 and "model" in message):
+        return f"{url} does not know the model `{model}`; set FOREGATE_MODEL to one it has"
+    if status == 404:
+        return f"{url} has no such address (404{because}); {NO_JSON}"
+    if code == "context_length_exceeded" or "context length" in message:
+        return (
+            f"the conversation is too long for the model `{model}`{because}; start a new session or use another model"
+        )
+    return f"{url} refused the request ({status}{because}); change the request or the model"
+
+
+def _find_declined_feature(message: str, param: str, body: Mapping[str, Json]) -> str:
+    """Return the feature of `body` that a refusal speaks of, "" when it speaks of something else."""
+    words = f"{param} {message}".lower()
+    if "stream_options" in body and ("stream_options" in words or "include_usage" in words):
+        return "stream_options"
+    if "tools" in body and "description" in words and ("too long" in words or "at most" in words):
+        return "long_descriptions"
+    if "stop" in body and (param == "stop" or "'stop'" in words or "`stop`" in words or "stop sequence" in words):
+        return "stop"
+    if "temperature" in body and "temperature" in words:
+        return "temperature"
+    limit = next((name for name in LIMITS if name in body), "")
+    if limit and any(name in words for name in LIMITS):
+        return limit
+    asked = get_text(get_object(body, "response_format"), "type", "")
+    spoken = ("response_format", "json_schema", "json_object", "json mode", "structured output")
+    return asked if asked and any(word in words for word in spoken) else ""
+
+
+def _is_about_missing_tools(status: int, message: str, param: str) -> bool:
+    """Whether a refusal says that there are no tools for the model at all; a failure only does in words we know."""
+    words = message.lower()
+    if status in TOOLLESS and any(said in words for said in NO_TOOLS):
+        return True
+    of_tools = param == "tools" or any(said in words for said in OF_TOOLS)
+    return status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
+
+
+def _read_message(body: object) -> str:
+    """Return an error body's words and the places it names, never what it repeats of our request."""
+    if isinstance(body, Mapping):
+        inner = body.get("error", body)
+        body = inner.get("message", inner.get("detail")) if isinstance(inner, Mapping) else inner
+    if isinstance(body, list):
+        found = [item for item in body[:20] if isinstance(item, Mapping)]
+        places = [(item.get("loc"), item.get("msg")) for item in found]
+        return " ".join(f"{'.'.join(map(str, loc))} {msg}" for loc, msg in places if isinstance(loc, list))[:4000]
+    return body[:4000] if isinstance(body, str) else ""
+
+
+def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:
+    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _iterate_causes(error)):
+        return ModelError(
+            f"the certificate of {endpoint.url} cannot be verified; install its authority on this machine"
+        )
+    return Transient(
+        f"{endpoint.url} cannot be reached or broke the connection",
+        "check that the server runs and that OPENAI_BASE_URL is right",
+    )
+
+
+def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
+    for _ in range(10):
+        if error is None:
+            return
+        yield error
+        error = error.__cause__ or error.__context__
+
+
+T = TypeVar("T")
+Sleep = Callable[[float], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """How patient to be. All times in seconds.
+
+    At most `attempts` requests; none begins later than `seconds` after the first. Waits double from `first` up to
+    `longest`, each drawn between half and all of that; what the endpoint asks for in `Retry-After` replaces the
+    wait, up to `retry_after`.
+    """
+
+    attempts: int = 6
+    seconds: float = 300.0
+    first: float = 0.5
+    longest: float = 20.0
+    retry_after: float = 60.0
+
+
+class Transient(Exception):
+    """A failure that may pass. `why` says what happened, `advice` what a person can do when it does not pass.
+
+    `wait` is how many seconds the endpoint asked to be left alone, None when it did not say.
+    """
+
+    def __init__(self, why: str, advice: str, wait: float | None = None) -> None:
+        super().__init__(why)
+        self.why, self.advice, self.wait = why, advice, wait
+
+
+async def call_with_retries(attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep) -> T:
+    """Return what `attempt` returns, calling it again after a Transient; raise ModelError when patience is used up."""
+    from tenacity import (
+        AsyncRetrying,
+        retry_if_exception_type,
+        stop_after_attempt,
+        stop_before_delay,
+        wait_exponential,
+        wait_random_exponential,
+    )
+
+    half = {"multiplier": retries.first / 2, "max": retries.longest / 2}
+    doubling = wait_exponential(**half) + wait_random_exponential(**half)
+
+    def wait(state: RetryCallState) -> float:
+        asked = _get_failure(state).wait
+        return doubling(state) if asked is None else min(asked, retries.retry_after)
+
+    def note(state: RetryCallState) -> None:
+        fields = {
+            "attempt": state.attempt_number,
+            "wait": round(state.upcoming_sleep, 3),
+            "why": _get_failure(state).why,
+        }
+        get_diagnostics().info("model_request_retried", **fields)
+
+    def give_up(state: RetryCallState) -> T:
+        failure, tries = _get_failure(state), state.attempt_number
+        times = "1 attempt" if tries == 1 else f"{tries} attempts"
+        raise ModelError(f"{failure.why} ({times}); {failure.advice}")
+
+    retrying = AsyncRetrying(
+        sleep=sleep,
+        stop=stop_after_attempt(retries.attempts) | stop_before_delay(retries.seconds),
+        wait=wait,
+        retry=retry_if_exception_type(Transient),
+        before_sleep=note,
+        retry_error_callback=give_up,
+    )
+    result: T = await retrying(attempt)
+    return result
+
+
+def read_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
+    """Return the seconds that `Retry-After` (seconds or an HTTP date) or `retry-after-ms` asks for, else None."""
+    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
+        value = headers.get(name, "").strip()
+        try:
+            seconds = float(value) / scale
+        except ValueError:
+            continue
+        return max(seconds, 0.0) if math.isfinite(seconds) else None
+    try:
+        then = parsedate_to_datetime(headers.get("retry-after", ""))
+    except (ValueError, OverflowError):
+        return None
+    return max((then - now).total_seconds(), 0.0) if then.tzinfo is not None else None
+
+
+def _get_failure(state: RetryCallState) -> Transient:
+    failure = state.outcome.exception() if state.outcome is not None else None
+    assert isinstance(failure, Transient)
+    return failure

@@ -8,9 +8,17 @@ from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
-from foregate.agent.models.openai.endpoint import PLACEHOLDER_KEY, Endpoint
-from foregate.agent.models.openai.errors import NO_JSON, FeatureDeclined, translate_error
-from foregate.agent.models.openai.retry import Retries, Sleep, Transient, call_with_retries
+from foregate.agent.models.openai.endpoint import (
+    NO_JSON,
+    PLACEHOLDER_KEY,
+    Endpoint,
+    FeatureDeclined,
+    Retries,
+    Sleep,
+    Transient,
+    call_with_retries,
+    translate_error,
+)
 from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
 from foregate.agent.models.openai.wire import WireRequest, encode_body
 from foregate.schemas import strict_json

@@ -6,9 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.errors import NO_JSON, translate_in_band
-from foregate.agent.models.openai.retry import Transient
+from foregate.agent.models.openai.endpoint import NO_JSON, Endpoint, Transient, translate_in_band
 from foregate.agent.models.openai.wire import mend_surrogates
 from foregate.schemas.errors import ModelError
 from foregate.schemas.message import WireNames

@@ -8,9 +8,7 @@ import httpx2
 import openai
 import pytest
 
-from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.errors import FeatureDeclined, translate_error
-from foregate.agent.models.openai.retry import Retries
+from foregate.agent.models.openai.endpoint import Endpoint, FeatureDeclined, Retries, translate_error
 from foregate.schemas.errors import ModelError
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message, piece
 from tests.agent.models.openai.test_model import HELLO, model_at

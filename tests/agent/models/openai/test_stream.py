@@ -10,8 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.retry import Retries, Transient
+from foregate.agent.models.openai.endpoint import Endpoint, Retries, Transient
 from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
