@@ -1,10 +1,13 @@
-"""Which endpoint is spoken to, and how it is named to people without ever showing its key."""
+"""The endpoint: how it is named without its key, and what its failures mean.
+
+After a failure the same is tried again, or asked in a simpler way, or the person is told what to do.
+"""
 
 from __future__ import annotations
 
 import math
 import ssl
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -95,11 +98,7 @@ AGAIN = "try again later"
 
 
 class FeatureDeclined(Exception):
-    """The endpoint refuses `feature` of the request, which can be asked without it."""
-
-    def __init__(self, feature: str) -> None:
-        super().__init__(feature)
-        self.feature = feature
+    """The endpoint refuses the feature this names, without which the request can be asked."""
 
 
 def translate_error(error: APIError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
@@ -126,19 +125,18 @@ def translate_in_band(error: Json, endpoint: Endpoint) -> Exception:
 
 
 def _translate_status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
-    status, said = error.status_code, endpoint.clean(_read_message(error.body))
+    status, message = error.status_code, _read_message(error.body)
+    said = endpoint.clean(message)
     if status == 429 and error.code in ("insufficient_quota", "billing_not_active"):
         return ModelError(f"the account behind the key at {endpoint.url} has no credit left; top it up or use another")
-    if "tools" in body and _is_about_missing_tools(status, _read_message(error.body), str(error.param or "")):
+    if "tools" in body and _is_about_missing_tools(status, message, str(error.param or "")):
         refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
         return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
     if status in RETRYABLE or (status >= 500 and status != 501):
         wait = read_retry_after(error.response.headers, datetime.now(UTC))
         what = "limits the rate of requests" if status == 429 else "failed"
         return Transient(f"{endpoint.url} {what} ({status}{said and ': '}{said})", AGAIN, wait)
-    if status in SIMPLER and (
-        feature := _find_declined_feature(_read_message(error.body), str(error.param or ""), body)
-    ):
+    if status in SIMPLER and (feature := _find_declined_feature(message, str(error.param or ""), body)):
         return FeatureDeclined(feature)
     return ModelError(_build_sentence(error, endpoint, str(body.get("model", "")), said))
 
@@ -149,9 +147,8 @@ def _build_sentence(error: APIStatusError, endpoint: Endpoint, model: str, said:
     because = f": {said}" if said else ""
     message = _read_message(error.body).lower()
     if 300 <= status < 400:
-        return (
-            f"{url} redirects elsewhere, which is never followed with a key; set OPENAI_BASE_URL to the final address"
-        )
+        why = f"{url} redirects elsewhere, which is never followed with a key"
+        return f"{why}; set OPENAI_BASE_URL to the final address"
     if status == 401:
         return f"the endpoint refused the key; set OPENAI_API_KEY to a key that {url} accepts"
     if status == 403:
@@ -161,9 +158,8 @@ def _build_sentence(error: APIStatusError, endpoint: Endpoint, model: str, said:
     if status == 404:
         return f"{url} has no such address (404{because}); {NO_JSON}"
     if code == "context_length_exceeded" or "context length" in message:
-        return (
-            f"the conversation is too long for the model `{model}`{because}; start a new session or use another model"
-        )
+        why = f"the conversation is too long for the model `{model}`{because}"
+        return f"{why}; start a new session or use another model"
     return f"{url} refused the request ({status}{because}); change the request or the model"
 
 
@@ -208,22 +204,14 @@ def _read_message(body: object) -> str:
 
 
 def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:
-    if any(isinstance(cause, ssl.SSLCertVerificationError) for cause in _iterate_causes(error)):
-        return ModelError(
-            f"the certificate of {endpoint.url} cannot be verified; install its authority on this machine"
-        )
-    return Transient(
-        f"{endpoint.url} cannot be reached or broke the connection",
-        "check that the server runs and that OPENAI_BASE_URL is right",
-    )
-
-
-def _iterate_causes(error: BaseException | None) -> Iterator[BaseException]:
+    cause: BaseException | None = error
     for _ in range(10):
-        if error is None:
-            return
-        yield error
-        error = error.__cause__ or error.__context__
+        if isinstance(cause, ssl.SSLCertVerificationError):
+            why = f"the certificate of {endpoint.url} cannot be verified"
+            return ModelError(f"{why}; install its authority on this machine")
+        cause = cause and (cause.__cause__ or cause.__context__)
+    why = f"{endpoint.url} cannot be reached or broke the connection"
+    return Transient(why, "check that the server runs and that OPENAI_BASE_URL is right")
 
 
 T = TypeVar("T")
@@ -271,22 +259,18 @@ async def call_with_retries(attempt: Callable[[], Awaitable[T]], retries: Retrie
     half = {"multiplier": retries.first / 2, "max": retries.longest / 2}
     doubling = wait_exponential(**half) + wait_random_exponential(**half)
 
+    def get_failure(state: RetryCallState) -> Transient:
+        failure = state.outcome.exception() if state.outcome is not None else None
+        assert isinstance(failure, Transient)
+        return failure
+
     def wait(state: RetryCallState) -> float:
-        asked = _get_failure(state).wait
+        asked = get_failure(state).wait
         return doubling(state) if asked is None else min(asked, retries.retry_after)
 
     def note(state: RetryCallState) -> None:
-        fields = {
-            "attempt": state.attempt_number,
-            "wait": round(state.upcoming_sleep, 3),
-            "why": _get_failure(state).why,
-        }
-        get_diagnostics().info("model_request_retried", **fields)
-
-    def give_up(state: RetryCallState) -> T:
-        failure, tries = _get_failure(state), state.attempt_number
-        times = "1 attempt" if tries == 1 else f"{tries} attempts"
-        raise ModelError(f"{failure.why} ({times}); {failure.advice}")
+        what, wait = get_failure(state).why, round(state.upcoming_sleep, 3)
+        get_diagnostics().info("model_request_retried", attempt=state.attempt_number, wait=wait, why=what)
 
     retrying = AsyncRetrying(
         sleep=sleep,
@@ -294,10 +278,14 @@ async def call_with_retries(attempt: Callable[[], Awaitable[T]], retries: Retrie
         wait=wait,
         retry=retry_if_exception_type(Transient),
         before_sleep=note,
-        retry_error_callback=give_up,
+        reraise=True,
     )
-    result: T = await retrying(attempt)
-    return result
+    try:
+        return await retrying(attempt)
+    except Transient as failure:
+        tries = retrying.statistics["attempt_number"]
+        times = "1 attempt" if tries == 1 else f"{tries} attempts"
+        raise ModelError(f"{failure.why} ({times}); {failure.advice}") from None
 
 
 def read_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
@@ -314,9 +302,3 @@ def read_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
     except (ValueError, OverflowError):
         return None
     return max((then - now).total_seconds(), 0.0) if then.tzinfo is not None else None
-
-
-def _get_failure(state: RetryCallState) -> Transient:
-    failure = state.outcome.exception() if state.outcome is not None else None
-    assert isinstance(failure, Transient)
-    return failure

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Mapping
-from contextlib import aclosing
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from typing import TYPE_CHECKING, Any
 
 from foregate.agent.models.openai.endpoint import (
     NO_JSON,
@@ -28,7 +28,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
-    from openai import AsyncOpenAI, AsyncStream
+    from openai import AsyncOpenAI
 
 AFTER_FINISH = 5.0
 """Seconds a stream may take, after the model has finished, to report usage and end."""
@@ -42,9 +42,8 @@ class OpenAIModel:
 
     `timeout` is the longest silence and `longest` the longest time of one attempt, in seconds. `stream` None streams
     when somebody reads along. `limit` bounds the characters of text, and as many again of tool calls, of one response.
-    Prices are micro-units per million tokens. When text already handed to
-    `on_text` is void because the answer begins again, a `Follower` is told so, and anybody else in a line of the text.
-    `proxy` is the only proxy used.
+    Prices are micro-units per million tokens. When text already handed to `on_text` is void because the answer begins
+    again, a `Follower` is told so, and anybody else in a line of the text. `proxy` is the only proxy used.
     Raises UsageError for an address or key that cannot be one.
     """
 
@@ -109,8 +108,13 @@ class OpenAIModel:
             entries = entries if isinstance(entries, list) else []
             found = [entry.get("id") for entry in entries if isinstance(entry, Mapping)]
             names = [name for name in found if isinstance(name, str) and name.isprintable() and 0 < len(name) < 256]
-            if len(names) != 1:
-                raise ModelError(self._choose(names))
+            if not names:
+                raise ModelError(f"{self.url} lists no models; set FOREGATE_MODEL")
+            if len(names) > 1:
+                shown = ", ".join(map(self._endpoint.clean, names[:LISTED]))
+                more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
+                why = f"no model was named; set FOREGATE_MODEL to one that {self.url} has"
+                raise ModelError(f"{why}: {shown}{more}")
             self._model = names[0]
         return self._model
 
@@ -119,13 +123,6 @@ class OpenAIModel:
         built, self._built = self._built, None
         if built is not None:
             await built.close()
-
-    def _choose(self, names: list[str]) -> str:
-        if not names:
-            return f"{self.url} lists no models; set FOREGATE_MODEL"
-        shown = ", ".join(self._endpoint.clean(name) for name in names[:LISTED])
-        more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-        return f"no model was named; set FOREGATE_MODEL to one that {self.url} has: {shown}{more}"
 
     async def _attempt(self, wire: WireRequest, emitter: Emitter, stream: bool) -> ModelResponse:
         """Ask once, or as often as the endpoint declines one more feature; what it declines is remembered."""
@@ -136,7 +133,7 @@ class OpenAIModel:
             try:
                 await self._exchange(body, assembler)
             except FeatureDeclined as no:
-                declined.add(no.feature)
+                declined.add(str(no))
                 continue
             self._declined |= declined
             return assembler.build_response(self._model, self._prices, wire.notes(stream, declined))
@@ -173,59 +170,57 @@ class OpenAIModel:
                 if running and assembler.complete:
                     deadline.reschedule(asyncio.get_running_loop().time() + AFTER_FINISH)
 
-    async def _request_whole(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> Json:
+    @contextmanager
+    def _translating(self, body: Mapping[str, Json]) -> Iterator[None]:
+        """Raise what a failure of the client, or an answer that is no JSON, means."""
         import openai
 
         try:
-            answer = await client.post("/chat/completions", cast_to=object, content=encode_body(body))
-            return json.loads(answer) if isinstance(answer, str) else to_json(answer)
+            yield
         except openai.APIError as error:
             raise translate_error(error, self._endpoint, body) from None
         except (ValueError, RecursionError):
-            raise self._build_no_json_error() from None
+            raise Transient(f"{self.url} sent something that is not valid JSON", NO_JSON) from None
+
+    async def _request_whole(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> Json:
+        with self._translating(body):
+            return read_json(await client.post("/chat/completions", cast_to=object, content=encode_body(body)))
 
     async def _request_chunks(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> AsyncGenerator[Json, None]:
         """Yield the chunks of a stream, or the whole answer of an endpoint that never streams; close it at the end."""
-        import openai
+        from openai import AsyncStream
 
         from foregate.agent.models.openai.transport import EVENT_STREAM
 
-        try:
-            stream: AsyncStream[object] = await client.post(
+        with self._translating(body):
+            stream: AsyncStream[Any] = await client.post(
                 "/chat/completions",
                 cast_to=object,
                 content=encode_body(body),
                 options={"headers": {"Accept": EVENT_STREAM}},
                 stream=True,
-                stream_cls=openai.AsyncStream[object],
+                stream_cls=AsyncStream[Any],
             )
             async with stream:
                 if "json" in stream.response.headers.get("content-type", ""):
                     yield json.loads(await stream.response.aread())
                     return
                 async for chunk in stream:
-                    yield to_json(chunk)
-        except openai.APIError as error:
-            raise translate_error(error, self._endpoint, body) from None
-        except (ValueError, RecursionError):
-            raise self._build_no_json_error() from None
+                    yield chunk
 
     async def _request_listing(self) -> Json:
         import openai
 
         client = await self._get_client()
-        try:
-            async with asyncio.timeout(self._timeouts[0]):
-                answer = await client.get("/models", cast_to=object)
-            return json.loads(answer) if isinstance(answer, str) else to_json(answer)
-        except TimeoutError:
-            raise Transient(f"{self.url} did not list its models in time", "set FOREGATE_MODEL") from None
-        except openai.NotFoundError:
-            raise ModelError(f"{self.url} has no list of models; set FOREGATE_MODEL, or mend OPENAI_BASE_URL") from None
-        except openai.APIError as error:
-            raise translate_error(error, self._endpoint, {}) from None
-        except (ValueError, RecursionError):
-            raise self._build_no_json_error() from None
+        with self._translating({}):
+            try:
+                async with asyncio.timeout(self._timeouts[0]):
+                    return read_json(await client.get("/models", cast_to=object))
+            except TimeoutError:
+                raise Transient(f"{self.url} did not list its models in time", "set FOREGATE_MODEL") from None
+            except openai.NotFoundError:
+                why = f"{self.url} has no list of models"
+                raise ModelError(f"{why}; set FOREGATE_MODEL, or mend OPENAI_BASE_URL") from None
 
     async def _get_client(self) -> AsyncOpenAI:
         """Return the client; the first request builds it, beside the event loop, since the library loads slowly."""
@@ -240,13 +235,11 @@ class OpenAIModel:
             self._built = await asyncio.to_thread(build)
         return self._built
 
-    def _build_no_json_error(self) -> Transient:
-        return Transient(f"{self.url} sent something that is not valid JSON", NO_JSON)
 
-
-def to_json(answer: object) -> Json:
-    """Return the JSON value the library made of an answer, None for anything that is none."""
-    return answer if isinstance(answer, (dict, list, str, int, float)) else None
+def read_json(answer: Any) -> Json:
+    """Return the JSON value of an answer, which the library leaves a text where it is not called JSON."""
+    value: Json = json.loads(answer) if isinstance(answer, str) else answer
+    return value
 
 
 def from_environment(environ: Mapping[str, str], *, model: str = "") -> OpenAIModel | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from foregate.agent.models.openai.endpoint import NO_JSON, Endpoint, Transient, translate_in_band
@@ -41,29 +41,26 @@ class Prices:
         return Usage(read, written, min(-(-(read * self.input + written * self.output) // 1_000_000), MOST_TOKENS))
 
 
-class Emitter:
+class Emitter(Follower):
     """Hands on words and calls as they come. Before what takes the place of some already handed on, it says so."""
 
-    def __init__(self, on_text: Callable[[str], None] | None) -> None:
-        self._follower = Follower(on_text)
-        self._begun = False
+    begun = False
 
     def begin(self) -> None:
         """Begin an attempt: what an earlier one said is void, and whoever follows is told."""
-        if self._begun:
-            self._begun = False
-            self._follower.restart("the answer was cut off and begins again")
+        if self.begun:
+            self.begun = False
+            self.restart("the answer was cut off and begins again")
 
-    def say(self, piece: str) -> None:
+    def __call__(self, piece: str) -> None:
         """Hand on a piece of text."""
-        if piece:
-            self._begun = True
-            self._follower(piece)
+        self.begun = True
+        super().__call__(piece)
 
     def call(self, call: ToolCall) -> None:
         """Hand on a call that is complete."""
-        self._begun = True
-        self._follower.call(call)
+        self.begun = True
+        super().call(call)
 
 
 @dataclass(slots=True)
@@ -74,9 +71,8 @@ class _Call:
 
     def is_complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object already."""
-        if not self.pieces or not self.pieces[-1].rstrip().endswith("}"):
-            return False
-        if sum(map(len, self.pieces)) > LONGEST_COMPLETE:
+        ends = bool(self.pieces) and self.pieces[-1].rstrip().endswith("}")
+        if not ends or sum(map(len, self.pieces)) > LONGEST_COMPLETE:
             return False
         try:
             return isinstance(json.loads("".join(self.pieces)), dict)
@@ -177,7 +173,7 @@ class Assembler:
         piece = mend_surrogates(text[:-1] if waits else text)
         if piece:
             self._text.append(piece)
-            self._emitter.say(piece)
+            self._emitter(piece)
 
     def _add_call(self, item: Mapping[str, Json], whole: bool) -> None:
         function = item.get("function")

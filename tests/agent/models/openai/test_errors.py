@@ -165,4 +165,4 @@ def test_a_refusal_that_repeats_our_request_is_read_only_where_it_names_the_faul
     body = {"stream_options": {}, "response_format": {"type": "json_schema"}}
     said = translate_error(error, Endpoint.of("https://h/v1", "k"), body)
     assert isinstance(said, FeatureDeclined)
-    assert said.feature == "stream_options"
+    assert str(said) == "stream_options"
