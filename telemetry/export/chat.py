@@ -35,11 +35,6 @@ class ToolOffers:
         return found
 
 
-def format_history(sent: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
-    """Return messages as they went over the wire, each answer right behind the message that called."""
-    return format_messages(sent, names)
-
-
 def format_assistant(text: str, calls: tuple[ToolCall, ...], names: WireNames) -> dict[str, Json]:
     """Return one message of the model."""
     found = format_messages([Message("assistant", text, calls)], names)

@@ -13,9 +13,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import ContextCompressed, TaskEnded, TaskStarted
-from foregate.schemas.message import Message
+from foregate.schemas.message import Message, format_messages
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.export import chat
+from foregate.telemetry.export.chat import ToolOffer, ToolOffers, format_assistant
 from foregate.telemetry.export.pairs import find_pairs
 from foregate.telemetry.export.states import ModelConversation, SentRequest
 from foregate.telemetry.export.trajectory import Trajectory, TrajectoryStep
@@ -26,7 +26,7 @@ def build_examples(
 ) -> Iterator[dict[str, Json]]:
     """Yield the examples of a session in order; one without any response worth learning from is left out."""
     steps = {step.seq: step for step in trajectory.responses}
-    heard, worth, offers = ModelConversation(), set[int](), chat.ToolOffers()
+    heard, worth, offers = ModelConversation(), set[int](), ToolOffers()
     offer = offers(trajectory.tools)
     for event in events:
         if isinstance(event.body, (ContextCompressed, TaskEnded, TaskStarted)):
@@ -46,14 +46,14 @@ def build_examples(
 
 def build_preferences(trajectory: Trajectory, states: Mapping[int, SentRequest]) -> Iterator[dict[str, Json]]:
     """Yield each preference pair of a session as an example of the preference format."""
-    offers = chat.ToolOffers()
+    offers = ToolOffers()
     for pair in find_pairs(trajectory):
         sent, offer = states.get(pair.step.seq), offers(pair.step.tools)
         if sent is not None:
             yield {
-                "input": {"messages": chat.format_history(sent.messages, offer.names), "tools": offer.definitions},
-                "preferred_output": [chat.format_assistant(pair.text, (pair.better.call,), offer.names)],
-                "non_preferred_output": [chat.format_assistant(pair.step.message, (pair.held.call,), offer.names)],
+                "input": {"messages": format_messages(sent.messages, offer.names), "tools": offer.definitions},
+                "preferred_output": [format_assistant(pair.text, (pair.better.call,), offer.names)],
+                "non_preferred_output": [format_assistant(pair.step.message, (pair.held.call,), offer.names)],
             }
 
 
@@ -63,7 +63,7 @@ def is_good(step: TrajectoryStep) -> bool:
     return whole and all(action.standing == "allow" and action.has_run for action in step.actions)
 
 
-def _build_example(offer: chat.ToolOffer, sent: Sequence[Message], worth: set[int]) -> Iterator[dict[str, Json]]:
+def _build_example(offer: ToolOffer, sent: Sequence[Message], worth: set[int]) -> Iterator[dict[str, Json]]:
     """Yield the conversation up to its last response, where one of those in it has a weight."""
     end = max((place for place, message in enumerate(sent) if id(message) in worth), default=-1)
     if end < 0:
@@ -72,7 +72,7 @@ def _build_example(offer: chat.ToolOffer, sent: Sequence[Message], worth: set[in
     weights = iter(
         [int(id(said) in worth) for said in sent[:until] if said.role == "assistant" and (said.calls or said.text)]
     )
-    messages = chat.format_history(sent[:until], offer.names)
+    messages = format_messages(sent[:until], offer.names)
     while messages[-1]["role"] != "assistant":
         messages.pop()
     for message in messages:

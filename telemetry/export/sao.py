@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from foregate.schemas import strict_json
-from foregate.schemas.message import WireNames
+from foregate.schemas.message import WireNames, format_messages
 from foregate.schemas.strict_json import Json, get_list, get_text
-from foregate.telemetry.export import chat
 from foregate.telemetry.export.atif_events import dump_sorted
+from foregate.telemetry.export.chat import ToolOffer, ToolOffers, format_assistant
 from foregate.telemetry.export.states import SentRequest
 from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
 
@@ -20,7 +20,7 @@ def build_rows(
 
     Raises LookupError for a response outside every task.
     """
-    offers = chat.ToolOffers()
+    offers = ToolOffers()
     tasks = {task.number: task for task in trajectory.tasks}
     last = {step.task: step.number for step in trajectory.responses}
     for place, step in enumerate(trajectory.responses):
@@ -54,16 +54,16 @@ def build_rows(
         }
 
 
-def _build_state(sent: SentRequest | None, offer: chat.ToolOffer, content: bool) -> Json:
+def _build_state(sent: SentRequest | None, offer: ToolOffer, content: bool) -> Json:
     """Return the messages that were sent, and the names of the tools in force as the messages spell them."""
     if sent is None or not content:
         return None
     tools = [offer.names.to_wire(tool.name) for tool in offer.tools]
-    return {"messages": chat.format_history(sent.messages, offer.names), "tools": tools}
+    return {"messages": format_messages(sent.messages, offer.names), "tools": tools}
 
 
 def _build_action(step: TrajectoryStep, names: WireNames, content: bool) -> dict[str, Json]:
-    message = chat.format_assistant(step.message, tuple(action.call for action in step.actions), names)
+    message = format_assistant(step.message, tuple(action.call for action in step.actions), names)
     return {**message, "reasoning": step.reasoning} if step.reasoning and content else message
 
 
