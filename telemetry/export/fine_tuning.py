@@ -15,9 +15,8 @@ from foregate.schemas.event import Event
 from foregate.schemas.event_body import ContextCompressed, TaskEnded, TaskStarted
 from foregate.schemas.message import Message, format_messages
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.export.chat import ToolOffer, ToolOffers, format_assistant
 from foregate.telemetry.export.pairs import find_pairs
-from foregate.telemetry.export.states import ModelConversation, SentRequest
+from foregate.telemetry.export.states import ModelConversation, SentRequest, ToolOffer, ToolOffers, format_assistant
 from foregate.telemetry.export.trajectory import Trajectory, TrajectoryStep
 
 

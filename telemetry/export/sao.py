@@ -8,8 +8,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.message import WireNames, format_messages
 from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.telemetry.export.atif_events import dump_sorted
-from foregate.telemetry.export.chat import ToolOffer, ToolOffers, format_assistant
-from foregate.telemetry.export.states import SentRequest
+from foregate.telemetry.export.states import SentRequest, ToolOffer, ToolOffers, format_assistant
 from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
 
 

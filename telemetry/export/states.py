@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 from msgspec import Struct
 
@@ -16,9 +16,12 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.message import Message, read_messages
+from foregate.schemas.message import Message, WireNames, format_messages, read_messages
 from foregate.schemas.protocols import Blobs
+from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import ToolSpec
 
 Hide = Callable[[bytes], bytes]
 """Masks what a blob holds before it is read."""
@@ -83,3 +86,44 @@ def read_sent_requests(events: Iterable[Event], blobs: Blobs, hide: Hide) -> Ite
             case _:
                 pass
         heard.apply(event)
+
+
+Tools = Sequence[ToolSpec]
+
+
+class ToolOffer:
+    """The tools a model was offered: `names` spells theirs for endpoints, `definitions` has the form of a request."""
+
+    def __init__(self, tools: Tools) -> None:
+        self.tools = tools
+        self.names = WireNames([tool.name for tool in tools])
+        self.definitions = [_format_definition(tool, self.names) for tool in tools]
+
+
+class ToolOffers:
+    """Offers by their tools, each made once: the steps of a session share theirs."""
+
+    def __init__(self) -> None:
+        self._made: dict[int, ToolOffer] = {}
+
+    def __call__(self, tools: Tools) -> ToolOffer:
+        """Return the offer of these tools."""
+        found = self._made.get(id(tools))
+        if found is None or found.tools is not tools:
+            found = self._made[id(tools)] = ToolOffer(tools)
+        return found
+
+
+def format_assistant(text: str, calls: tuple[ToolCall, ...], names: WireNames) -> dict[str, Json]:
+    """Return one message of the model."""
+    found = format_messages([Message("assistant", text, calls)], names)
+    return found[0] if found else {"role": "assistant", "content": text}
+
+
+def _format_definition(tool: ToolSpec, names: WireNames) -> dict[str, Json]:
+    function: dict[str, Json] = {
+        "name": names.to_wire(tool.name),
+        "description": tool.description,
+        "parameters": tool.parameters or {"type": "object", "properties": {}},
+    }
+    return {"type": "function", "function": function}
