@@ -18,9 +18,8 @@ from foregate.telemetry.export.bare import TextRemover
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import mask_event, mask_json
 from foregate.telemetry.export.pairs import find_pairs
-from foregate.telemetry.export.reward import Reward, compute_rewards
 from foregate.telemetry.export.states import SentRequest, read_sent_requests
-from foregate.telemetry.export.trajectory import Trajectory
+from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.masking import Hidden
 

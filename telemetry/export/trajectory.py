@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Literal
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal, SupportsFloat, SupportsIndex
 
 from msgspec import Struct
 
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import STATUSES, Kind, PauseReason, Status
 from foregate.schemas.judgement import Remedy, Who
@@ -166,3 +168,42 @@ class Trajectory(Struct, frozen=True):
     def responses(self) -> tuple[TrajectoryStep, ...]:
         """The steps that are responses; rewards count by them."""
         return tuple(step for step in self.steps if step.is_response)
+
+
+Reward = Callable[[Trajectory], object]
+"""Gives one number for the whole trajectory, or one for each of its `responses`."""
+
+
+def compute_rewards(reward: Reward, trajectory: Trajectory) -> list[float]:
+    """Return one reward for each response of a trajectory.
+
+    A single number counts for the whole: the last response has it, those before have 0. Raises UsageError where the
+    function raises, or gives what is no finite number or as many of them as there are responses.
+    """
+    count = len(trajectory.responses)
+    try:
+        given = reward(trajectory)
+    except (Exception, SystemExit) as error:
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise UsageError(f"the reward function failed on session `{trajectory.session}` ({why}); correct it") from None
+    if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
+        if len(given) != count:
+            raise UsageError(
+                f"the reward function gave {len(given)} numbers for session `{trajectory.session}`, which has {count} "
+                "responses; give one for each, or a single number"
+            )
+        return [_check_number(one, trajectory) for one in given]
+    whole = _check_number(given, trajectory)
+    return [*([0.0] * (count - 1)), whole] if count else []
+
+
+def _check_number(value: object, trajectory: Trajectory) -> float:
+    try:
+        number = float(value) if isinstance(value, (SupportsFloat, SupportsIndex)) else math.nan
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise UsageError(
+            f"the reward function gave `{str(value)[:40]}` for session `{trajectory.session}`; give a finite number"
+        )
+    return number

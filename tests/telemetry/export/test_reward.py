@@ -14,8 +14,7 @@ from foregate.agent.workspace.user_files import load_function
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.export.atif import validate_document
 from foregate.telemetry.export.fold import fold_trajectory
-from foregate.telemetry.export.reward import Reward, compute_rewards
-from foregate.telemetry.export.trajectory import Trajectory
+from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards
 from tests.telemetry.export.stories import approved, logged, told
 
 
