@@ -10,14 +10,11 @@ from foregate.schemas.event import FORMAT, Event, ModelResponded, TurnJudged
 from foregate.schemas.judgement import Decision
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall
-from foregate.telemetry.export import atif_events
+from foregate.telemetry.export.atif_events import LAYOUT, OFFERED, dump_sorted, keep_raw_text, strip_shown_parts
 from foregate.telemetry.export.pairs import find_pairs
 from foregate.telemetry.export.trajectory import Action, Answered, Trajectory, TrajectoryStep
 
 VERSION = "ATIF-v1.8"
-LAYOUT = 1
-"""Version of what stands under `foregate`."""
-
 _BARE_DECISION = ("gate", "code", "mode", "numbers", "rules", "tool", "consequence", "rulings")
 """What stands of a decision where no words do."""
 
@@ -85,7 +82,7 @@ def validate_document(made: Mapping[str, Json]) -> None:
 
 
 def _build_agent(trajectory: Trajectory, content: bool) -> dict[str, Json]:
-    offered = atif_events.OFFERED if content else ("name",)
+    offered = OFFERED if content else ("name",)
     definitions: list[Json] = [
         {"type": "function", "function": {name: getattr(tool, name) for name in offered}} for tool in trajectory.tools
     ]
@@ -157,7 +154,7 @@ def _build_own_part(
 
 
 def _build_decision(decision: Decision, content: bool) -> dict[str, Json]:
-    row = atif_events.dump_sorted(decision)
+    row = dump_sorted(decision)
     if content:
         return row
     row["rulings"] = [strict_json.dump(ruling) for ruling in decision.rulings]
@@ -168,7 +165,7 @@ def _build_decision(decision: Decision, content: bool) -> dict[str, Json]:
 
 def _build_rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) -> dict[str, Json]:
     """Return what is left of an event, with the version that wrote it where that is not the session's first."""
-    rest = atif_events.strip_shown_parts(event, shown)
+    rest = strip_shown_parts(event, shown)
     return rest if event.foregate == trajectory.foregate else {**rest, "foregate": event.foregate}
 
 
@@ -203,8 +200,8 @@ def _build_call(action: Action, recorded: RecordedCall | None) -> dict[str, Json
         "gate": action.gate,
         "code": action.code,
         "target": action.target,
-        "remedy": atif_events.dump_sorted(action.remedy) if action.remedy is not None else None,
-        "raw": atif_events.keep_raw_text(action.raw, action.arguments),
+        "remedy": dump_sorted(action.remedy) if action.remedy is not None else None,
+        "raw": keep_raw_text(action.raw, action.arguments),
         "more": {"defect": defect} if defect else {},
     }
     own = {name: value for name, value in own.items() if value}

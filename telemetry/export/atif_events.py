@@ -17,6 +17,8 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_object, get_text
 
+LAYOUT = 1
+"""Version of what stands under `foregate`."""
 MESSAGES = {"session_started": "system", "user_message": "text", "task_paused": "question"}
 """Per kind the field that is the step's message; `task_paused` has it only when it asks something."""
 ANSWERS = {"tool_finished": "content", "call_answered": "message", "outcome_unknown": "reason"}

@@ -13,11 +13,13 @@ from foregate.schemas.event import Event
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
-from foregate.telemetry.export import atif, fine_tuning, sao
+from foregate.telemetry.export.atif import build_document, validate_document
 from foregate.telemetry.export.bare import TextRemover
+from foregate.telemetry.export.fine_tuning import build_examples, build_preferences
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import mask_event, mask_json
 from foregate.telemetry.export.pairs import find_pairs
+from foregate.telemetry.export.sao import build_rows
 from foregate.telemetry.export.states import SentRequest, read_sent_requests
 from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards
 from foregate.telemetry.log import chain
@@ -132,9 +134,9 @@ class Export:
         wanted = self._wanted
         rewards = self._compute_rewards(session) if wanted.reward is not None else None
         if wanted.format == "atif":
-            made = atif.build_document(session.trajectory, rewards=rewards, content=wanted.content)
+            made = build_document(session.trajectory, rewards=rewards, content=wanted.content)
             if wanted.check:
-                atif.validate_document(made)
+                validate_document(made)
             yield made
             return
         for one in session.walk_sessions():
@@ -142,11 +144,11 @@ class Export:
             states = self._read_states(one) if wanted.content else {}
             if wanted.format == "sao":
                 given = rewards[name] if rewards is not None else None
-                yield from sao.build_rows(one.trajectory, states, given, content=wanted.content)
+                yield from build_rows(one.trajectory, states, given, content=wanted.content)
             elif wanted.pairs:
-                yield from fine_tuning.build_preferences(one.trajectory, states)
+                yield from build_preferences(one.trajectory, states)
             else:
-                yield from fine_tuning.build_examples(one.trajectory, states, one.events)
+                yield from build_examples(one.trajectory, states, one.events)
 
     def _compute_rewards(self, session: _ExportedSession) -> dict[str, list[float]]:
         assert self._wanted.reward is not None

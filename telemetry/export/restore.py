@@ -11,8 +11,7 @@ from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.event import FORMAT, GENESIS, Event
 from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_object, get_text
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
-from foregate.telemetry.export import atif_events
-from foregate.telemetry.export.atif import LAYOUT
+from foregate.telemetry.export.atif_events import LAYOUT, get_own_part, restore_body
 from foregate.telemetry.log import chain
 
 MAX_BYTES = 256 * 1024 * 1024
@@ -74,7 +73,7 @@ def restore_sessions(document: Mapping[str, Json]) -> Iterator[RestoredSession]:
 
 def _restore_session(document: Mapping[str, Json]) -> RestoredSession:
     try:
-        own = atif_events.get_own_part(document)
+        own = get_own_part(document)
     except InvalidJson:
         own = {}
     if "layout" not in own or "content" not in own:
@@ -95,11 +94,7 @@ def _restore_session(document: Mapping[str, Json]) -> RestoredSession:
 
 def _read_events(document: Mapping[str, Json], own: Mapping[str, Json]) -> RestoredSession:
     steps = [as_object(step) for step in _get_required_list(document, "steps")]
-    rows = [
-        (as_object(rest), step)
-        for step in steps
-        for rest in _get_required_list(atif_events.get_own_part(step), "events")
-    ]
+    rows = [(as_object(rest), step) for step in steps for rest in _get_required_list(get_own_part(step), "events")]
     rows.sort(key=lambda row: get_int(row[0], "seq"))
     session, wrote = get_text(document, "session_id"), get_text(get_object(document, "agent"), "version")
     events: list[Event] = []
@@ -112,7 +107,7 @@ def _read_events(document: Mapping[str, Json], own: Mapping[str, Json]) -> Resto
             **{name: rest.get(name) for name in ("seq", "time", "kind", "actor", "policy")},
             "session": session,
             "prev": prev,
-            "body": atif_events.restore_body(rest, step, document),
+            "body": restore_body(rest, step, document),
         }
         event = chain.read_event(content, get_text(rest, "hash"))
         if strict_json.sha256(strict_json.encode_record(chain.build_header(event))) != event.hash:
