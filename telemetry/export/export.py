@@ -15,11 +15,10 @@ from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
 from foregate.telemetry.export.atif import build_document, validate_document
 from foregate.telemetry.export.bare import TextRemover
-from foregate.telemetry.export.fine_tuning import build_examples, build_preferences
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import mask_event, mask_json
+from foregate.telemetry.export.lines import build_examples, build_preferences, build_rows
 from foregate.telemetry.export.pairs import find_pairs
-from foregate.telemetry.export.sao import build_rows
 from foregate.telemetry.export.states import SentRequest, read_sent_requests
 from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards
 from foregate.telemetry.log import chain
