@@ -10,8 +10,8 @@ from foregate.schemas.event import FORMAT, Event, ModelResponded, TurnJudged
 from foregate.schemas.judgement import Decision
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall
-from foregate.telemetry.export.atif_events import LAYOUT, OFFERED, dump_sorted, keep_raw_text, strip_shown_parts
 from foregate.telemetry.export.pairs import find_pairs
+from foregate.telemetry.export.restore import LAYOUT, OFFERED, dump_sorted, keep_raw_text, strip_shown_parts
 from foregate.telemetry.export.trajectory import Action, Answered, Trajectory, TrajectoryStep
 
 VERSION = "ATIF-v1.8"

@@ -9,8 +9,8 @@ from foregate.schemas.event import Event
 from foregate.schemas.event_body import ContextCompressed, TaskEnded, TaskStarted
 from foregate.schemas.message import Message, WireNames, format_messages
 from foregate.schemas.strict_json import Json, get_list, get_text
-from foregate.telemetry.export.atif_events import dump_sorted
 from foregate.telemetry.export.pairs import find_pairs
+from foregate.telemetry.export.restore import dump_sorted
 from foregate.telemetry.export.states import ModelConversation, SentRequest, ToolOffer, ToolOffers, format_assistant
 from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
 
