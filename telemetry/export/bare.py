@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import assert_never
+from collections.abc import Collection, Iterable, Mapping
+from functools import cache
+from typing import Any, TypeVar, get_origin
 
-from msgspec.structs import replace
+from msgspec import Struct
+from msgspec.structs import fields, replace
 
-from foregate.schemas.event import Body, Event, ModelResponded, NeedAnswered, NeedRaised, RecordedDataflow, TurnJudged
+from foregate.schemas.event import Body, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     CatalogChanged,
-    Checkpoint,
     ContextCompressed,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
     PolicyChanged,
-    Report,
     SessionEnded,
     SessionStarted,
     TaskEnded,
@@ -25,13 +25,14 @@ from foregate.schemas.event_body import (
     TaskStarted,
     ToolFinished,
     ToolStarted,
-    UserMessage,
 )
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
-from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanProposed, PlanStepChanged, TaskPlan
-from foregate.schemas.tool_call import Permit, RecordedCall
+from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanStepChanged
+from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import TurnRecord
+
+S = TypeVar("S", bound=Struct)
 
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""
@@ -41,6 +42,35 @@ _ERRORS = (
     "runtime_lost",
 )
 _FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
+_KEPT: Mapping[type[Struct], str] = {
+    SessionStarted: "model depth parent",
+    PolicyChanged: "auto dry_run mode dialect",
+    TaskStarted: "task depth",
+    ModelResponded: "usage model continues places",
+    RecordedCall: "id",
+    TurnRecord: "response task turn actor cause",
+    Verdict: "call standing gate",
+    Ruling: "standing code",
+    Decision: "gate code mode numbers rules",
+    CallRuling: "call standing code",
+    Consequence: "kind lasts",
+    Need: "gate who calls code",
+    NeedAnswered: "usage",
+    Answer: "gate who",
+    ToolStarted: "call side_effect effect",
+    ToolFinished: "call ok duration origin dropped exit_code",
+    CallAnswered: "call ruling code change",
+    OutcomeUnknown: "call",
+    OutcomeResolved: "call outcome",
+    EffectUndone: "call",
+    ContextCompressed: "strategy limit before after left_out",
+    PlanConfirmed: "approved dry_run",
+    PlanStepChanged: "step status choice",
+    TaskPaused: "reason",
+    TaskEnded: "status duration turns model_calls tool_calls tokens cost",
+    SessionEnded: "events",
+}
+"""The fields of each noun that stay as they are; what else is left of a noun, `TextRemover` says."""
 
 
 class TextRemover:
@@ -55,212 +85,76 @@ class TextRemover:
 
     def __call__(self, event: Event) -> Event:
         """Return the event without any words; those of a session come in order."""
-        return replace(event, body=self._strip_body(event.body))
+        return replace(event, body=_strip(event.body, **self._strip_parts(event.body)))
 
-    def _strip_body(self, body: Body) -> Body:
+    def _strip_parts(self, body: Body) -> dict[str, Any]:
+        """Return the fields of which a part stays."""
         match body:
             case SessionStarted():
-                return self._strip_session_started(body)
+                return {"catalogue": self._strip_catalogue(body.catalogue), "layers": {}}
             case CatalogChanged():
-                return CatalogChanged(catalogue=self._strip_catalogue(body.catalogue), catalogue_hash="")
-            case PolicyChanged():
-                return PolicyChanged(auto=body.auto, dry_run=body.dry_run, mode=body.mode, dialect=body.dialect)
-            case TaskStarted():
-                return TaskStarted(task=body.task, depth=body.depth)
-            case UserMessage():
-                return UserMessage(text="")
-            case ModelResponded():
-                return self._strip_model_responded(body)
-            case TurnJudged():
-                return self._strip_turn_judged(body)
-            case NeedRaised():
-                return NeedRaised(need=_strip_need(body.need), request="", survey_hash="")
-            case NeedAnswered():
-                return NeedAnswered(answer=_strip_answer(body.answer), usage=body.usage)
-            case (
-                ToolStarted() | ToolFinished() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone()
-            ):
-                return self._strip_call_event(body)
-            case ContextCompressed():
-                return _strip_compression(body)
-            case PlanProposed():
-                return PlanProposed(proposal=TaskPlan(id="", query="", goal="", tasks=()), digest="")
-            case PlanConfirmed():
-                return PlanConfirmed(digest="", approved=body.approved, dry_run=body.dry_run)
+                return {"catalogue": self._strip_catalogue(body.catalogue)}
+            case ModelResponded(program=program):
+                whole = _strip(program, calls=self._strip_calls(program.calls)) if program is not None else None
+                finish_reason = _keep_known(body.finish_reason, _FINISH)
+                return {"calls": self._strip_calls(body.calls), "finish_reason": finish_reason, "program": whole}
+            case TurnJudged(turn=turn, judgement=judgement):
+                proposed = self._strip_calls(turn.proposed) if turn.proposed is not None else None
+                verdicts = tuple(_strip(verdict, ruling=_strip(verdict.ruling)) for verdict in judgement.verdicts)
+                ruled = Judgement(verdicts, tuple(map(self._strip_decision, judgement.decisions)))
+                return {"turn": _strip(turn, proposed=proposed), "judgement": ruled}
+            case NeedRaised(need=need):
+                return {"need": _strip(need, digests=_count_digests(need.digests))}
+            case NeedAnswered(answer=answer):
+                by_person = answer.who == "person" and answer.value
+                value = {"choice": _keep_known(answer.choice, _CHOICES)} if by_person else None
+                return {"answer": _strip(answer, digests=_count_digests(answer.digests), value=value)}
+            case ToolFinished():
+                error = _keep_known(body.error, _ERRORS) if body.error else ""
+                return {"tool": _keep_known(body.tool, self._tools), "error": error}
+            case ToolStarted() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone():
+                return {"tool": _keep_known(body.tool, self._tools)}
             case PlanStepChanged():
-                ask = FillRequest(notice="", about={}, request="") if body.ask is not None else None
-                return PlanStepChanged(plan="", step=body.step, status=body.status, choice=body.choice, ask=ask)
+                return {"ask": _build_empty(FillRequest) if body.ask is not None else None}
             case TaskPaused():
-                return TaskPaused(reason=body.reason, question=None if body.question is None else "")
-            case TaskEnded():
-                return _strip_task_ended(body)
-            case SessionEnded():
-                return SessionEnded(events=body.events)
-            case Checkpoint():
-                return Checkpoint(undo="", steps=())
+                return {"question": None if body.question is None else ""}
             case _:
-                assert_never(body)
-
-    def _strip_tool(self, name: str) -> str:
-        return _keep_known(name, self._tools)
+                return {}
 
     def _strip_catalogue(self, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
         self._tools = frozenset(spec.name for spec in specs)
         return tuple(ToolSpec(name=name, description="", parameters={}) for name in sorted(self._tools))
 
-    def _strip_session_started(self, body: SessionStarted) -> SessionStarted:
-        return SessionStarted(
-            workspace="",
-            model=body.model,
-            system="",
-            prompts_hash="",
-            catalogue=self._strip_catalogue(body.catalogue),
-            catalogue_hash="",
-            policy={},
-            layers={},
-            depth=body.depth,
-            parent=body.parent,
-        )
-
-    def _strip_model_responded(self, body: ModelResponded) -> ModelResponded:
-        program = body.program
-        return ModelResponded(
-            text="",
-            reasoning="",
-            calls=self._strip_calls(body.calls),
-            usage=body.usage,
-            finish_reason=_keep_known(body.finish_reason, _FINISH),
-            model=body.model,
-            notes=(),
-            program=RecordedDataflow(calls=self._strip_calls(program.calls), deferred=(), places=())
-            if program
-            else None,
-            continues=body.continues,
-            places=body.places,
-        )
-
     def _strip_calls(self, calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
-        return tuple(RecordedCall(id=call.id, name=self._strip_tool(call.name), arguments="{}") for call in calls)
-
-    def _strip_turn_judged(self, body: TurnJudged) -> TurnJudged:
-        turn, judgement = body.turn, body.judgement
-        bare = TurnRecord(
-            response=turn.response,
-            task=turn.task,
-            turn=turn.turn,
-            now="",
-            policy_hash="",
-            catalogue_hash="",
-            prompts_hash="",
-            surveys=(),
-            actor=turn.actor,
-            cause=turn.cause,
-            user_messages=(),
-            proposed=self._strip_calls(turn.proposed) if turn.proposed is not None else None,
-        )
-        decisions = tuple(self._strip_decision(decision) for decision in judgement.decisions)
-        ruled = Judgement(tuple(_strip_verdict(verdict) for verdict in judgement.verdicts), decisions)
-        return TurnJudged(turn=bare, judgement=ruled, survey_hash="", fingerprints={})
+        return tuple(_strip(call, name=_keep_known(call.name, self._tools), arguments="{}") for call in calls)
 
     def _strip_decision(self, decision: Decision) -> Decision:
-        follows = decision.consequence
-        return Decision(
-            gate=decision.gate,
-            code=decision.code,
-            mode=decision.mode,
-            tool=self._strip_tool(decision.tool) if decision.tool else "",
-            rulings=tuple(CallRuling(one.call, one.standing, one.code) for one in decision.rulings),
-            numbers=decision.numbers,
-            rules=decision.rules,
-            consequence=Consequence(follows.kind, lasts=follows.lasts) if follows is not None else None,
-        )
-
-    def _strip_call_event(
-        self, body: ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
-    ) -> Body:
-        call, tool = body.call, self._strip_tool(body.tool)
-        match body:
-            case ToolStarted(side_effect=side_effect, effect=effect):
-                permit = Permit("", "", 0, "")
-                return ToolStarted(
-                    call=call, tool=tool, target="", permit=permit, side_effect=side_effect, effect=effect, before=()
-                )
-            case ToolFinished():
-                return self._strip_tool_finished(body)
-            case CallAnswered(ruling=ruling, code=code, change=change):
-                return CallAnswered(
-                    call=call, tool=tool, target="", ruling=ruling, code=code, message="", change=change
-                )
-            case OutcomeUnknown():
-                return OutcomeUnknown(call=call, tool=tool, target="", reason="")
-            case OutcomeResolved(outcome=outcome):
-                return OutcomeResolved(call=call, tool=tool, target="", outcome=outcome)
-            case EffectUndone():
-                return EffectUndone(call=call, tool=tool, resources=(), changes=(), evidence=(), steps=())
-            case _:
-                assert_never(body)
-
-    def _strip_tool_finished(self, body: ToolFinished) -> ToolFinished:
-        return ToolFinished(
-            call=body.call,
-            tool=self._strip_tool(body.tool),
-            target="",
-            ok=body.ok,
-            content="",
-            duration=body.duration,
-            origin=body.origin,
-            evidence=(),
-            changes=(),
-            error=_keep_known(body.error, _ERRORS) if body.error else "",
-            dropped=body.dropped,
-            exit_code=body.exit_code,
-        )
+        tool, follows = decision.tool and _keep_known(decision.tool, self._tools), decision.consequence
+        rulings = tuple(map(_strip, decision.rulings))
+        return _strip(decision, tool=tool, rulings=rulings, consequence=follows and _strip(follows))
 
 
-def _strip_verdict(verdict: Verdict) -> Verdict:
-    ruling = Ruling(verdict.ruling.standing, verdict.ruling.code)
-    return Verdict(verdict.call, "", verdict.standing, verdict.gate, ruling)
+def _strip(noun: S, **parts: object) -> S:
+    """Return a noun with the fields `_KEPT` names and those given; all others are at their default, or empty."""
+    kept = {name: getattr(noun, name) for name in _KEPT.get(type(noun), "").split()}
+    return type(noun)(**{**_list_empty_fields(type(noun)), **kept, **parts})
 
 
-def _strip_need(need: Need) -> Need:
-    return Need(need.gate, need.who, "", need.calls, _count_digests(need.digests), code=need.code)
+@cache
+def _list_empty_fields(noun: type[Struct]) -> dict[str, Any]:
+    """Return what stands in the fields a noun must have when they are empty."""
+    return {field.name: _build_empty(field.type) for field in fields(noun) if field.required}
 
 
-def _strip_answer(answer: Answer) -> Answer:
-    value = {"choice": _keep_known(answer.choice, _CHOICES)} if answer.who == "person" and answer.value else None
-    return Answer(answer.gate, answer.who, "", _count_digests(answer.digests), "", "", value)
+def _build_empty(kind: Any) -> Any:
+    """Return the empty value of a type, of a noun one with nothing but what it must have; None where there is none."""
+    kind = get_origin(kind) or kind
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return kind(**_list_empty_fields(kind))
+    return {} if kind is Mapping else kind() if kind in (str, int, bool, tuple) else None
 
 
-def _strip_compression(body: ContextCompressed) -> ContextCompressed:
-    return ContextCompressed(
-        strategy=body.strategy,
-        limit=body.limit,
-        counted_by="",
-        before=body.before,
-        after=body.after,
-        left_out=body.left_out,
-        shortened=(),
-        open=(),
-        summary="",
-    )
-
-
-def _strip_task_ended(body: TaskEnded) -> TaskEnded:
-    return TaskEnded(
-        status=body.status,
-        text="",
-        duration=body.duration,
-        turns=body.turns,
-        model_calls=body.model_calls,
-        tool_calls=body.tool_calls,
-        tokens=body.tokens,
-        cost=body.cost,
-        note="",
-        report=Report(),
-    )
-
-
-def _count_digests(digests: Sequence[str]) -> tuple[str, ...]:
+def _count_digests(digests: Collection[str]) -> tuple[str, ...]:
     """Return how many calls a question was about; a digest could be guessed back into arguments."""
     return ("",) * len(digests)
 
