@@ -2,20 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Literal, TypeVar, get_args, get_origin
+from typing import Any, Literal, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import fields, replace
 from pydantic import BaseModel
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.event import Event
+from foregate.schemas.event import Body, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.event_body import (
+    CallAnswered,
+    CatalogChanged,
+    ContextCompressed,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    PolicyChanged,
+    SessionEnded,
+    SessionStarted,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
 from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanStepChanged
+from foregate.schemas.tool_call import RecordedCall
+from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.log.masking import Hidden, mask_value
 
 N = TypeVar("N", bound=Struct)
@@ -126,3 +147,134 @@ def _mask_under_key(key: str, value: Json, patterns: Hidden) -> Json:
 def _mask_words(text: str, patterns: Hidden) -> str:
     found = mask_value(text, patterns)
     return found if isinstance(found, str) else text
+
+
+S = TypeVar("S", bound=Struct)
+
+OTHER = "_OTHER"
+"""Stands for a name that is in no closed list: it could be anybody's words."""
+_CHOICES = ("yes", "no", "grant", "anyway", "stop", "more", "step", "edit")
+_ERRORS = (
+    *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
+    "runtime_lost",
+)
+_FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
+_KEPT: Mapping[type[Struct], str] = {
+    SessionStarted: "model depth parent",
+    PolicyChanged: "auto dry_run mode dialect",
+    TaskStarted: "task depth",
+    ModelResponded: "usage model continues places",
+    RecordedCall: "id",
+    TurnRecord: "response task turn actor cause",
+    Verdict: "call standing gate",
+    Ruling: "standing code",
+    Decision: "gate code mode numbers rules",
+    CallRuling: "call standing code",
+    Consequence: "kind lasts",
+    Need: "gate who calls code",
+    NeedAnswered: "usage",
+    Answer: "gate who",
+    ToolStarted: "call side_effect effect",
+    ToolFinished: "call ok duration origin dropped exit_code",
+    CallAnswered: "call ruling code change",
+    OutcomeUnknown: "call",
+    OutcomeResolved: "call outcome",
+    EffectUndone: "call",
+    ContextCompressed: "strategy limit before after left_out",
+    PlanConfirmed: "approved dry_run",
+    PlanStepChanged: "step status choice",
+    TaskPaused: "reason",
+    TaskEnded: "status duration turns model_calls tool_calls tokens cost",
+    SessionEnded: "events",
+}
+"""The fields of each noun that stay as they are; what else is left of a noun, `TextRemover` says."""
+
+
+class TextRemover:
+    """Leaves out of events all that a person, a model or a tool worded; each field that stays is named here.
+
+    What stays are numbers, times, ids, and names of closed lists: codes, gates, kinds, the tools of the catalogue. A
+    field that has to be there and is not exported is empty.
+    """
+
+    def __init__(self) -> None:
+        self._tools: Collection[str] = ()
+
+    def __call__(self, event: Event) -> Event:
+        """Return the event without any words; those of a session come in order."""
+        return replace(event, body=_strip(event.body, **self._strip_parts(event.body)))
+
+    def _strip_parts(self, body: Body) -> dict[str, Any]:
+        """Return the fields of which a part stays."""
+        match body:
+            case SessionStarted():
+                return {"catalogue": self._strip_catalogue(body.catalogue), "layers": {}}
+            case CatalogChanged():
+                return {"catalogue": self._strip_catalogue(body.catalogue)}
+            case ModelResponded(program=program):
+                whole = _strip(program, calls=self._strip_calls(program.calls)) if program is not None else None
+                finish_reason = _keep_known(body.finish_reason, _FINISH)
+                return {"calls": self._strip_calls(body.calls), "finish_reason": finish_reason, "program": whole}
+            case TurnJudged(turn=turn, judgement=judgement):
+                proposed = self._strip_calls(turn.proposed) if turn.proposed is not None else None
+                verdicts = tuple(_strip(verdict, ruling=_strip(verdict.ruling)) for verdict in judgement.verdicts)
+                ruled = Judgement(verdicts, tuple(map(self._strip_decision, judgement.decisions)))
+                return {"turn": _strip(turn, proposed=proposed), "judgement": ruled}
+            case NeedRaised(need=need):
+                return {"need": _strip(need, digests=_count_digests(need.digests))}
+            case NeedAnswered(answer=answer):
+                by_person = answer.who == "person" and answer.value
+                value = {"choice": _keep_known(answer.choice, _CHOICES)} if by_person else None
+                return {"answer": _strip(answer, digests=_count_digests(answer.digests), value=value)}
+            case ToolFinished():
+                error = _keep_known(body.error, _ERRORS) if body.error else ""
+                return {"tool": _keep_known(body.tool, self._tools), "error": error}
+            case ToolStarted() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone():
+                return {"tool": _keep_known(body.tool, self._tools)}
+            case PlanStepChanged():
+                return {"ask": _build_empty(FillRequest) if body.ask is not None else None}
+            case TaskPaused():
+                return {"question": None if body.question is None else ""}
+            case _:
+                return {}
+
+    def _strip_catalogue(self, specs: Iterable[ToolSpec]) -> tuple[ToolSpec, ...]:
+        self._tools = frozenset(spec.name for spec in specs)
+        return tuple(ToolSpec(name=name, description="", parameters={}) for name in sorted(self._tools))
+
+    def _strip_calls(self, calls: Iterable[RecordedCall]) -> tuple[RecordedCall, ...]:
+        return tuple(_strip(call, name=_keep_known(call.name, self._tools), arguments="{}") for call in calls)
+
+    def _strip_decision(self, decision: Decision) -> Decision:
+        tool, follows = decision.tool and _keep_known(decision.tool, self._tools), decision.consequence
+        rulings = tuple(map(_strip, decision.rulings))
+        return _strip(decision, tool=tool, rulings=rulings, consequence=follows and _strip(follows))
+
+
+def _strip(noun: S, **parts: object) -> S:
+    """Return a noun with the fields `_KEPT` names and those given; all others are at their default, or empty."""
+    kept = {name: getattr(noun, name) for name in _KEPT.get(type(noun), "").split()}
+    return type(noun)(**{**_list_empty_fields(type(noun)), **kept, **parts})
+
+
+@cache
+def _list_empty_fields(noun: type[Struct]) -> dict[str, Any]:
+    """Return what stands in the fields a noun must have when they are empty."""
+    return {field.name: _build_empty(field.type) for field in fields(noun) if field.required}
+
+
+def _build_empty(kind: Any) -> Any:
+    """Return the empty value of a type, of a noun one with nothing but what it must have; None where there is none."""
+    kind = get_origin(kind) or kind
+    if isinstance(kind, type) and issubclass(kind, Struct):
+        return kind(**_list_empty_fields(kind))
+    return {} if kind is Mapping else kind() if kind in (str, int, bool, tuple) else None
+
+
+def _count_digests(digests: Collection[str]) -> tuple[str, ...]:
+    """Return how many calls a question was about; a digest could be guessed back into arguments."""
+    return ("",) * len(digests)
+
+
+def _keep_known(value: str, known: Collection[str]) -> str:
+    return value if value in known else OTHER

@@ -8,9 +8,8 @@ import pytest
 
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import SessionStarted, ToolFinished
-from foregate.telemetry.export.bare import OTHER, TextRemover
 from foregate.telemetry.export.fold import fold_trajectory
-from foregate.telemetry.export.hiding import mask_event
+from foregate.telemetry.export.hiding import OTHER, TextRemover, mask_event
 from foregate.telemetry.log.chain import build_header, read_event
 from tests.agent import corpus
 from tests.telemetry.export.stories import STORIES, Story, child, logged, told
