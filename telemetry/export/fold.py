@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import assert_never
+from typing import Any, assert_never
 
 from msgspec.structs import replace
 
@@ -29,7 +29,7 @@ from foregate.schemas.event_body import (
     ToolStarted,
     UserMessage,
 )
-from foregate.schemas.judgement import Answer, Need, Verdict
+from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import Usage
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import RecordedCall
@@ -42,7 +42,6 @@ from foregate.telemetry.export.trajectory import (
     OutcomeOfCall,
     Source,
     TaskEnd,
-    TaskStanding,
     Trajectory,
     TrajectoryStep,
 )
@@ -57,10 +56,8 @@ def fold_trajectory(
         try:
             fold.apply(event)
         except (LookupError, InvalidJson) as error:
-            raise LogError(
-                f"event {event.seq} of session `{event.session}` cannot be exported ({type(error).__name__}: {error}); "
-                "`foregate audit verify` tells what was changed"
-            ) from None
+            why = f"event {event.seq} of session `{event.session}` cannot be exported ({type(error).__name__}: {error})"
+            raise LogError(f"{why}; `foregate audit verify` tells what was changed") from None
     return fold.build_trajectory(tuple(masked))
 
 
@@ -103,8 +100,10 @@ class TrajectoryFold:
             case CatalogChanged() as body:
                 self._tools = body.catalogue
                 self._add_notice(event, body)
-            case TaskStarted() as body:
-                self._start_task(event, body)
+            case TaskStarted(task=number):
+                self._tasks.append(TaskEnd(number, len(self._steps) + 1, len(self._steps) + 1))
+                self._ahead.append(event)
+                self._agent, self._task = None, number
             case UserMessage() as body:
                 self._begin_step(event, "user", body.text)
                 self._resume_task()
@@ -121,27 +120,32 @@ class TrajectoryFold:
                 self._start_tool(event, body)
             case ToolFinished() as body:
                 self._finish_call(event, body, "finished" if body.ok else "failed", body.content)
-                ended = {"error": body.error, "exit_code": body.exit_code, "duration": body.duration}
-                self._calls[body.call] = replace(self._calls[body.call], **ended)
+                self._change_call(body.call, error=body.error, exit_code=body.exit_code, duration=body.duration)
             case CallAnswered() as body:
                 self._finish_call(event, body, "not_run", body.message)
-                self._calls[body.call] = replace(self._calls[body.call], answer_code=body.code)
+                self._change_call(body.call, answer_code=body.code)
             case OutcomeUnknown() as body:
                 self._finish_call(event, body, "unknown", body.reason)
             case OutcomeResolved() as body:
-                self._calls[body.call] = replace(self._calls[body.call], resolved=body.outcome)
+                self._change_call(body.call, resolved=body.outcome)
                 self._add_notice(event, body)
             case EffectUndone() as body:
-                self._calls[body.call] = replace(self._calls[body.call], undone=True)
+                self._change_call(body.call, undone=True)
                 self._add_notice(event, body)
             case ContextCompressed() | PlanProposed() | PlanConfirmed() | PolicyChanged() as body:
                 self._add_notice(event, body)
             case PlanStepChanged() as body:
                 self._change_step(event, body)
-            case TaskPaused() as body:
-                self._pause_task(event, body)
-            case TaskEnded() as body:
-                self._end_task(event, body)
+            case TaskPaused(reason=reason, question=question):
+                if question is not None:
+                    self._begin_step(event, "agent", question)
+                else:
+                    self._add_event(event)
+                self._change_task(status=reason)
+            case TaskEnded(status=status, text=text, note=note) as body:
+                self._add_notice(event, body)
+                self._change_task(status=status, text=text, note=note)
+                self._agent, self._task = None, 0
             case SessionEnded() | Checkpoint():
                 self._add_event(event)
             case _:
@@ -179,19 +183,10 @@ class TrajectoryFold:
             events=tuple(step.events),
         )
 
-    def _begin_step(self, event: Event, source: Source, message: str, *, own: bool = True) -> OpenStep:
+    def _begin_step(self, event: Event, source: Source, message: str, *, own: bool = True, **more: Any) -> OpenStep:
         """Begin a step; `own` False gives it no event, for words that stand in another step's."""
-        began = TrajectoryStep(
-            number=len(self._steps) + 1,
-            seq=event.seq,
-            time=event.time,
-            kind=event.kind,
-            source=source,
-            actor=event.actor,
-            message=message,
-            task=self._task,
-            tools=self._tools,
-        )
+        place = {"number": len(self._steps) + 1, "task": self._task, "tools": self._tools, "actor": event.actor, **more}
+        began = TrajectoryStep(seq=event.seq, time=event.time, kind=event.kind, source=source, message=message, **place)
         step = OpenStep(began)
         if own:
             step.events, self._ahead = [*self._ahead, event], []
@@ -208,27 +203,15 @@ class TrajectoryFold:
         step = step or (self._steps[-1] if self._steps else None)
         (step.events if step is not None else self._ahead).append(event)
 
-    def _start_task(self, event: Event, body: TaskStarted) -> None:
-        self._task = body.task
-        self._tasks.append(TaskEnd(self._task, len(self._steps) + 1, len(self._steps) + 1))
-        self._ahead.append(event)
-        self._agent = None
-
     def _add_response(self, event: Event, body: ModelResponded) -> None:
         if body.continues is not None:  # a further stage: the calls stand, as sent, in the step of the response
             self._agent = self._find_owner(body.calls[0].id)
             self._add_event(event, self._agent)
             return
         calls = body.program.calls if body.program is not None else body.calls
-        self._agent = self._begin_step(event, "agent", body.text)
-        self._agent.began = replace(
-            self._agent.began,
-            reasoning=body.reasoning,
-            asked=body.places is None,
-            model=body.model,
-            finish_reason=body.finish_reason,
-            usage=body.usage.usage,
-        )
+        said: dict[str, Any] = {"reasoning": body.reasoning, "asked": body.places is None, "usage": body.usage.usage}
+        more: dict[str, Any] = {"model": body.model, "finish_reason": body.finish_reason}
+        self._agent = self._begin_step(event, "agent", body.text, **said, **more)
         self._add_calls(self._agent, calls)
         self._unanswered = {call.id for call in calls}
 
@@ -243,27 +226,20 @@ class TrajectoryFold:
             step = self._find_owner(verdicts[0].call) if verdicts else self._agent
             self._add_event(event, step)
         else:
-            step = self._begin_step(event, "agent", "")
-            step.began = replace(step.began, actor=turn.actor, cause=turn.cause)
+            step = self._begin_step(event, "agent", "", actor=turn.actor, cause=turn.cause)
             self._add_calls(step, turn.proposed or ())
         if turn.actor == "model":
             step.began = replace(step.began, turn=turn.turn)
         step.decisions += read_decisions([event])
         for verdict in verdicts:
-            self._apply_verdict(verdict)
+            ruling = verdict.ruling
+            says = {"code": ruling.code, "message": ruling.message, "remedy": ruling.remedy}
+            self._change_call(verdict.call, standing=verdict.standing.value, gate=verdict.gate, **says)
         if body.notice:
-            step = self._begin_step(event, "system", body.notice, own=False)
-            step.began = replace(step.began, actor="foregate")
+            self._begin_step(event, "system", body.notice, own=False, actor="foregate")
 
-    def _apply_verdict(self, verdict: Verdict) -> None:
-        self._calls[verdict.call] = replace(
-            self._calls[verdict.call],
-            standing=verdict.standing.value,
-            gate=verdict.gate,
-            code=verdict.ruling.code,
-            message=verdict.ruling.message,
-            remedy=verdict.ruling.remedy,
-        )
+    def _change_call(self, call: str, **fields: Any) -> None:
+        self._calls[call] = replace(self._calls[call], **fields)
 
     def _find_owner(self, call: str) -> OpenStep:
         """Return the step a call was made in; raise LookupError for a call nobody made."""
@@ -300,8 +276,7 @@ class TrajectoryFold:
     def _start_tool(self, event: Event, body: ToolStarted) -> None:
         self._add_event(event, self._find_owner(body.call))
         child = f"{event.session}.{body.call}"
-        action = replace(self._calls[body.call], target=body.target)
-        self._calls[body.call] = replace(action, child=child) if child in self._children else action
+        self._change_call(body.call, target=body.target, child=child if child in self._children else "")
 
     def _finish_call(
         self, event: Event, body: ToolFinished | CallAnswered | OutcomeUnknown, outcome: OutcomeOfCall, content: str
@@ -309,14 +284,8 @@ class TrajectoryFold:
         self._add_event(event, self._find_owner(body.call))
         message = build_message(event, body.call in self._unanswered)
         self._unanswered.discard(body.call)
-        action = self._calls[body.call]
-        self._calls[body.call] = replace(
-            action,
-            outcome=outcome,
-            content=content,
-            told=message.text if message is not None else "",
-            target=body.target or action.target,
-        )
+        told, target = message.text if message is not None else "", body.target or self._calls[body.call].target
+        self._change_call(body.call, outcome=outcome, content=content, told=told, target=target)
 
     def _change_step(self, event: Event, body: PlanStepChanged) -> None:
         if body.ask is not None or body.choice:
@@ -326,23 +295,10 @@ class TrajectoryFold:
         if body.status == "running":
             self._resume_task()
 
-    def _pause_task(self, event: Event, body: TaskPaused) -> None:
-        if body.question is not None:
-            self._begin_step(event, "agent", body.question)
-        else:
-            self._add_event(event)
-        self._set_standing(body.reason)
-
     def _resume_task(self) -> None:
         if self._tasks and not self._tasks[-1].has_ended:
-            self._set_standing("running")
+            self._change_task(status="running")
 
-    def _set_standing(self, status: TaskStanding) -> None:
+    def _change_task(self, **fields: str) -> None:
         if self._tasks:
-            self._tasks[-1] = replace(self._tasks[-1], status=status)
-
-    def _end_task(self, event: Event, body: TaskEnded) -> None:
-        self._add_notice(event, body)
-        if self._tasks:
-            self._tasks[-1] = replace(self._tasks[-1], status=body.status, text=body.text, note=body.note)
-        self._agent, self._task = None, 0
+            self._tasks[-1] = replace(self._tasks[-1], **fields)
