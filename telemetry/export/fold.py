@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, assert_never
+from typing import Any, TypeAlias, assert_never
 
 from msgspec.structs import replace
 
-from foregate.evidence.state.conversation import build_message
+from foregate.evidence.state.conversation import CAME, build_message
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
@@ -35,7 +35,6 @@ from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChan
 from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-from foregate.telemetry.export.sentences import InWords, describe_event
 from foregate.telemetry.export.trajectory import (
     Action,
     Answered,
@@ -302,3 +301,57 @@ class TrajectoryFold:
     def _change_task(self, **fields: str) -> None:
         if self._tasks:
             self._tasks[-1] = replace(self._tasks[-1], **fields)
+
+
+InWords: TypeAlias = (
+    OutcomeResolved
+    | EffectUndone
+    | ContextCompressed
+    | PlanProposed
+    | PlanConfirmed
+    | PlanStepChanged
+    | TaskEnded
+    | CatalogChanged
+    | PolicyChanged
+)
+"""What is a step of its own and holds no message."""
+
+
+def describe_event(body: InWords) -> str:
+    """Return one sentence; where the event says something to the model, what it says."""
+    match body:
+        case OutcomeResolved():
+            return f"The outcome of the call to `{body.tool}` is now known: it {CAME[body.outcome]}."
+        case EffectUndone():
+            return f"The change made by `{body.tool}` to {', '.join(body.resources)} was undone."
+        case ContextCompressed():
+            count = sum(end - start for start, end in body.left_out)
+            return f"From here on the model is not sent {count} earlier messages ({body.strategy})."
+        case PlanProposed():
+            return f"A plan was proposed: {body.proposal.goal}"
+        case PlanConfirmed():
+            seen = "a person saw the sheet" if body.approved else "nobody saw the sheet"
+            return f"The plan was confirmed ({seen}{', dry run' if body.dry_run else ''})."
+        case PlanStepChanged():
+            if body.ask is not None:
+                return body.ask.notice
+            return f"A person chose `{body.choice}` after task {body.step} failed."
+        case TaskEnded():
+            return f"The task ended: {body.status}{f' ({body.note})' if body.note else ''}."
+        case CatalogChanged():
+            return "The tools changed."
+        case PolicyChanged():
+            switches = describe_switches(body)
+            return f"The policy or a switch changed{': ' if switches else ''}{switches}."
+        case _:
+            assert_never(body)
+
+
+def describe_switches(body: SessionStarted | PolicyChanged) -> str:
+    """Return the switches an event sets, "" for none."""
+    if isinstance(body, SessionStarted):
+        return f"dialect {body.dialect}" if body.dialect else ""
+    switches = {"auto": body.auto, "dry_run": body.dry_run}
+    names = {"mode": body.mode, "dialect": body.dialect}
+    found = [f"{name} {'on' if value else 'off'}" for name, value in switches.items() if value is not None]
+    return ", ".join([*found, *(f"{name} {value}" for name, value in names.items() if value is not None)])

@@ -19,7 +19,7 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.telemetry.audit.decisions import DecisionPoint
-from foregate.telemetry.export.sentences import describe_switches
+from foregate.telemetry.export.fold import describe_switches
 
 _COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
 _SAID_BY = {"user": "you", "parent": "parent", "model": "model"}
