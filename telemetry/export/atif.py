@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
+from msgspec import Struct
+
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import FORMAT, Event, ModelResponded, TurnJudged
@@ -11,12 +13,15 @@ from foregate.schemas.judgement import Decision
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall
 from foregate.telemetry.export.pairs import find_pairs
-from foregate.telemetry.export.restore import LAYOUT, OFFERED, dump_sorted, keep_raw_text, strip_shown_parts
-from foregate.telemetry.export.trajectory import Action, Answered, Trajectory, TrajectoryStep
+from foregate.telemetry.export.restore import LAYOUT, OFFERED, dump_sorted, is_canonical, strip_shown_parts
+from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
 
 VERSION = "ATIF-v1.8"
 _BARE_DECISION = ("gate", "code", "mode", "numbers", "rules", "tool", "consequence", "rulings")
 """What stands of a decision where no words do."""
+
+_ANSWERED = "seq time who gate code calls choice text error"
+"""What stands of an answer."""
 
 Rewards = Mapping[str, Sequence[float]]
 """Per session one reward for each response."""
@@ -129,22 +134,17 @@ def _build_step(step: TrajectoryStep, trajectory: Trajectory, reward: float | No
 def _build_own_part(
     step: TrajectoryStep, trajectory: Trajectory, reward: float | None, content: bool
 ) -> dict[str, Json]:
-    found: dict[str, Json] = {
-        "kind": step.kind,
-        "actor": step.actor,
-        "task": step.task,
-        "turn": step.turn,
-        "cause": step.cause,
-        "finish_reason": step.finish_reason,
-        "decisions": [
-            {"address": f"{event.seq}.{decision.gate}", **_build_decision(decision, content)}
-            for event in step.events
-            if isinstance(event.body, TurnJudged)
-            for decision in event.body.judgement.decisions
-        ],
-        "answers": [_build_answer(answered) for answered in step.answers],
-    }
-    found = {name: value for name, value in found.items() if value}
+    decisions = [
+        {"address": f"{event.seq}.{decision.gate}", **_build_decision(decision, content)}
+        for event in step.events
+        if isinstance(event.body, TurnJudged)
+        for decision in event.body.judgement.decisions
+    ]
+    found = _read_fields(step, "kind actor task turn cause finish_reason")
+    if decisions:
+        found["decisions"] = decisions
+    if step.answers:
+        found["answers"] = [_read_fields(answered, _ANSWERED) for answered in step.answers]
     if reward is not None:
         found["reward"] = reward
     if content:
@@ -169,19 +169,10 @@ def _build_rest(event: Event, trajectory: Trajectory, shown: Mapping[str, str]) 
     return rest if event.foregate == trajectory.foregate else {**rest, "foregate": event.foregate}
 
 
-def _build_answer(answered: Answered) -> dict[str, Json]:
-    found: dict[str, Json] = {
-        "seq": answered.seq,
-        "time": answered.time,
-        "who": answered.who,
-        "gate": answered.gate,
-        "code": answered.code,
-        "calls": list(answered.calls),
-        "choice": answered.choice,
-        "text": answered.text,
-        "error": answered.error,
-    }
-    return {name: value for name, value in found.items() if value}
+def _read_fields(noun: Struct, names: str) -> dict[str, Json]:
+    """Return those of these fields that hold something; `key=field` names one otherwise."""
+    pairs = [name.partition("=") for name in names.split()]
+    return {key: value for key, _, field in pairs if (value := getattr(noun, field or key))}
 
 
 def _index_recorded_calls(events: Iterable[Event]) -> dict[str, RecordedCall]:
@@ -195,20 +186,15 @@ def _index_recorded_calls(events: Iterable[Event]) -> dict[str, RecordedCall]:
 
 def _build_call(action: Action, recorded: RecordedCall | None) -> dict[str, Json]:
     wire, defect = (recorded.wire_id, recorded.defect) if recorded is not None else ("", "")
-    own: dict[str, Json] = {
-        "standing": action.standing,
-        "gate": action.gate,
-        "code": action.code,
-        "target": action.target,
-        "remedy": dump_sorted(action.remedy) if action.remedy is not None else None,
-        "raw": keep_raw_text(action.raw, action.arguments),
-        "more": {"defect": defect} if defect else {},
-    }
-    own = {name: value for name, value in own.items() if value}
+    own = _read_fields(action, "standing gate code target")
+    if action.remedy is not None:
+        own["remedy"] = dump_sorted(action.remedy)
+    if action.arguments is None or not is_canonical(action.raw, action.arguments):
+        own["raw"] = action.raw
+    if defect:
+        own["more"] = {"defect": defect}
     if wire not in ("", action.id):
         own["wire_id"] = wire
-    if action.arguments is None:
-        own["raw"] = action.raw
     return {
         "tool_call_id": action.id,
         "function_name": action.name,
@@ -218,22 +204,10 @@ def _build_call(action: Action, recorded: RecordedCall | None) -> dict[str, Json
 
 
 def _build_result(action: Action) -> dict[str, Json]:
-    own: dict[str, Json] = {
-        "outcome": action.outcome,
-        "code": action.answer_code,
-        "error": action.error,
-        "resolved": action.resolved,
-        "undone": action.undone,
-        "duration_ms": action.duration,
-    }
-    own = {name: value for name, value in own.items() if value}
+    own = _read_fields(action, "outcome code=answer_code error resolved undone duration_ms=duration")
     if action.exit_code is not None:
         own["exit_code"] = action.exit_code
-    made: dict[str, Json] = {
-        "source_call_id": action.id,
-        "content": action.content,
-        "extra": {"foregate": own},
-    }
+    made: dict[str, Json] = {"source_call_id": action.id, "content": action.content, "extra": {"foregate": own}}
     if action.child:
         made["subagent_trajectory_ref"] = [{"trajectory_id": action.child, "session_id": action.child}]
     return made

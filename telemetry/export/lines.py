@@ -1,4 +1,12 @@
-"""A trajectory as lines of (state, action, observation, reward), one for each response."""
+"""A trajectory as lines to learn from: (state, action, observation, reward) per response, or OpenAI's fine-tuning.
+
+An example of OpenAI's is a task: what the model was sent for its last response, and that response. `weight` is 1 for
+responses of that task whose calls were all allowed and reached, 0 for all others: those that came before, those of
+which a call was held, denied, cut off or cancelled, questions Foregate asked, and calls a plan listed. Where the
+context was compressed within a task the example ends, and another begins with what the model was sent from there on; so
+each response has weight 1 in at most one example. What an execution model was asked for a task of a plan is an example
+of its own.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +41,7 @@ def build_rows(
         done = task.has_ended and last[step.task] == step.number
         action = _build_action(step, offer.names, content)
         wire = [get_text(call, "id") for call in get_list(action, "tool_calls")]
+        made = list(zip(wire, step.actions, strict=True))
         yield {
             "session": trajectory.session,
             "parent": trajectory.parent or None,
@@ -44,11 +53,11 @@ def build_rows(
             "model": step.model,
             "state": _build_state(states.get(step.seq), offer, content),
             "action": action,
-            "observation": [_build_observation(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
+            "observation": [_build_observation(*one) for one in made],
             "reward": None if rewards is None else rewards[place],
             "done": done,
             "status": task.status if done else None,
-            "verdicts": [_build_verdict(id_, made) for id_, made in zip(wire, step.actions, strict=True)],
+            "verdicts": [_build_verdict(*one) for one in made],
             "decisions": [_drop_empty(strict_json.dump(point)) for point in step.decisions],
             "answers": [_drop_empty(strict_json.dump(given)) for given in step.answers],
             "usage": {"input_tokens": step.usage.input_tokens, "output_tokens": step.usage.output_tokens},
@@ -147,10 +156,11 @@ def _build_example(offer: ToolOffer, sent: Sequence[Message], worth: set[int]) -
     end = max((place for place, message in enumerate(sent) if id(message) in worth), default=-1)
     if end < 0:
         return
-    until = _find_answers_end(sent, end)
-    weights = iter(
-        [int(id(said) in worth) for said in sent[:until] if said.role == "assistant" and (said.calls or said.text)]
-    )
+    until = end + 1
+    while until < len(sent) and sent[until].role == "tool":
+        until += 1
+    said = [message for message in sent[:until] if message.role == "assistant" and (message.calls or message.text)]
+    weights = iter([int(id(message) in worth) for message in said])
     messages = format_messages(sent[:until], offer.names)
     while messages[-1]["role"] != "assistant":
         messages.pop()
@@ -158,11 +168,3 @@ def _build_example(offer: ToolOffer, sent: Sequence[Message], worth: set[int]) -
         if message["role"] == "assistant":
             message["weight"] = next(weights)
     yield {"messages": messages, "tools": offer.definitions}
-
-
-def _find_answers_end(sent: Sequence[Message], end: int) -> int:
-    """Return the place behind the message at `end` and the answers to its calls."""
-    until = end + 1
-    while until < len(sent) and sent[until].role == "tool":
-        until += 1
-    return until

@@ -217,12 +217,12 @@ def get_own_part(value: Json) -> Mapping[str, Json]:
     return get_object(get_object(value, "extra"), "foregate")
 
 
-def keep_raw_text(raw: str, arguments: Mapping[str, Json] | None) -> str:
-    """Return the text of arguments where writing what was read of them again would give another, else ""."""
+def is_canonical(raw: str, arguments: Mapping[str, Json]) -> bool:
+    """Whether writing the arguments that were read of a text gives that text again."""
     try:
-        return "" if arguments is not None and strict_json.canonical(arguments).decode() == raw else raw
+        return strict_json.canonical(arguments).decode() == raw
     except InvalidJson:
-        return raw
+        return False
 
 
 def build_recorded_call(call: Json) -> dict[str, Json]:

@@ -88,30 +88,21 @@ def read_sent_requests(events: Iterable[Event], blobs: Blobs, hide: Hide) -> Ite
         heard.apply(event)
 
 
-Tools = Sequence[ToolSpec]
-
-
 class ToolOffer:
     """The tools a model was offered: `names` spells theirs for endpoints, `definitions` has the form of a request."""
 
-    def __init__(self, tools: Tools) -> None:
+    def __init__(self, tools: Sequence[ToolSpec]) -> None:
         self.tools = tools
         self.names = WireNames([tool.name for tool in tools])
         self.definitions = [_format_definition(tool, self.names) for tool in tools]
 
 
-class ToolOffers:
+class ToolOffers(dict[int, ToolOffer]):
     """Offers by their tools, each made once: the steps of a session share theirs."""
 
-    def __init__(self) -> None:
-        self._made: dict[int, ToolOffer] = {}
-
-    def __call__(self, tools: Tools) -> ToolOffer:
+    def __call__(self, tools: Sequence[ToolSpec]) -> ToolOffer:
         """Return the offer of these tools."""
-        found = self._made.get(id(tools))
-        if found is None or found.tools is not tools:
-            found = self._made[id(tools)] = ToolOffer(tools)
-        return found
+        return self.get(id(tools)) or self.setdefault(id(tools), ToolOffer(tools))
 
 
 def format_assistant(text: str, calls: tuple[ToolCall, ...], names: WireNames) -> dict[str, Json]:
