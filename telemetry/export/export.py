@@ -104,10 +104,8 @@ class Export:
                 self.tally.tampered = self.tally.tampered or isinstance(error, TamperedLog)
                 continue
             except (LookupError, ModelError) as error:  # events that fit their chain and not each other
-                why = str(error).partition("; ")[0]
-                self.tally.skipped[name] = (
-                    f"it cannot be exported ({why}); `foregate audit verify` tells what was changed"
-                )
+                why = f"it cannot be exported ({str(error).partition('; ')[0]})"
+                self.tally.skipped[name] = f"{why}; `foregate audit verify` tells what was changed"
                 continue
             self.tally.sessions += 1
             self.tally.count_trajectory(session.trajectory)
@@ -129,8 +127,10 @@ class Export:
         return _ExportedSession(trajectory, shown, children, patterns)
 
     def _format_session(self, session: _ExportedSession) -> Iterator[Json]:
-        wanted = self._wanted
-        rewards = self._compute_rewards(session) if wanted.reward is not None else None
+        wanted, rewards = self._wanted, None
+        if wanted.reward is not None:
+            whole = [one.trajectory for one in session.walk_sessions()]
+            rewards = {one.session: compute_rewards(wanted.reward, one) for one in whole}
         if wanted.format == "atif":
             made = build_document(session.trajectory, rewards=rewards, content=wanted.content)
             if wanted.check:
@@ -138,22 +138,14 @@ class Export:
             yield made
             return
         for one in session.walk_sessions():
-            name = one.trajectory.session
             states = self._read_states(one) if wanted.content else {}
             if wanted.format == "sao":
-                given = rewards[name] if rewards is not None else None
+                given = rewards[one.trajectory.session] if rewards is not None else None
                 yield from build_rows(one.trajectory, states, given, content=wanted.content)
             elif wanted.pairs:
                 yield from build_preferences(one.trajectory, states)
             else:
                 yield from build_examples(one.trajectory, states, one.events)
-
-    def _compute_rewards(self, session: _ExportedSession) -> dict[str, list[float]]:
-        assert self._wanted.reward is not None
-        return {
-            one.trajectory.session: compute_rewards(self._wanted.reward, one.trajectory)
-            for one in session.walk_sessions()
-        }
 
     def _read_states(self, session: _ExportedSession) -> Mapping[int, SentRequest]:
         def hide(data: bytes) -> bytes:
@@ -192,9 +184,8 @@ class Family:
             times = [datetime.fromisoformat(event.time) for event in log.events(name, after=count - 1)]
         except (LogError, ValueError):
             return _NEVER_PAST
-        return max(
-            [*times, *(self._find_last_time(log, child) for child in self.children.get(name, ()))], default=_NEVER_PAST
-        )
+        times += [self._find_last_time(log, child) for child in self.children.get(name, ())]
+        return max(times, default=_NEVER_PAST)
 
     def _list_below(self, name: str) -> Iterator[str]:
         for child in self.children.get(name, ()):

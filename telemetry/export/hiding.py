@@ -1,4 +1,4 @@
-"""Masking what a policy calls sensitive, wherever it stands in an event that is exported."""
+"""What is left out of an event that is exported: what a policy calls sensitive, or every word of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Reading an ATIF document of Foregate's back into the events it was written from."""
+"""The events of a session in an ATIF document: taken out of their bodies, put back, and read again.
+
+Everything stands once: the words, calls, answers and tokens of a session where ATIF has a place for them, the decisions
+under `decisions`, and the rest of each event under `events`. So any ATIF reader sees the session, and a reader that
+knows Foregate's keys has the events again, byte by byte.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +46,8 @@ class RestoredSession(Struct, frozen=True):
         try:
             yield from read_judged_turns(self.events)
         except _UNREADABLE as error:
-            raise UsageError(
-                f"the turns of session `{self.session}` cannot be read ({_describe_error(error)})"
-            ) from None
+            why = f"the turns of session `{self.session}` cannot be read"
+            raise UsageError(f"{why} ({_describe_error(error)})") from None
 
 
 def parse_document(line: str) -> dict[str, Json]:
@@ -77,13 +81,11 @@ def _restore_session(document: Mapping[str, Json]) -> RestoredSession:
     except InvalidJson:
         own = {}
     if "layout" not in own or "content" not in own:
-        raise UsageError(
-            "it holds nothing under `extra.foregate`: only what `foregate trajectories export` wrote can be read back"
-        )
+        why = "it holds nothing under `extra.foregate`"
+        raise UsageError(f"{why}: only what `foregate trajectories export` wrote can be read back")
     if own["layout"] != LAYOUT or own.get("format") != FORMAT:
-        raise UsageError(
-            f"it was exported in layout {own['layout']}, which this version does not read; use the newer one"
-        )
+        why = f"it was exported in layout {own['layout']}, which this version does not read"
+        raise UsageError(f"{why}; use the newer one")
     if own["content"] is not True:
         raise UsageError("it was exported with `--content off` and holds no turns; export again with content")
     try:
@@ -169,15 +171,7 @@ def strip_shown_parts(event: Event, shown: Mapping[str, str]) -> dict[str, Json]
             body.pop("usage")
     if kind == "turn_judged":
         body["judgement"] = _leave_out(get_object(body, "judgement"), ("decisions",))
-    return {
-        "seq": event.seq,
-        "kind": kind,
-        "actor": event.actor,
-        "time": event.time,
-        "policy": event.policy,
-        "hash": event.hash,
-        "body": body,
-    }
+    return {**{name: getattr(event, name) for name in ("seq", "kind", "actor", "time", "policy", "hash")}, "body": body}
 
 
 def restore_body(rest: Mapping[str, Json], step: Mapping[str, Json], document: Mapping[str, Json]) -> dict[str, Json]:
@@ -243,7 +237,10 @@ def _read_catalogue(body: Mapping[str, Json], agent: Mapping[str, Json]) -> list
     if len(specs) != len(definitions):
         raise InvalidJson(f"there are {len(definitions)} definitions of {len(specs)} tools")
     offered = [get_object(definition, "function") for definition in definitions]
-    return [{**as_object(spec), **_pick(tool, OFFERED)} for spec, tool in zip(specs, offered, strict=True)]
+    return [
+        {**as_object(spec), **{name: tool[name] for name in OFFERED if name in tool}}
+        for spec, tool in zip(specs, offered, strict=True)
+    ]
 
 
 def _find_content(step: Mapping[str, Json], call: str) -> str:
@@ -255,7 +252,3 @@ def _find_content(step: Mapping[str, Json], call: str) -> str:
 
 def _leave_out(body: Mapping[str, Json], names: tuple[str, ...]) -> dict[str, Json]:
     return {name: value for name, value in body.items() if name not in names}
-
-
-def _pick(body: Mapping[str, Json], names: tuple[str, ...]) -> dict[str, Json]:
-    return {name: body[name] for name in names if name in body}

@@ -1,4 +1,7 @@
-"""What the model was sent before each response: the log holds it, exactly, and this reads it off."""
+"""What the model was sent before each response, and how chat endpoints spell it.
+
+The log holds it, exactly, and this reads it off.
+"""
 
 from __future__ import annotations
 
