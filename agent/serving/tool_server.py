@@ -14,6 +14,7 @@ from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import compute_open_facts
 from foregate.agent.tools.remote.protocol import Problem, Response
+from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, ModelError
 from foregate.schemas.event import Draft, Event, ModelResponded
@@ -238,3 +239,30 @@ def build_response(id: str, body: Answer) -> Response:  # noqa: A002
             return Response(id, False, "unknown", errors=(Problem("outcome_unknown", reason[:2000]),))
         case _:
             assert_never(body)
+
+
+OFF = ("narration", "drift", "uncertainty", "plan", "critique", "postlude")
+"""Gates that ask what a model said, what a person asked for, or another model: here is none of them."""
+_UNCOUNTED = (
+    "turns",
+    "model_calls",
+    "tool_calls",
+    "tokens",
+    "cost",
+    "wall_clock",
+    "identical_changes",
+    "identical_observations",
+    "repeated_holds",
+    "child_depth",
+)
+"""Limits of one task and its loop, which the caller has to keep; 0 is none, and no `delegate`."""
+
+
+def narrow_policy(policy: Policy) -> Policy:
+    """Return the policy with the gates `validity`, `rules`, `evidence` and `approval` as they are, and no others.
+
+    Limits of a task do not count: a served session is one task without an end. Everything else stays.
+    """
+    gates = {name: getattr(policy, name).model_copy(update={"mode": "off"}) for name in OFF}
+    limits = policy.limits.model_copy(update=dict.fromkeys(_UNCOUNTED, 0))
+    return policy.model_copy(update={**gates, "limits": limits})

@@ -95,7 +95,7 @@ class AgentSessions:
 
 def list_served_tools(setting: SessionOptions) -> tuple[list[ToolSpec], Policy]:
     """Return the tools that are served and the policy in force; raise UsageError, WorkspaceError or PolicyError."""
-    from foregate.agent.serving.served_policy import narrow_policy
+    from foregate.agent.serving.tool_server import narrow_policy
     from foregate.agent.workspace.local import LocalWorkspace
 
     workspace = LocalWorkspace(setting.workspace)
