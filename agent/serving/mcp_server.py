@@ -10,9 +10,8 @@ import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from mcp import types
 from mcp.server.context import ServerRequestContext
@@ -43,6 +42,7 @@ _INSTRUCTIONS = (
     "Every call is judged before it runs. A call that is held says why and what cures it: read a file before you edit "
     "it, for example, then send the same call again. What was denied stays denied."
 )
+_CURES = ("remedy", "observed")
 FORM: dict[str, Any] = {
     "type": "object",
     "properties": {"approve": {"type": "boolean", "title": "Let it run", "default": False}},
@@ -74,18 +74,13 @@ class ClientPerson:
 
     def reply(self, given: types.ElicitResult | None) -> None:
         """Take the client's answer: yes, no, or none."""
-        if self._reply.done():
-            return
-        if given is None or given.action == "cancel":
-            self._reply.set_result(None)
-        elif given.action == "accept" and (given.content or {}).get("approve") is True:
-            self._reply.set_result(Reply("yes", by="the client's person"))
-        else:
-            self._reply.set_result(Reply("no", by="the client's person"))
+        if not self._reply.done():
+            silent = given is None or given.action == "cancel"
+            agreed = given is not None and given.action == "accept" and (given.content or {}).get("approve") is True
+            self._reply.set_result(None if silent else Reply("yes" if agreed else "no", by="the client's person"))
 
 
-@dataclass(frozen=True, slots=True)
-class RunningCall:
+class RunningCall(NamedTuple):
     """A call that was handed to the tool server."""
 
     id: str
@@ -141,7 +136,8 @@ class McpServer:
             return build_failure("too_many_waiting", "too many calls wait for an answer already")
         call = ToolCall.parse(params.name, json.dumps(params.arguments or {}), wire_id=f"mcp:{next(self._numbers)}")
         asking = ClientPerson(self._policy.approval.expires or None)
-        speaker = asking if can_elicit(context) else None
+        able = context.session.client_capabilities
+        speaker = asking if able is not None and able.elicitation is not None else None
         running = asyncio.ensure_future(self._server.answer(call, self._policy.serving.max_deadline, speaker))
         begun = RunningCall(call.wire_id, asking, running)
         await context.session.report_progress(0, 2, "judging")
@@ -158,15 +154,13 @@ class McpServer:
                 either: list[asyncio.Future[Any]] = [running, asking.asked]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if asking.asked.done() and not running.done():
-                    form = types.ElicitRequestFormParams(
-                        message=self._show(asking.asked.result()), requested_schema=FORM
-                    )
+                    question = self._show(asking.asked.result())
                     if not context.session.can_send_request:
-                        state = secrets.token_urlsafe(16)
-                        self._waiting[state] = begun
+                        self._waiting[state := secrets.token_urlsafe(16)] = begun
+                        form = types.ElicitRequestFormParams(message=question, requested_schema=FORM)
                         ask = types.ElicitRequest(params=form)
                         return types.InputRequiredResult(input_requests={_ASKED: ask}, request_state=state)
-                    asking.reply(await context.session.elicit_form(form.message, FORM, context.request_id))
+                    asking.reply(await context.session.elicit_form(question, FORM, context.request_id))
             response = await asyncio.shield(running)
         except asyncio.CancelledError:
             self._server.cancel(begun.id)
@@ -185,12 +179,6 @@ class McpServer:
             for context in self._contexts.values():
                 self._reports.append(asyncio.ensure_future(context.session.report_progress(1, 2, "running")))
             self._contexts.clear()
-
-
-def can_elicit(context: Context) -> bool:
-    """Whether the client's person can be asked."""
-    able = context.session.client_capabilities
-    return able is not None and able.elicitation is not None
 
 
 def build_tool(spec: ToolSpec) -> types.Tool:
@@ -217,20 +205,15 @@ def build_response_result(response: Response) -> types.CallToolResult:
         said |= {"exit_code": data["exit_code"]} if "exit_code" in data else {}
         return build_result(str(said["output"]), said, error=not response.ok)
     problem = response.errors[0]
-    more = {"remedy": problem.remedy, "observed": problem.observed}
-    return build_failure(
-        problem.code, problem.message, {key: value for key, value in more.items() if value is not None}
-    )
+    more = {key: value for key in _CURES if (value := getattr(problem, key)) is not None}
+    return build_failure(problem.code, problem.message, more)
 
 
 def build_failure(code: str, why: str, more: Mapping[str, Json] | None = None) -> types.CallToolResult:
     """Return why a call did not run, or what nobody knows of it, with what would cure it."""
-    said: dict[str, Json] = {"ok": False, "code": code, "why": why, **(more or {})}
     text = f"not run ({code}): {why}" if code != "outcome_unknown" else f"nobody knows whether this took effect: {why}"
-    for key in ("remedy", "observed"):
-        if key in said:
-            text += f"\n{key}: {json.dumps(said[key], ensure_ascii=False, sort_keys=True)}"
-    return build_result(text, said, error=True)
+    cures = [f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}" for key, value in (more or {}).items()]
+    return build_result("\n".join([text, *cures]), {"ok": False, "code": code, "why": why, **(more or {})}, error=True)
 
 
 def build_result(text: str, said: Mapping[str, Json], *, error: bool) -> types.CallToolResult:

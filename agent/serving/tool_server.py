@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
@@ -29,7 +30,9 @@ from foregate.telemetry.diagnostics import get_diagnostics
 OPENING = "Calls of another agent, which this session judges and runs for it."
 """What stands where a task's request would: nobody's words, and no ground for anything."""
 _RESTARTED = "it had changed nothing when the process that serves ended; send it again under another id"
+_DUPLICATE = "another call was sent under this id"
 _UNBEGUN = ("not_run_cancelled", "it was cancelled before it began")
+_NOBODY = "it waits for a person, and nobody can be asked now"
 _RESULT = ("ok", "content", "evidence", "changes", "origin", "error", "dropped", "exit_code")
 _HIDDEN = ("secret", "foregate", "git_internal", "outside_workspace")
 """Why a resource is protected whose content is not told by its hash either."""
@@ -116,9 +119,7 @@ class ToolServer:
         id = call.wire_id  # noqa: A001
         known = self._known.get(id)
         if known is not None and known.digest != call.digest:
-            return build_refusal(
-                id, "duplicate_id", "another call was sent under this id; give each call an id of its own"
-            )
+            return build_refusal(id, "duplicate_id", f"{_DUPLICATE}; give each call an id of its own")
         if known is None and id not in self._running:
             self._running[id] = task = asyncio.ensure_future(self._run_in_turn(call, seconds, speaker))
             task.add_done_callback(lambda _: self._running.pop(id))
@@ -134,7 +135,7 @@ class ToolServer:
         if known is None:
             return Response(id, False, "running") if id in self._running else build_missing(id)
         if known.digest != digest:
-            return build_refusal(id, "duplicate_id", "another call was sent under this id")
+            return build_refusal(id, "duplicate_id", _DUPLICATE)
         if not known.answer:
             return Response(id, False, "running" if id in self._running else "unknown")
         (event,) = await self.session.log.read(after=known.answer - 1, limit=1)
@@ -162,33 +163,31 @@ class ToolServer:
 
     async def _run_in_turn(self, call: ToolCall, seconds: float, speaker: Person | None) -> Response:
         """Run a request in its turn; the response only counts where the log holds nothing of it."""
-        id = call.wire_id  # noqa: A001
         try:
             async with asyncio.timeout(seconds), self._turn:
                 if isinstance(self.session.person, RequestPerson):
                     self.session.person.speaker = speaker
                 await self._run_call(call)
         except TimeoutError:
-            return build_refusal(id, "deadline_passed", "its deadline passed before it could begin")
+            return build_refusal(call.wire_id, "deadline_passed", "its deadline passed before it could begin")
         except asyncio.CancelledError:
-            return build_refusal(id, *_UNBEGUN)
+            return build_refusal(call.wire_id, *_UNBEGUN)
         except ForegateError as error:
-            get_diagnostics().warning("served_call_failed", call=id, why=str(error))
-            return build_refusal(id, "runtime_failed", f"what serves could not go on: {error}")
-        return build_missing(id)
+            get_diagnostics().warning("served_call_failed", call=call.wire_id, why=str(error))
+            return build_refusal(call.wire_id, "runtime_failed", f"what serves could not go on: {error}")
+        return build_missing(call.wire_id)
 
     async def _run_call(self, call: ToolCall) -> None:
         session = self.session
+        facts = partial(compute_open_facts, session)
         response = ModelResponse("", (call,), finish_reason="tool_calls", model=session.model.name)
         await session.record(Draft(ModelResponded.of(response.stamp_calls(session.state.seq + 1)), "model"))
         try:
             while session.state.open is not None:
                 if await take_step(session) is not None:
-                    why, facts = "it waits for a person, and nobody can be asked now", compute_open_facts(session)
-                    await answer_remaining(session, "approval_required", why, facts)
+                    await answer_remaining(session, "approval_required", _NOBODY, facts())
         except asyncio.CancelledError:
-            why, facts = "it was cancelled, or its deadline passed", compute_open_facts(session)
-            await answer_remaining(session, "not_run_cancelled", why, facts)
+            await answer_remaining(session, "not_run_cancelled", "it was cancelled, or its deadline passed", facts())
             raise
         finally:
             await session.log.settle()
@@ -244,16 +243,8 @@ def build_response(id: str, body: Answer) -> Response:  # noqa: A002
 OFF = ("narration", "drift", "uncertainty", "plan", "critique", "postlude")
 """Gates that ask what a model said, what a person asked for, or another model: here is none of them."""
 _UNCOUNTED = (
-    "turns",
-    "model_calls",
-    "tool_calls",
-    "tokens",
-    "cost",
-    "wall_clock",
-    "identical_changes",
-    "identical_observations",
-    "repeated_holds",
-    "child_depth",
+    *("turns", "model_calls", "tool_calls", "tokens", "cost", "wall_clock", "child_depth"),
+    *("identical_changes", "identical_observations", "repeated_holds"),
 )
 """Limits of one task and its loop, which the caller has to keep; 0 is none, and no `delegate`."""
 

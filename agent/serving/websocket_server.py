@@ -129,10 +129,10 @@ class WebSocketServer:
                     await talk.handle_message(frame, talk.seat)
         except ConnectionClosed:
             pass
+        except InvalidJson as error:
+            await talk.end_with_reason(f"a message was refused: {error}")
         except ForegateError as error:
-            await talk.end_with_reason(
-                str(error) if not isinstance(error, InvalidJson) else f"a message was refused: {error}"
-            )
+            await talk.end_with_reason(str(error))
         finally:
             self._connections.discard(connection)
             if talk.seat is not None:
@@ -235,9 +235,8 @@ class ServedConnection:
         """Return what came of a request: one that does not fit its digest, or came too late, does not run."""
         call = ToolCall.parse(frame.tool, frame.arguments, wire_id=frame.id)
         if call.digest != frame.digest:
-            return build_refusal(
-                frame.id, "wrong_digest", "the digest is not that of the call; the request was altered"
-            )
+            why = "the digest is not that of the call; the request was altered"
+            return build_refusal(frame.id, "wrong_digest", why)
         if frame.deadline <= 0 and not server.has_request(frame.id):
             return build_refusal(frame.id, "deadline_passed", "its deadline had passed when it came")
         seconds = min(frame.deadline / 1000, self._policy.max_deadline)
@@ -253,6 +252,5 @@ class ServedConnection:
             await self.send(Refused(why[:2000]))
         except ConnectionClosed:
             return
-        await close_connection(
-            self._connection, _POLICY_VIOLATION, why[:_REASON].encode()[:120].decode("utf-8", "ignore")
-        )
+        reason = why[:_REASON].encode()[:120].decode("utf-8", "ignore")
+        await close_connection(self._connection, _POLICY_VIOLATION, reason)

@@ -102,7 +102,6 @@ async def _open_session(
     from foregate.agent.effects.executor import reconcile_remote_calls
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.plan_desk import PlanController
-    from foregate.agent.serving.tool_server import narrow_policy
     from foregate.agent.session.session import Session, fold_session, resume
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.model_roles import ModelRoles
@@ -120,7 +119,11 @@ async def _open_session(
     workspace = LocalWorkspace(began.workspace if began is not None else setting.workspace)
     resources.callback(workspace.close)
     rules = protect_own_files(setting, workspace.root, place.own, looked_for)
-    policy = narrow_policy(rules.policy) if setting.serving else rules.policy
+    policy = rules.policy
+    if setting.serving:
+        from foregate.agent.serving.tool_server import narrow_policy
+
+        policy = narrow_policy(policy)
     speak = partial(wrap_in_dialect, configuration, policy)
     dialect = setting.dialect or ("" if setting.resume else configuration.dialect.name)
     speak(dialect or "native", model)  # one nobody knows is refused before anything is written
