@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import answers, calls, says
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedPerson, answers, calls, says
 from foregate.agent.tools.builtin.commands import run_command
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy

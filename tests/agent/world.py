@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run_child_task
 from foregate.agent.session.session import Session, fold_session
 from foregate.agent.session.session import resume as resume_session
-from foregate.agent.testing.model import ScriptedModel
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedModel, ScriptedPerson
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from foregate import Agent
-from foregate.agent.testing.model import ScriptedModel
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedModel, ScriptedPerson
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import NeedAnswered

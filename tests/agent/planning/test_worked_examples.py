@@ -16,7 +16,7 @@ from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanRun
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.demo.demo import run_git

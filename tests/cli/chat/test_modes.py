@@ -11,7 +11,7 @@ from rich.console import Console
 
 from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession

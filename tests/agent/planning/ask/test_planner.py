@@ -12,7 +12,7 @@ from foregate.agent.planning.ask.asking import PLANNER, SIMPLER, suggest_rewordi
 from foregate.agent.planning.ask.planner import GATE, Planning, make_plan
 from foregate.agent.planning.format.configuration import Configuration, default_configuration
 from foregate.agent.planning.format.wire import build_wire_schema
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas import strict_json

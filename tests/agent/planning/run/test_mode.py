@@ -17,8 +17,7 @@ from foregate.agent.planning.run.control import get_plan_state, roll_back_plans
 from foregate.agent.planning.run.plan_desk import PlanController
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, answers, calls, says
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.gates.prelude import judge

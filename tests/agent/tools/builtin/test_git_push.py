@@ -10,8 +10,7 @@ import pytest
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.agent.testing.model import calls, says
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.agent.tools.builtin.git_push import git_push
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace

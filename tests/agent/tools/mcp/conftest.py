@@ -12,8 +12,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.testing.model import ScriptedModel, Step
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, Step
 from foregate.agent.tools.mcp.mcp_tools import McpTools
 from foregate.agent.tools.mcp.pins import Pins
 from foregate.agent.tools.mcp.server_configuration import read_servers

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.testing.model import calls, says
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.effects.undo import undo
-from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.agent.testing.person import ScriptedPerson
+from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.tools.custom_source import find_file, load_tools
 from foregate.api import Agent
 from foregate.assembly.open import open_session
