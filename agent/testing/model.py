@@ -1,10 +1,11 @@
-"""A model that says what a script tells it, for tests and demonstrations. It fails on steps missing or left over."""
+"""A model and a person that do what a script says, for tests. They fail on steps missing or left over."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
+from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
@@ -63,15 +64,12 @@ def says(text: str) -> ModelResponse:
 
 def calls(*wanted: tuple[str, Mapping[str, Json]], text: str = "") -> ModelResponse:
     """Return a response with (tool name, arguments) calls and perhaps words before them."""
-    return ModelResponse(
-        text, tuple(ToolCall.of(name, arguments) for name, arguments in wanted), finish_reason="tool_calls"
-    )
+    made = tuple(ToolCall.of(name, arguments) for name, arguments in wanted)
+    return ModelResponse(text, made, finish_reason="tool_calls")
 
 
 def answers(value: Mapping[str, Json]) -> ModelResponse:
     """Return a response whose text is strict JSON, as planner and critic give it."""
-    from foregate.schemas import strict_json
-
     return ModelResponse(strict_json.canonical(value).decode())
 
 

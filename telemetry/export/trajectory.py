@@ -188,10 +188,8 @@ def compute_rewards(reward: Reward, trajectory: Trajectory) -> list[float]:
         raise UsageError(f"the reward function failed on session `{trajectory.session}` ({why}); correct it") from None
     if isinstance(given, Sequence) and not isinstance(given, (str, bytes)):
         if len(given) != count:
-            raise UsageError(
-                f"the reward function gave {len(given)} numbers for session `{trajectory.session}`, which has {count} "
-                "responses; give one for each, or a single number"
-            )
+            gave = f"the reward function gave {len(given)} numbers for session `{trajectory.session}`"
+            raise UsageError(f"{gave}, which has {count} responses; give one for each, or a single number")
         return [_check_number(one, trajectory) for one in given]
     whole = _check_number(given, trajectory)
     return [*([0.0] * (count - 1)), whole] if count else []
@@ -203,7 +201,6 @@ def _check_number(value: object, trajectory: Trajectory) -> float:
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise UsageError(
-            f"the reward function gave `{str(value)[:40]}` for session `{trajectory.session}`; give a finite number"
-        )
+        gave = f"the reward function gave `{str(value)[:40]}` for session `{trajectory.session}`"
+        raise UsageError(f"{gave}; give a finite number")
     return number
