@@ -16,9 +16,14 @@ from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
 from foregate.telemetry.export.atif import build_document, validate_document
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import TextRemover, mask_event, mask_json
-from foregate.telemetry.export.lines import build_examples, build_preferences, build_rows
+from foregate.telemetry.export.lines import (
+    SentRequest,
+    build_examples,
+    build_preferences,
+    build_rows,
+    read_sent_requests,
+)
 from foregate.telemetry.export.pairs import find_pairs
-from foregate.telemetry.export.states import SentRequest, read_sent_requests
 from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.masking import Hidden

@@ -15,7 +15,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.schemas import codec, strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.turn_record import export_turn
-from foregate.telemetry.export.states import read_sent_requests
+from foregate.telemetry.export.lines import read_sent_requests
 from tests.corpus.log import Log, lines, text, turns_of
 
 

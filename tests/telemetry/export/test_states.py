@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.evidence.state.session import SessionState
-from foregate.telemetry.export.states import ModelConversation, read_sent_requests
+from foregate.telemetry.export.lines import ModelConversation, read_sent_requests
 from tests.telemetry.export.stories import (
     STORIES,
     Noting,
