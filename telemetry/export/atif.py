@@ -12,9 +12,8 @@ from foregate.schemas.event import FORMAT, Event, ModelResponded, TurnJudged
 from foregate.schemas.judgement import Decision
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall
-from foregate.telemetry.export.pairs import find_pairs
 from foregate.telemetry.export.restore import LAYOUT, OFFERED, dump_sorted, is_canonical, strip_shown_parts
-from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
+from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep, find_pairs
 
 VERSION = "ATIF-v1.8"
 _BARE_DECISION = ("gate", "code", "mode", "numbers", "rules", "tool", "consequence", "rulings")

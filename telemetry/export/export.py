@@ -23,8 +23,7 @@ from foregate.telemetry.export.lines import (
     build_rows,
     read_sent_requests,
 )
-from foregate.telemetry.export.pairs import find_pairs
-from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards
+from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards, find_pairs
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.masking import Hidden
 

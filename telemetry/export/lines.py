@@ -32,9 +32,8 @@ from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.telemetry.export.pairs import find_pairs
 from foregate.telemetry.export.restore import dump_sorted
-from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
+from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep, find_pairs
 
 
 def build_rows(

@@ -10,7 +10,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.export.fold import fold_trajectory
-from foregate.telemetry.export.pairs import find_pairs
+from foregate.telemetry.export.trajectory import find_pairs
 from tests.agent import corpus
 from tests.agent.corpus import ASK_EDITS, EDIT, READ, TALK, rules
 from tests.agent.world import World
