@@ -1,4 +1,8 @@
-"""A session as a trajectory: what a reward function is given, and what every export format is written from."""
+"""A session as a trajectory: what every export format is written from, and what may be learned from it.
+
+A reward is what a user's function says it is worth; a preference pair is a call that was held or denied, and the one
+that would have been better in its place.
+"""
 
 from __future__ import annotations
 
@@ -232,19 +236,30 @@ _WORDS = "narration_required"
 
 
 def find_pairs(trajectory: Trajectory) -> Iterator[Pair]:
-    """Yield the pairs of a trajectory in the order of the held calls, without those of its children."""
+    """Yield the pairs of a trajectory in the order of the held calls, without those of its children.
+
+    For each call of a model's response that was held or denied:
+
+    1. where the ruling named a look as its cure (`remedy`): that look, when it ran and succeeded before the task's next
+       response was over, whoever called for it;
+    2. else (`replacement`): the first call of the task's next response that was allowed, ran, and has the same tool or
+       the same target. The very same call counts only after `narration_required`, where words alone made the
+       difference, and only under other words; after any other code something else had changed, and nothing about the
+       call was better.
+
+    There is none where a person said something in between beside an answer on a sheet: what was not known cannot be
+    preferred. A call that was only cancelled, cut off or not reached was not ruled out. Shadow gates hold nothing.
+    """
     for place, step in enumerate(trajectory.steps):
         if not (step.is_response and step.asked):
             continue
         until = _find_steps_until_next(trajectory.steps[place:])
         for held in step.actions:
             if held.standing in ("hold", "deny"):
-                cure = held.remedy
-                pair = (
-                    _find_replacement_pair(step, held, until[-1])
-                    if cure is None
-                    else _find_remedy_pair(step, held, cure, until)
-                )
+                if held.remedy is None:
+                    pair = _find_replacement_pair(step, held, until[-1])
+                else:
+                    pair = _find_remedy_pair(step, held, held.remedy, until)
                 if pair is not None:
                     yield pair
 
