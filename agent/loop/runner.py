@@ -55,13 +55,17 @@ async def run(session: Session, text: str) -> RunResult:
 async def run_to_outcome(session: Session) -> RunResult:
     """Take steps until one has an outcome. A task that carries out a plan is not gone on with by asking the model."""
     task, driver = session.state.task, session.plan_driver
+    if driver is not None:
+        driver.begin()
+    elif task is not None and (task.running_plan or task.proposed_plan):
+        return explain_waiting_plan(session, task)
     try:
-        if task is not None and (task.running_plan or task.proposed_plan):
-            return await driver.drive_task() if driver is not None else explain_waiting_plan(session, task)
         while (outcome := await take_step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
+        if driver is not None and (ended := await driver.cancel()) is not None:
+            return ended
         facts = compute_open_facts(session)
         await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
         return await session.end_task("cancelled", blocker="the person cancelled")
@@ -97,6 +101,8 @@ async def end_open_task(session: Session) -> None:
 async def take_step(session: Session) -> RunResult | None:
     """Take the one step the state asks for; the state is a fold over the log, so this is also how to resume."""
     open_turn = session.state.open
+    if session.plan_driver is not None and is_led_by_plan(session, open_turn):
+        return await session.plan_driver.take_step()
     if open_turn is None:
         if session.state.program is not None:
             await record_next_stage(session)
@@ -114,6 +120,16 @@ async def take_step(session: Session) -> RunResult | None:
         return decided
     await asyncio.sleep(0)  # lets a cancel and whoever follows the events in before anything runs
     return await dispatch(session, open_turn, decided)
+
+
+def is_led_by_plan(session: Session, open_turn: OpenTurn | None) -> bool:
+    """Whether the plan of the task in hand, or that it wants one, says what comes next."""
+    task = session.state.task
+    assert task is not None
+    if task.running_plan:
+        return open_turn is None or not open_turn.response.calls
+    wanted = task.wants_plan and not task.question and open_turn is None and session.state.program is None
+    return wanted or bool(task.proposed_plan)
 
 
 async def ask_model(session: Session) -> RunResult | None:
@@ -190,8 +206,6 @@ async def finish_turn(session: Session) -> RunResult | None:
     assert task is not None
     if task.question:
         return await session.pause(RunResult("needs_input", task.question))
-    if task.wants_plan and session.plan_driver is not None:
-        return await session.plan_driver.drive_task()
     choice, words = task.after_turn
     if choice == "stop":
         return await session.end_task("blocked", blocker="the person stopped a call that was held twice")

@@ -40,10 +40,16 @@ class RunResult(Struct, frozen=True):
 
 
 class PlanDriver(Protocol):
-    """Takes the open task of its session through the plan the log asks for."""
+    """Takes the open task of its session through the plan the log asks for, from wherever it says that this stands."""
 
-    async def drive_task(self) -> RunResult:
-        """Make the plan the task wants, have it confirmed, run it; from wherever the log says that this stands."""
+    def begin(self) -> None:
+        """Hear that the loop takes up the task anew."""
+
+    async def take_step(self) -> RunResult | None:
+        """Take one step: make the plan the task wants, have it confirmed, or go on with it; see the loop's own."""
+
+    async def cancel(self) -> RunResult | None:
+        """End a plan under way because the person cancelled it; None where none is."""
 
     def pause(self) -> bool:
         """Let a plan that runs pause after the call in hand; whether one runs."""

@@ -179,7 +179,7 @@ class Agent:
         from foregate.agent.planning.ask.asking import sentence
         from foregate.agent.planning.ask.planner import record_proposal
         from foregate.agent.planning.format.validator import validate
-        from foregate.agent.planning.run.plan_desk import PlanController, follow_session
+        from foregate.agent.planning.run.run_plan import PlanController
 
         if not confirmed and self._setting.person is None:
             raise UsageError("show the plan to somebody, then pass confirmed=True")
@@ -189,14 +189,14 @@ class Agent:
             found = validate(plan, session.catalogue, session.workspace, configuration)
             if found.defects:
                 raise UsageError(f"the plan is not sound: {sentence(found.defects[0])}")
-            desk = PlanController(session, configuration, opened.roles.get_model)
-            async with follow_session(session) as state:
-                same = state.digest == found.plan.digest
-                if same and state.running:
-                    return (await desk.run(state)).report
-                if not same or state.confirmed:
-                    await record_proposal(session, found.plan, actor="person")
-                return (await desk.take_through(state, unseen=confirmed)).report
+            assert isinstance(session.plan_driver, PlanController)
+            driver, state = session.plan_driver, await session.plan_driver.follow()
+            same = state.digest == found.plan.digest
+            if same and state.running:
+                return await driver.run()
+            if not same or state.confirmed:
+                await record_proposal(session, found.plan, actor="person")
+            return (await driver.take_through(unseen=confirmed))[0]
 
     async def close(self) -> None:
         """End the session's log and release the workspace; doing it twice is harmless.

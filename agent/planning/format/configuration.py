@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.text.dialect import DialectName
 from foregate.agent.workspace.user_files import UserConfigFile
+from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.source.keys import Keys
 from foregate.policy.source.layers import Layer, Tree, lay_over, read_layer
 from foregate.policy.source.load import find_misfits, find_provenance, locate_problem
@@ -105,6 +106,15 @@ class FormattingSection(ConfigurationSection):
     max_content_length: int = Field(ge=1)
     truncate_large_outputs: bool
     include_reasoning: bool
+
+    @property
+    def limit(self) -> int:
+        """The characters of one output that are shown, 0 for all."""
+        return self.max_content_length if self.truncate_large_outputs else 0
+
+    def cut(self, text: str) -> str:
+        """Return a text cut to what is shown of one output."""
+        return truncate_text(text, self.limit)[0] if self.limit else text
 
 
 class DialectSection(ConfigurationSection):

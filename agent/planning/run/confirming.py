@@ -18,34 +18,25 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FAILURE_CHOICES, FailureChoice, PlanTask
 
-ANSWERS = ("yes", "step", "edit", "no")
-"""What a person may say to a plan. `edit` comes with the text of the plan as it should be."""
-
 
 def should_confirm(configuration: Configuration, state: PlanState, looked: PlanPreview) -> bool:
     """Whether a person must confirm the plan; one that says of itself that it needs none is believed if harmless.
 
     A further plan always needs a yes of its own.
     """
-    if state.number > 1:
-        return True
-    match configuration.execution.confirmation:
-        case "always":
-            return True
-        case "dangerous":
-            return looked.is_dangerous
-        case "as_planned":
-            return looked.is_dangerous or state.current_plan.requires_confirmation
+    wanted = {"always": True, "dangerous": False, "as_planned": state.current_plan.requires_confirmation}
+    return state.number > 1 or looked.is_dangerous or wanted[configuration.execution.confirmation]
 
 
 def build_plan_need(state: PlanState, looked: PlanPreview, edited: Planning, *, most: int = 1, uses: int = 0) -> Need:
     """Return the question whether a plan may run; `edited` is what was found about what the person made of it.
 
-    `most` is how many plans one request may have, `uses` how often a yes lets a filled-in task change its target.
+    `most` is how many plans one request may have, `uses` how often a yes lets a filled-in task change its target. To
+    `edit` belongs the text of the plan as it should be.
     """
     request: dict[str, Json] = {
         "question": f"Run this plan of {len(state.steps)} tasks?",
-        "answers": list(ANSWERS),
+        "answers": ["yes", "step", "edit", "no"],
         "plan": strict_json.dump(state.current_plan),
         "digest": state.digest,
         "number": state.number,
@@ -96,13 +87,14 @@ def describe_call(call: CallPreview) -> Json:
         "arguments": dict(call.planned.arguments),
         "effect": facts.effect.value,
         "irreversible": facts.changes and facts.irreversible,
-        "dangers": list(call.list_dangers),
+        "dangers": list(call.dangers),
     }
 
 
 async def ask_and_record(session: Session, need: Need) -> Reply | None:
-    """Ask the person and record the answer; None where they do not answer now, and the question stays open."""
-    assert session.person is not None
+    """Ask the person and record the answer; None where nobody is here, or they do not answer now: it stays open."""
+    if session.person is None:
+        return None
     stored = session.blobs.put(strict_json.canonical(need.request))
     raised = NeedRaised(need=replace(need, request={}), request=stored, survey_hash="")
     await session.record(Draft(raised, "foregate"))

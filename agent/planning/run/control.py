@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import suppress
 
 from foregate.agent.effects.executor import reconcile_calls
 from foregate.agent.effects.undo import undo
+from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.planning.ask.planner import FROM_FILE
 from foregate.agent.planning.run.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan
 from foregate.agent.planning.run.plan_report import PlanReport
@@ -33,9 +35,7 @@ async def get_plan_state(session: Session) -> PlanState:
 async def preview_open_tasks(session: Session, state: PlanState, uses: int = 0) -> PlanPreview:
     """Return what the open tasks would do, in a task of the session that is begun where none is open.
 
-    `uses` is how often a yes lets a filled-in task change its target, `execution.target_uses`.
-
-    Raises UsageError for a plan that does not fit the digest it was proposed with.
+    `uses` is `execution.target_uses`. Raises UsageError for a plan that does not fit the digest it was proposed with.
     """
     if not state.is_intact:
         raise UsageError("the plan in the log does not fit its digest; `foregate audit verify` tells more")
@@ -57,10 +57,9 @@ async def record_confirmation(
     """
     if digest != state.digest or digest != state.current_plan.digest:
         raise UsageError("the plan is not the one that was shown; look at it again")
-    plan = None
+    plan, task = None, session.state.task
     if seen:
-        before = session.state.task.plan if session.state.task else None
-        revision = before.revision + 1 if before else 1
+        revision = task.plan.revision + 1 if task is not None and task.plan is not None else 1
         plan = build_scope(state.current_plan.goal or state.current_plan.query, looked, revision)
     body = PlanConfirmed(digest=digest, approved=seen, plan=plan, step=step, dry_run=session.state.dry_run)
     await session.record(Draft(body, "person" if seen else "user"))
@@ -75,109 +74,14 @@ async def end_declined(session: Session, why: str = "") -> RunResult:
 
 async def end_unconfirmed(session: Session, report: PlanReport | None = None) -> RunResult:
     """End the task of a plan that waits for a yes while nobody is here; what ran before stays as it was reported."""
-    name = session.name
-    way_on = f"`foregate execute {name}` at a terminal, or with --yes"
+    way_on = f"`foregate execute {session.name}` at a terminal, or with --yes"
     if report is None:
         why = "a plan is proposed, and nobody is here to confirm it; nothing of it ran"
         return await session.end_task("blocked", blocker=why, need=way_on)
-    why = "; ".join(part for part in (report.reason, f"a further plan waits for a yes: {way_on}") if part)
-    text = "\n\n".join(part for part in (report.answer, f"[Foregate: {why}]") if part)
+    why = "; ".join(filter(None, (report.reason, f"a further plan waits for a yes: {way_on}")))
+    text = "\n\n".join(filter(None, (report.answer, f"[Foregate: {why}]")))
     status = next(status for status in STATUSES if status == report.status)
     return await session.end_task(status, text, blocker=why, need=way_on)
-
-
-async def reset_failed_tasks(session: Session, state: PlanState, only: int = 0) -> list[int]:
-    """Make the failed and aborted tasks pending again, or just one; return their numbers.
-
-    What a task has done already is not done again. Raises UsageError where there is nothing to retry, while the plan
-    runs, and for a task with a call of which nobody knows whether it took effect.
-    """
-    if state.running:
-        raise UsageError("the plan is under way; resume it, or let it end, before a retry")
-    chosen = [
-        step for step in state.steps.values() if step.status in ("failed", "aborted") and only in (0, step.task.id)
-    ]
-    if not chosen:
-        raise UsageError(
-            f"task {only} did not fail" if only else "no task of the plan failed; there is nothing to retry"
-        )
-    await reconcile_calls(session)
-    for step in chosen:
-        if lost := find_unknown_call(step):
-            raise UsageError(
-                f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
-                f"`foregate plans resolve {session.name} --done` or `--not-done` (in a chat /resolve)"
-            )
-    for step in chosen:
-        await change_back(session, state, step, "pending", "retried")
-    return [step.task.id for step in chosen]
-
-
-def find_unknown_call(step: StepState) -> str:
-    """Return the call of a task with an unknown outcome, "" when there is none."""
-    return next((describe_unknown_call(call) for call in step.calls if call.status == "unknown"), "")
-
-
-async def roll_back_plans(session: Session, state: PlanState) -> list[str]:
-    """Undo what the plan and those before it for the same request did, newest first; return what could not be undone.
-
-    A plan under way is ended first.
-    """
-    if session.state.task is not None:
-        from foregate.agent.loop.dispatch import answer_remaining
-
-        await answer_remaining(session, "not_run_cancelled", "the plan is rolled back")
-        for step in state.open:
-            await change_back(session, state, step, "aborted", ROLLED_BACK)
-        await session.end_task("cancelled", blocker="the plan is rolled back")
-    return await undo_plan(session, state, whole=True)
-
-
-async def undo_plan(session: Session, state: PlanState, *, whole: bool = False) -> list[str]:
-    """Undo every call of the plan that changed something, in reverse; return what could not be undone.
-
-    With `whole` that goes for the plans before it that were for the same request, too.
-
-    A task of which something was undone is `aborted`, so that a retry may do that again, and only that; one of which
-    everything stays keeps its status.
-    """
-    await reconcile_calls(session)
-    changed = await list_effective_calls(session)
-    left: list[str] = []
-    steps = [*(state.earlier if whole else ()), *state.steps.values()]
-    for step in sorted(steps, key=lambda step: find_newest_event(step), reverse=True):
-        if step.status not in ("done", "failed", "aborted"):
-            continue
-        stays: list[str] = []
-        effects = [call for call in step.calls if call.id in changed]
-        for call in reversed(effects):
-            if call.status not in ("done", "unknown"):
-                continue
-            report = await undo(session, call.id)
-            if not report.done:
-                stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
-        left += stays
-        undone = any(call.status == "undone" for call in effects)
-        of_this_plan = any(step is mine for mine in state.steps.values())
-        if of_this_plan and (stays or (undone and step.status == "done")):
-            status: TaskStatus = "aborted" if undone and step.status == "done" else step.status
-            begin = f"{ROLLED_BACK}, except" if undone else "not undone"
-            why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK
-            await change_back(session, state, step, status, why[:400])
-    return left
-
-
-async def list_effective_calls(session: Session) -> set[str]:
-    """Return the calls of the session that had an effect, or may have had one."""
-    events = await session.log.read()
-    bodies = (event.body for event in events)
-    return {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
-
-
-def find_newest_event(step: StepState) -> int:
-    """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
-    places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
-    return max((int(place) for place in places if place.isdecimal()), default=0)
 
 
 async def record_change(
@@ -209,14 +113,6 @@ async def record_change(
     await session.record(*(Draft(body, actor) for body in bodies))
 
 
-async def change_back(session: Session, state: PlanState, step: StepState, status: TaskStatus, why: str) -> None:
-    """Record where a task stands after its changes were taken back, or before it is tried again.
-
-    Why its failure ended the plan, and what a person chose then, stays.
-    """
-    await record_change(session, state, status, step, why=why, final=step.final, choice=step.choice)
-
-
 async def decide(session: Session, state: PlanState, step: StepState, choice: FailureChoice) -> None:
     """Record what a person chose after a task failed; the plan then does it, also in another process."""
     final = ""
@@ -225,3 +121,85 @@ async def decide(session: Session, state: PlanState, step: StepState, choice: Fa
     status: TaskStatus = "pending" if choice == "retry" else "failed"
     why = "retried" if choice == "retry" else step.reason
     await record_change(session, state, status, step, why=why, final=final, choice=choice, actor="person")
+
+
+async def change_back(session: Session, state: PlanState, step: StepState, status: TaskStatus, why: str) -> None:
+    """Record where a task stands once it is taken back or to be tried again; what ended the plan, if it did, stays."""
+    await record_change(session, state, status, step, why=why, final=step.final, choice=step.choice)
+
+
+async def reset_failed_tasks(session: Session, state: PlanState, only: int = 0) -> None:
+    """Make the failed and aborted tasks pending again, or just one.
+
+    What a task has done already is not done again. Raises UsageError where there is nothing to retry, while the plan
+    runs, and for a task with a call of which nobody knows whether it took effect.
+    """
+    if state.running:
+        raise UsageError("the plan is under way; resume it, or let it end, before a retry")
+    steps = [step for step in state.steps.values() if only in (0, step.task.id)]
+    chosen = [step for step in steps if step.status in ("failed", "aborted")]
+    if not chosen:
+        raise UsageError(
+            f"task {only} did not fail" if only else "no task of the plan failed; there is nothing to retry"
+        )
+    await reconcile_calls(session)
+    for step in chosen:
+        if lost := find_unknown_call(step):
+            raise UsageError(
+                f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
+                f"`foregate plans resolve {session.name} --done` or `--not-done` (in a chat /resolve)"
+            )
+    for step in chosen:
+        await change_back(session, state, step, "pending", "retried")
+
+
+def find_unknown_call(step: StepState) -> str:
+    """Return the call of a task with an unknown outcome, "" when there is none."""
+    return next((describe_unknown_call(call) for call in step.calls if call.status == "unknown"), "")
+
+
+async def roll_back_plans(session: Session, state: PlanState) -> list[str]:
+    """Undo what the plan and those before it for the same request did, newest first; return what could not be undone.
+
+    A plan under way is ended first.
+    """
+    if session.state.task is not None:
+        await answer_remaining(session, "not_run_cancelled", "the plan is rolled back")
+        for step in state.open:
+            await change_back(session, state, step, "aborted", ROLLED_BACK)
+        await session.end_task("cancelled", blocker="the plan is rolled back")
+    return await undo_plan(session, state, [*state.earlier, *state.steps.values()])
+
+
+async def undo_plan(session: Session, state: PlanState, steps: Iterable[StepState]) -> list[str]:
+    """Undo every call of tasks that changed something, in reverse; return what could not be undone.
+
+    A task of the plan of which something was undone is `aborted`, so that a retry may do that again, and only that;
+    one of which everything stays keeps its status.
+    """
+    await reconcile_calls(session)
+    bodies = [event.body for event in await session.log.read()]
+    changed = {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
+    left: list[str] = []
+    for step in sorted(steps, key=find_newest_event, reverse=True):
+        if step.status not in ("done", "failed", "aborted"):
+            continue
+        stays: list[str] = []
+        effects = [call for call in step.calls if call.id in changed]
+        for call in (call for call in reversed(effects) if call.status in ("done", "unknown")):
+            report = await undo(session, call.id)
+            if not report.done:
+                stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
+        left += stays
+        undone = step.status == "done" and any(call.status == "undone" for call in effects)
+        if any(step is mine for mine in state.steps.values()) and (stays or undone):
+            begin = f"{ROLLED_BACK}, except" if any(call.status == "undone" for call in effects) else "not undone"
+            why = f"{begin}: {'; '.join(stays)}" if stays else ROLLED_BACK
+            await change_back(session, state, step, "aborted" if undone else step.status, why[:400])
+    return left
+
+
+def find_newest_event(step: StepState) -> int:
+    """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
+    places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
+    return max((int(place) for place in places if place.isdecimal()), default=0)

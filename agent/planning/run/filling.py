@@ -40,57 +40,50 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
     that only look and the one the task's action names, or under `validation.allow_tool_fallback` all. An answer whose
     calls cannot be used counts as one without calls; its event says why under `refused`.
     """
-    action, any_tool = step.task.action, configuration.validation.allow_tool_fallback
-    wanted = configuration.models.execution
+    any_tool, wanted = configuration.validation.allow_tool_fallback, configuration.models.execution
     bounds = session.policy.limits.calls_per_response, configuration.execution.max_calls_per_task
-    most = min(bound for bound in bounds if bound)
-    offered = tuple(
-        spec for spec in session.catalogue.values() if any_tool or spec.name == action or not spec.effect.changes
-    )
+    room = min(bound for bound in bounds if bound) - sum(step.sent.values())
+    offered = {
+        name: spec
+        for name, spec in session.catalogue.items()
+        if any_tool or name == step.task.action or not spec.effect.changes
+    }
     try:
-        messages = read_messages(session.blobs.get(step.request))
-        asked = ModelRequest(messages, offered, temperature=wanted.temperature, max_tokens=wanted.max_tokens)
+        messages, tools = read_messages(session.blobs.get(step.request)), tuple(offered.values())
+        asked = ModelRequest(messages, tools, temperature=wanted.temperature, max_tokens=wanted.max_tokens)
         response = strip_thoughts(await model.respond(asked, session.on_text))
     except (ModelError, LogError) as error:
         return str(error)
     if response.finish_reason == "length":
         response = replace(response, calls=())
     elif not response.calls:
-        found = parse_text(response.text, frozenset(spec.name for spec in offered))
+        found = parse_text(response.text, frozenset(offered))
         response = replace(response, calls=found.calls, text=found.text if found.calls else response.text)
-    response, why = usable(response, {spec.name for spec in offered}, room(step, most), step.effects)
+    if why := find_refusal(response, offered, max(0, room), step.effects):
+        response = replace(response, calls=(), notes=(*response.notes, why))
     stamped = response.stamp_calls(session.state.seq + 1)
     await session.record(Draft(ModelResponded.of(stamped, refused=why), "model"))
     return ""
 
 
-def room(step: StepState, most: int) -> int:
-    """Return how many calls a task may still be filled in with in this attempt, of `most` in all."""
-    return max(0, most - sum(step.sent.values()))
-
-
-def usable(
-    response: ModelResponse, offered: Container[str], most: int, done: Container[str]
-) -> tuple[ModelResponse, str]:
-    """Return the answer, or the answer without its calls and why they are refused, "" where they are not.
+def find_refusal(response: ModelResponse, offered: Container[str], room: int, done: Container[str]) -> str:
+    """Return why the calls of an answer, `room` of them at most, are refused, "" where they are not.
 
     All are refused or none: half of what somebody meant is something else. Calls whose digest is in `done` took
     effect for this task already.
     """
-    calls = response.calls
+    calls, why = response.calls, ""
     strange = sorted({call.name for call in calls if call.name not in offered})
     again = sorted({call.name for call in calls if call.digest in done})
     if response.deferred:
         why = "calls that name each other's results; send the first, and the others once you know what it gave"
     elif strange:
         why = f"calls of tools this task was not offered: {', '.join(strange)}"
-    elif len(calls) > most:
-        why = f"{len(calls)} calls, and a task may have {most} more; send fewer"
+    elif len(calls) > room:
+        why = f"{len(calls)} calls, and a task may have {room} more; send fewer"
     elif again:
         why = f"calls that took effect already, exactly as they are: {', '.join(again)}; send what is left, or say so"
-    else:
-        return response, ""
-    return replace(response, calls=(), notes=(*response.notes, why[:_LONGEST])), why[:_LONGEST]
+    return why[:_LONGEST]
 
 
 def may_go_again(call: CallState, step: StepState) -> bool:
@@ -105,14 +98,12 @@ def lacking(step: StepState, catalogue: Catalogue) -> str:
     A task that names a tool that changes something wants a change, and words only where some of it was done before;
     any other is fulfilled by looks or by words.
     """
+
+    def changes(tool: str) -> bool:
+        return tool in catalogue and catalogue[tool].effect.changes
+
     if step.refused or not (step.newest_calls or step.words.strip()):
         return step.refused or _NO_CALL
-    if not changing(step.task.action, catalogue) or any(changing(call.tool, catalogue) for call in step.newest_calls):
+    if not changes(step.task.action) or any(changes(call.tool) for call in step.newest_calls):
         return ""
     return _LOOKED if step.newest_calls else "" if step.effects else _NO_CALL
-
-
-def changing(tool: str, catalogue: Catalogue) -> bool:
-    """Whether a tool is known to change something."""
-    spec = catalogue.get(tool)
-    return spec is not None and spec.effect.changes

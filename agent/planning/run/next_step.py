@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from msgspec import Struct
-
 from foregate.agent.planning.format.condition import evaluate, find_named_tasks
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.tool_spec import Catalogue
@@ -17,33 +15,21 @@ Place = tuple[StepState, int]
 """A task and the place of one of its own calls."""
 
 
-class Ready(Struct, frozen=True):
-    """A task whose turn it is; `skipped` says why it is not worked on, "" where it is."""
-
-    step: StepState
-    skipped: str = ""
-
-
 def find_aborted(state: PlanState, strict: bool) -> Iterator[tuple[StepState, str]]:
     """Yield the pending tasks that cannot run any more, and why.
 
     A failed or aborted task takes its dependants with it, a skipped one only where dependencies are `strict`; a
     failure that ends the plan takes all.
     """
-    lost: dict[int, str] = {
-        number: f"task {number} {step.status}" if step.status == "failed" else f"task {number} was aborted"
-        for number, step in state.steps.items()
-        if step.status in ("failed", "aborted")
-    }
+    words = {"failed": "failed", "aborted": "was aborted"}
     if strict and not state.dry_run:
-        lost |= {number: f"task {number} was skipped" for number, s in state.steps.items() if s.status == "skipped"}
+        words["skipped"] = "was skipped"
+    steps = state.steps.items()
+    lost = {number: f"task {number} {words[step.status]}" for number, step in steps if step.status in words}
     ending = find_end_reason(state)
-    for number in order_tasks(state):
-        step = state.steps[number]
-        if step.status != "pending":
-            continue
+    for number, step in steps:  # each comes after those it depends on, for validation lets no other through
         why = ending or next((lost[before] for before in step.task.depends_on if before in lost), "")
-        if why:
+        if step.status == "pending" and why:
             lost[number] = f"task {number} was aborted"
             yield step, why
 
@@ -64,30 +50,26 @@ def list_undecided(state: PlanState) -> list[StepState]:
     return [step for step in state.steps.values() if step.status == "failed" and not step.choice]
 
 
-def find_ready_task(state: PlanState) -> Ready | None:
-    """Return the first pending task whose dependencies are behind it, None when there is none."""
-    found = (get_readiness(state, state.steps[number]) for number in order_tasks(state))
-    return next((one for one in found if one is not None), None)
+def find_ready_task(state: PlanState) -> tuple[StepState, str] | None:
+    """Return the first pending task whose dependencies are behind it and why it is skipped; None where none is."""
+    return next(((step, get_skip_reason(state, step)) for step in state.steps.values() if is_ready(state, step)), None)
 
 
-def get_readiness(state: PlanState, step: StepState) -> Ready | None:
-    """Return a task as one whose turn it is, None while it is not pending or waits for another."""
-    waits = any(state.steps[before].status not in ("done", "skipped") for before in step.task.depends_on)
-    if waits or step.status != "pending":
-        return None
+def is_ready(state: PlanState, step: StepState) -> bool:
+    """Whether a task is pending and waits for no other."""
+    behind = all(state.steps[before].status in ("done", "skipped") for before in step.task.depends_on)
+    return behind and step.status == "pending"
+
+
+def get_skip_reason(state: PlanState, step: StepState) -> str:
+    """Return why a task whose turn it is is not worked on, "" where it is."""
     yes, why = evaluate(step.task.when, state.results) if step.task.when is not None else (True, "")
-    return Ready(step, "" if yes else why or "its condition does not hold")
-
-
-def order_tasks(state: PlanState) -> list[int]:
-    """Return the numbers of the tasks; each comes after those it depends on, for validation lets no other through."""
-    return sorted(state.steps)
+    return "" if yes else why
 
 
 def looks(tool: str, catalogue: Catalogue) -> bool:
     """Whether a tool is known and only looks."""
-    spec = catalogue.get(tool)
-    return spec is not None and not spec.effect.changes
+    return tool in catalogue and not catalogue[tool].effect.changes
 
 
 def only_looks(step: StepState, catalogue: Catalogue) -> bool:
@@ -104,17 +86,15 @@ def companions(state: PlanState, first: StepState, catalogue: Catalogue, bound: 
     if not only_looks(first, catalogue):
         return
     room = bound - len(first.open_places)
-    for number in order_tasks(state):
-        step = state.steps[number]
+    for step in state.steps.values():
         if step is first or step.status != "pending":
             continue
         if not only_looks(step, catalogue) or len(step.open_places) > room:
             return
-        if all(state.steps[named].status in ENDED for named in find_named_tasks(step.task.when)):
-            following = get_readiness(state, step)
-            if following is not None and not following.skipped:
-                room -= len(step.open_places)
-                yield step
+        answered = all(state.steps[named].status in ENDED for named in find_named_tasks(step.task.when))
+        if answered and is_ready(state, step) and not get_skip_reason(state, step):
+            room -= len(step.open_places)
+            yield step
 
 
 def next_places(steps: Sequence[StepState], catalogue: Catalogue, bound: int) -> list[Place]:

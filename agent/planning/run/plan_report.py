@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.planning.format.configuration import FormattingSection
-from foregate.agent.planning.run.task_context import cut_text, get_output_limit
 from foregate.evidence.state.plan import PlanState
 from foregate.schemas.task_plan import TaskPlan, TaskResult
 
@@ -45,6 +46,11 @@ def build_report(state: PlanState, formatting: FormattingSection, status: str, r
 
 def shape_result(result: TaskResult, formatting: FormattingSection) -> TaskResult:
     """Return a result with outputs of a length, and with thoughts only where they are wanted."""
-    limit = get_output_limit(formatting)
-    responses = tuple(replace(response, data=cut_text(response.data, limit)) for response in result.responses)
+    responses = tuple(replace(response, data=formatting.cut(response.data)) for response in result.responses)
     return replace(result, responses=responses, reasoning=result.reasoning if formatting.include_reasoning else "")
+
+
+def render_summary(report: PlanReport) -> str:
+    """Return the report as the text the session's task ends with."""
+    told = ", ".join(f"{count} {status}" for status, count in Counter(task.status for task in report.tasks).items())
+    return " ".join(filter(None, (f"Plan `{report.plan.goal[:200]}`: {told}.", report.reason, report.unanswered)))

@@ -1,111 +1,194 @@
-"""Running a confirmed plan, one step the state asks for after another; so a later process goes on where one ended."""
+"""Takes a task through its plan: it says what comes next, from the log alone and in the model's place, to the loop."""
 
 from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import partial
+
+from msgspec.structs import replace
 
 from foregate.agent.effects.executor import reconcile_calls
 from foregate.agent.loop import runner
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.internal_calls import build_remark
-from foregate.agent.loop.runner import take_step
-from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.run.answering import answer_results
-from foregate.agent.planning.run.control import decide, record_change, undo_plan
-from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
-from foregate.agent.planning.run.next_step import (
-    Place,
-    companions,
-    find_aborted,
-    find_end_reason,
-    find_ready_task,
-    list_undecided,
-    next_places,
+from foregate.agent.loop.runner import run_to_outcome
+from foregate.agent.planning.ask.planner import (
+    Planning,
+    assess_plan,
+    collect_prior_work,
+    propose_plan,
+    record_proposal,
 )
-from foregate.agent.planning.run.plan_report import PlanReport, build_report
+from foregate.agent.planning.format.configuration import Configuration, Role
+from foregate.agent.planning.format.reader import read_plan
+from foregate.agent.planning.run import confirming, control, next_step
+from foregate.agent.planning.run.answering import answer_results
+from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
+from foregate.agent.planning.run.plan_report import PlanReport, build_report, render_summary
 from foregate.agent.planning.run.task_context import build_fill_request, render_task_heading
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.plan import CallState, PlanState, StepState, describe_unknown_call
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import Report, Status
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
-from foregate.schemas.task_plan import FailureChoice, PlanTask
+from foregate.schemas.task_plan import PlanTask, TaskStatus
 from foregate.schemas.tool_call import ToolCall
-
-Before = Callable[[PlanTask], Awaitable[bool]]
-"""Asked before each task where a person confirms step by step; no is a pause."""
-OnFailure = Callable[[StepState], Awaitable[FailureChoice | None]]
-"""Asked after a task failed where the plan says so; None is not now."""
 
 
 @dataclass
-class PlanRun:
-    """A plan under way in a session. `state` is folded from the session's events, so nothing here must be kept.
+class PlanController:
+    """What comes next in the planned task of a session; see PlanDriver. `state` is folded from the session's events.
 
-    The `planner` is told the results; without one nobody is. `outcome` is how the session's task ended or paused.
+    `model` gives the model of a role. Whoever confirms is the session's person, in a chat, at the command line and in a
+    program alike. `on_further` hears the report of a run that a further plan follows. With `step` the person is asked
+    before each task, as where they chose so.
     """
 
     session: Session
-    state: PlanState
     configuration: Configuration
-    model: Model | None = None
-    before: Before | None = None
-    on_failure: OnFailure | None = None
-    planner: Model | None = None
-    outcome: RunResult | None = field(default=None, init=False)
-    pausing: bool = field(default=False, init=False)
-    _asked: set[int] = field(default_factory=set, init=False)
+    model: Callable[[Role], Model]
+    on_further: Callable[[PlanReport], None] | None = None
+    step: bool = False
+    state: PlanState = field(default_factory=PlanState)
 
     def __post_init__(self) -> None:
-        self.change = partial(record_change, self.session, self.state)
+        self.begin()
 
-    def pause(self) -> None:
-        """Pause after the call in hand."""
+    def begin(self) -> None:
+        """Forget what concerned the run before: the tasks asked about, its report, and that it was to pause."""
+        self._asked: set[int] = set()
+        self._ended: PlanReport | None = None
+        self.pausing = False
+
+    def pause(self) -> bool:
+        """Let the plan that runs pause after the call in hand; see PlanDriver."""
+        task = self.session.state.task
+        if task is None or not task.running_plan or self.pausing:
+            return False
         self.pausing = True
+        return True
+
+    async def follow(self) -> PlanState:
+        """Return the state of the session's plan, which follows the session from now on."""
+        if not self.state.session:
+            self.state = await control.follow_plan(self.session)
+        return self.state
+
+    async def take_through(self, *, unseen: bool = False, step: bool = False) -> tuple[PlanReport, bool]:
+        """Have the session's plan confirmed, see `confirm`, and run it; whether it ran. Cancelling ends the task."""
+        self.begin()
+        try:
+            ended = await self.confirm(unseen=unseen, step=step)
+        except asyncio.CancelledError:
+            if self.session.state.task is None:
+                raise
+            ended = await self.session.end_task("cancelled", blocker="the person cancelled")
+        return (self.build_report(ended), False) if ended is not None else (await self.run(), True)
 
     async def run(self) -> PlanReport:
-        """Work on the plan until it ends or pauses. Cancelling leaves every call answered and ends the plan."""
-        try:
-            while (report := await self.advance()) is None:  # noqa: ASYNC110 - it works, it does not poll
-                await asyncio.sleep(0)
-            return report
-        except asyncio.CancelledError:
-            return await self.cancel_plan()
+        """Run the confirmed plan, and each further one after another yes, to an end or a pause."""
+        return self.build_report(await run_to_outcome(self.session))
 
-    async def advance(self) -> PlanReport | None:
-        """Take the one step the state asks for."""
-        open_turn = self.session.state.open
-        if open_turn is not None and open_turn.response.calls:
-            outcome = await take_step(self.session)
-            return self.report_waiting(outcome) if outcome is not None else None
-        if report := await self.stop_if_interrupted():
-            return report
+    def build_report(self, outcome: RunResult) -> PlanReport:
+        """Return the report of the plan that ran last, where the session's task ended or paused so."""
+        if self._ended is None:
+            why = outcome.text or outcome.report.blocker
+            return build_report(self.state, self.configuration.formatting, outcome.status, why)
+        if self._ended.further is None or outcome.status != "cancelled":
+            return self._ended
+        return replace(self._ended, status="cancelled", reason="the further plan was not confirmed", further=None)
+
+    async def take_step(self) -> RunResult | None:
+        """Make the plan the task wants, have it confirmed, or take the next step of it; see PlanDriver."""
+        state, task = await self.follow(), self.session.state.task
+        assert task is not None
+        if state.running:
+            return await self.take_plan_step()
+        if task.proposed_plan:
+            return await self.confirm(step=self._ended is not None and (self.step or state.stepwise))
+        before = await collect_prior_work(self.session, self.configuration)
+        query = task.messages[-1].text  # after a question of the planner this is another query
+        planning = await propose_plan(self.session, query, self.model("planning"), self.configuration, before)
+        if planning.plan is not None:
+            return None
+        return await self.session.pause(RunResult("needs_input", planning.question))
+
+    async def cancel(self) -> RunResult | None:
+        """End the plan under way because the person cancelled it; see PlanDriver."""
+        task = self.session.state.task
+        if task is None or not task.running_plan:
+            return None
+        await self.follow()
+        return await self.break_off_plan("cancelled", "the person cancelled")
+
+    async def confirm(self, *, unseen: bool = False, step: bool = False) -> RunResult | None:
+        """Have the proposed plan confirmed; None once it is, else how the task ended or paused.
+
+        `unseen` says that somebody confirmed it beforehand without seeing the sheet, which is leave for nothing. With
+        `step` the person is asked before each task, whatever they answer here.
+        """
+        session, state, uses = self.session, await self.follow(), self.configuration.execution.target_uses
+        edited, most = Planning(None), self.configuration.planning.max_plans
+        while True:
+            looked, digest = await control.preview_open_tasks(session, state, uses), state.digest
+            if seen := not unseen and confirming.should_confirm(self.configuration, state, looked):
+                if session.person is None:
+                    return await control.end_unconfirmed(session, self._ended)
+                need = confirming.build_plan_need(state, looked, edited, most=most, uses=uses)
+                reply = await confirming.ask_and_record(session, need)
+                if reply is None:
+                    return await session.pause(RunResult("awaiting_approval", str(need.request["question"])))
+                if reply.choice == "edit":
+                    edited = await self.edit(reply.text)
+                    continue
+                if reply.choice not in ("yes", "step"):
+                    return await control.end_declined(session, reply.text)
+                step = step or reply.choice == "step"
+            await control.record_confirmation(session, state, looked, digest, seen=seen, step=step)
+            self._ended = None
+            return None
+
+    async def edit(self, text: str) -> Planning:
+        """Propose what the person made of the plan in its place; return it with everything that was found."""
+        session, state = self.session, self.state
+        reading = read_plan(text, query=state.current_plan.query, catalogue=session.catalogue)
+        planning = assess_plan(session, reading, self.configuration, 0)
+        if planning.plan is not None:
+            await record_proposal(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
+        return planning
+
+    async def take_plan_step(self) -> RunResult | None:
+        """Take the one step the confirmed plan asks for."""
+        self.model("execution"), self.model("planning")  # one that is not to be had is named before anything runs
+        if (ended := await self.stop_if_interrupted()) is not None:
+            return ended
         steps = self.state.current_steps
         if not steps:
             return await self.choose()
         if paused := [step for step in steps if step.status == "paused"]:
             await self.change("running", *paused, why="resumed")
+        elif steps[0].task.calls:
+            await self.send(steps)
         else:
-            await (self.send(steps) if steps[0].task.calls else self.fill_in_calls(steps[0]))
+            await self.fill_in_calls(steps[0])
         return None
 
-    async def stop_if_interrupted(self) -> PlanReport | None:
+    async def stop_if_interrupted(self) -> RunResult | None:
         """Stop for what stands in the way of any further call: a question, a limit, a lost workspace, a pause."""
-        task = self.session.state.task
+        session, task = self.session, self.session.state.task
         assert task is not None
         if task.question:
-            return self.report_waiting(await self.session.pause(RunResult("needs_input", task.question)))
-        if why := find_damage(self.session.workspace):
-            return await self.break_off_plan("failed", why)
-        if limit := runner.find_reached_limit(task, self.session.policy, self.session.clock):
+            return await session.pause(RunResult("needs_input", task.question))
+        try:
+            session.workspace.standing()
+        except WorkspaceError as error:
+            return await self.break_off_plan("failed", str(error))
+        if limit := runner.find_reached_limit(task, session.policy, session.clock):
             return await self.break_off_plan("budget_exhausted", limit)
         if self.pausing:
             self.pausing = False
@@ -114,39 +197,48 @@ class PlanRun:
             return await self.pause_plan(why)
         return None
 
-    async def choose(self) -> PlanReport | None:
+    async def choose(self) -> RunResult | None:
         """Abort what cannot run any more, begin the next task, or end the plan."""
         strict = self.configuration.execution.strict_dependencies
-        if failed := list_undecided(self.state):
-            return await self.ask_person(failed[0])
-        if gone := list(find_aborted(self.state, strict)):
+        if failed := next_step.list_undecided(self.state):
+            return await self.ask_after_failure(failed[0])
+        if gone := list(next_step.find_aborted(self.state, strict)):
             for step, why in gone:
                 await self.change("aborted", step, why=why)
             return None
-        following = find_ready_task(self.state)
-        if following is None:
+        if (following := next_step.find_ready_task(self.state)) is None:
             return await self.finish_plan()
-        if following.skipped:
-            await self.change("skipped", following.step, why=following.skipped)
+        step, skipped = following
+        if skipped:
+            await self.change("skipped", step, why=skipped)
             return None
-        number = following.step.task.id
-        if self.before is not None and number not in self._asked:
-            if not await self.before(following.step.task):
-                return await self.pause_plan(f"task {number} was not confirmed")
-            self._asked.add(number)
-        begun = [following.step]
-        if self.before is None:
-            begun += companions(self.state, following.step, self.session.catalogue, self.parallel_limit)
+        begun, stepwise = [step], self.step or self.state.stepwise
+        if not stepwise:
+            begun += next_step.companions(self.state, step, self.session.catalogue, self.parallel_limit)
+        elif step.task.id not in self._asked:
+            if not await self.ask_before_task(step.task):
+                return await self.pause_plan(f"task {step.task.id} was not confirmed")
+            self._asked.add(step.task.id)
         await self.change("running", *begun, anew=True)
         return None
 
-    async def ask_person(self, step: StepState) -> PlanReport | None:
-        """Have a person choose how to go on after a failure; where nobody does, the plan pauses."""
-        report = await self.pause_plan(f"task {step.task.id} failed: {step.reason}")
-        choice = await self.on_failure(step) if self.on_failure is not None else None
+    async def ask_before_task(self, task: PlanTask) -> bool:
+        """Whether the person says yes to the next task; where nobody is here, nobody does."""
+        if self.session.person is None:
+            return False
+        looked = await control.preview_open_tasks(self.session, self.state, self.configuration.execution.target_uses)
+        reply = await confirming.ask_and_record(self.session, confirming.build_task_need(self.state, task, looked))
+        return reply is not None and reply.choice == "yes"
+
+    async def ask_after_failure(self, step: StepState) -> RunResult | None:
+        """Have the person choose how to go on after a failure; where nobody does, the plan stays paused."""
+        paused = await self.pause_plan(f"task {step.task.id} failed: {step.reason}")
+        reply = await confirming.ask_and_record(self.session, confirming.build_failure_need(self.state, step))
+        said = reply.choice if reply is not None else ""
+        choice = next((one for one in confirming.failure_choices(step) if one == said), None)
         if choice is None:
-            return report
-        await decide(self.session, self.state, step, choice)
+            return paused
+        await control.decide(self.session, self.state, step, choice)
         return None
 
     @property
@@ -157,30 +249,33 @@ class PlanRun:
         bounds = self.session.policy.limits
         return min(bounds.parallel_calls, bounds.calls_per_response or sys.maxsize)
 
+    async def change(self, status: TaskStatus, *steps: StepState, why: str = "", anew: bool = False) -> None:
+        """Record where tasks stand; see `record_change`."""
+        await control.record_change(self.session, self.state, status, *steps, why=why, anew=anew)
+
     async def send(self, steps: list[StepState]) -> None:
         """Say what came of one of the tasks in hand, or send the next calls of all of them."""
         for step in steps:
             if await self.conclude_task(step):
                 return
-        if ending := find_end_reason(self.state):
+        if ending := next_step.find_end_reason(self.state):
             await self.change("aborted", *steps, why=ending)
         else:
-            await self.send_places(next_places(steps, self.session.catalogue, self.parallel_limit))
+            await self.send_places(next_step.next_places(steps, self.session.catalogue, self.parallel_limit))
 
     async def conclude_task(self, step: StepState) -> bool:
         """Say what came of a task that lists its calls; return whether there was anything to say."""
-        left, unknown = step.open_places, [call for call in step.calls if call.status == "unknown"]
-        if unknown:
-            await self.reconcile_call(step, unknown[0])
-        elif not left:
+        if unknown := next((call for call in step.calls if call.status == "unknown"), None):
+            await self.reconcile_call(step, unknown)
+        elif not step.open_places:
             await self.record_done(step)
-        elif (stopped := next((call for call in step.newest_calls if not may_go_again(call, step)), None)) is not None:
+        elif stopped := next((call for call in step.newest_calls if not may_go_again(call, step)), None):
             await self.record_failure(step, stopped.why, stopped.code)
         else:
             return False
         return True
 
-    async def send_places(self, places: list[Place]) -> None:
+    async def send_places(self, places: list[next_step.Place]) -> None:
         """Record tasks' own calls as the response whose calls the judge judges."""
         planned = [step.task.calls[place] for step, place in places]
         calls = tuple(ToolCall.of(call.tool, call.arguments) for call in planned)
@@ -198,12 +293,10 @@ class PlanRun:
         """Have the execution model fill in the calls of a task that lists none, or say what came of them."""
         if not step.asks:
             await self.ask(step, "")
-        elif not step.responded:
-            model = self.model or self.session.model
-            if error := await ask_for_calls(self.session, model, step, self.configuration):
-                await self.ask_again(step, error)
-        else:
+        elif step.responded:
             await self.assess_filled_calls(step)
+        elif error := await ask_for_calls(self.session, self.model("execution"), step, self.configuration):
+            await self.ask_again(step, error)
 
     async def assess_filled_calls(self, step: StepState) -> None:
         """Say what came of the filled-in calls, or ask once more with the reason."""
@@ -220,9 +313,8 @@ class PlanRun:
     async def reconcile_call(self, step: StepState, call: CallState) -> None:
         """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
         if call.code in ENDING or all(found.call != call.id for found in await reconcile_calls(self.session)):
-            await self.record_failure(
-                step, f"nobody knows whether {describe_unknown_call(call)} took effect ({call.why})", call.code
-            )
+            why = f"nobody knows whether {describe_unknown_call(call)} took effect ({call.why})"
+            await self.record_failure(step, why, call.code)
 
     async def ask_again(self, step: StepState, why: str, code: str = "") -> None:
         """Have a task filled in once more, with the reason; one that was asked for often enough failed."""
@@ -230,9 +322,9 @@ class PlanRun:
 
     async def ask(self, step: StepState, why: str) -> None:
         """Record what the execution model is asked; `why` says what was wrong with its first answer."""
-        model = (self.model or self.session.model).name
+        model = self.model("execution").name
         request = await build_fill_request(self.session, self.state, step, self.configuration, model, why)
-        await self.change("running", step, why=why, ask=request)
+        await control.record_change(self.session, self.state, "running", step, why=why, ask=request)
 
     async def record_done(self, step: StepState) -> None:
         """Record that a task is done; in a dry run nothing is."""
@@ -242,75 +334,41 @@ class PlanRun:
     async def record_failure(self, step: StepState, why: str, code: str = "") -> None:
         """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
         final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
-        await self.change("failed", step, why=why, final=final)
+        await control.record_change(self.session, self.state, "failed", step, why=why, final=final)
 
-    async def finish_plan(self) -> PlanReport:
+    async def finish_plan(self) -> RunResult | None:
         """End a plan of which nothing is left to do, rolled back where it says so."""
-        failed = [step for step in self.state.steps.values() if step.status == "failed"]
+        steps = self.state.steps.values()
+        failed = [step for step in steps if step.status == "failed"]
         final = next((step.final for step in failed if step.final), "")
         why = final or "; ".join(f"task {step.task.id} failed: {step.reason}" for step in failed)
-        rest = [step for step in self.state.steps.values() if step.status == "aborted"]
-        status: Status = "blocked" if final else "failed" if failed or rest else "completed"
+        complete = not failed and all(step.status != "aborted" for step in steps)
         back = self.state.current_plan.on_failure == "rollback" or any(step.choice == "roll_back" for step in failed)
         if failed and back and not self.state.dry_run:
-            left = await undo_plan(self.session, self.state)
+            left = await control.undo_plan(self.session, self.state, steps)
             why += "; what was done was taken back" + (f", except: {'; '.join(left)}" if left else "")
-        return await self.end_plan(status, why)
+        return await self.end_plan("blocked" if final else "completed" if complete else "failed", why)
 
-    async def break_off_plan(self, status: Status, why: str) -> PlanReport:
+    async def break_off_plan(self, status: Status, why: str) -> RunResult | None:
         """End the plan for something that no task is to blame for."""
         await answer_remaining(self.session, "not_run_cancelled", why)
         await self.change("aborted", *self.state.open, why=why)
         return await self.end_plan(status, why)
 
-    async def cancel_plan(self) -> PlanReport:
-        """End the plan because the person cancelled it."""
-        return await self.break_off_plan("cancelled", "the person cancelled")
-
-    async def end_plan(self, status: Status, why: str) -> PlanReport:
+    async def end_plan(self, status: Status, why: str) -> RunResult | None:
         """End the session's task with the planner's answer, or the report in words; a further plan keeps it open."""
-        report = self.build_report(status, why)
-        if self.planner is not None:
-            report = await answer_results(self.session, self.state, self.configuration, self.planner, report)
-        if report.further is None:
-            task = self.session.state.task
-            marked = build_remark(task) if report.answer and task is not None else ""
-            need = "`plans retry` or another plan"
-            text = report.answer or render_summary(report)
-            self.outcome = await self.session.end_task(status, text, remark=marked, blocker=why, need=need)
-        return report
+        report = build_report(self.state, self.configuration.formatting, status, why)
+        report = await answer_results(self.session, self.state, self.configuration, self.model("planning"), report)
+        self._ended, task = report, self.session.state.task
+        if report.further is not None:
+            if self.on_further is not None:
+                self.on_further(report)
+            return None
+        marked = build_remark(task) if report.answer and task is not None else ""
+        need, text = "`plans retry` or another plan", report.answer or render_summary(report)
+        return await self.session.end_task(status, text, remark=marked, blocker=why, need=need)
 
-    async def pause_plan(self, why: str) -> PlanReport:
+    async def pause_plan(self, why: str) -> RunResult:
         """Record that the plan waits for a person."""
         goes_on = f"/execute in a chat, or `foregate plans resume {self.session.name}`, goes on"
-        self.outcome = RunResult("paused", why, Report(blocker=why, next_step=goes_on))
-        await self.session.pause(self.outcome)
-        return self.build_report("paused", why)
-
-    def report_waiting(self, outcome: RunResult) -> PlanReport:
-        """Return the report of a plan that a question or an approval paused, or that the loop ended."""
-        self.outcome = outcome
-        return self.build_report(outcome.status, outcome.text or outcome.report.blocker)
-
-    def build_report(self, status: str, why: str) -> PlanReport:
-        """Return the report of the plan as it stands, written as the configuration says."""
-        return build_report(self.state, self.configuration.formatting, status, why)
-
-
-def find_damage(workspace: Workspace) -> str:
-    """Return why no further call may touch the workspace, "" while it stands."""
-    try:
-        workspace.standing()
-    except WorkspaceError as error:
-        return str(error)
-    return ""
-
-
-def render_summary(report: PlanReport) -> str:
-    """Return the report as the text the session's task ends with."""
-    counts: dict[str, int] = {}
-    for task in report.tasks:
-        counts[task.status] = counts.get(task.status, 0) + 1
-    told = ", ".join(f"{count} {status}" for status, count in counts.items())
-    sentences = [f"Plan `{report.plan.goal[:200]}`: {told}.", report.reason, report.unanswered]
-    return " ".join(sentence for sentence in sentences if sentence)
+        return await self.session.pause(RunResult("paused", why, Report(blocker=why, next_step=goes_on)))

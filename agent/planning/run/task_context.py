@@ -5,7 +5,6 @@ Everything is built from the log and kept under its hash before it is sent, so t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -23,13 +22,12 @@ from foregate.evidence.state.conversation import (
     format_unknown_outcome,
 )
 from foregate.evidence.state.plan import CallState, Ended, PlanState, StepState
-from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.policy import Context
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.message import Message, write_messages
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanTask
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Catalogue
 
 
 async def build_fill_request(
@@ -60,10 +58,9 @@ def build_conversation(
     assert started is not None
     assert task is not None
     first, *later = task.messages
-    talk, vital = Conversation(), set()
+    talk, vital, own = Conversation(), set(), step.task.id
     talk.add_message(Message("system", started.system))
     talk.add_message(Message("user", first.text), by_user=True)
-    own = step.task.id
     for number in sorted(state.steps, key=lambda number: (number == own, number)):
         begin, told = len(talk.messages), state.steps[number]
         for message in render_exchange(state, told, session.catalogue, shape.formatting) if told.heard else ():
@@ -73,49 +70,40 @@ def build_conversation(
         vital.add(len(talk.messages))
         talk.add_message(Message("user", said.text), by_user=True)
     kept = shape.context
-    after = len(later) + 1 + step.heard
-    return (
-        talk,
-        vital,
-        Context(
-            max_tokens=kept.max_tokens,
-            strategy=kept.compression_strategy,
-            keep_first=kept.keep_first_tasks + 2,
-            keep_last=kept.keep_last_tasks + after,
-        ),
+    context = Context(
+        max_tokens=kept.max_tokens,
+        strategy=kept.compression_strategy,
+        keep_first=kept.keep_first_tasks + 2,
+        keep_last=kept.keep_last_tasks + len(later) + 1 + step.heard,
     )
+    return talk, vital, context
 
 
 def render_exchange(
-    state: PlanState, step: StepState, catalogue: Mapping[str, ToolSpec], formatting: FormattingSection
+    state: PlanState, step: StepState, catalogue: Catalogue, formatting: FormattingSection
 ) -> list[Message]:
     """Return what came of a task: what was said and called, and an answer to each call."""
     thoughts = step.thoughts if formatting.include_reasoning else ""
-    parts = (render_task_heading(step.task, len(state.steps)), thoughts, step.words)
-    made = [
-        (one.call, render_answer(one, one.ended, catalogue, get_output_limit(formatting)))
-        for one in step.calls
-        if one.ended
-    ]
-    answers = [Message("tool", text, call=call.id) for call, text in made]
-    return [Message("assistant", "\n".join(part for part in parts if part), tuple(call for call, _ in made)), *answers]
+    words = "\n".join(filter(None, (render_task_heading(step.task, len(state.steps)), thoughts, step.words)))
+    ended = [(one, one.ended) for one in step.calls if one.ended]
+    answers = [Message("tool", render_answer(one, body, catalogue, formatting), call=one.id) for one, body in ended]
+    return [Message("assistant", words, tuple(one.call for one, _ in ended)), *answers]
 
 
-def render_answer(made: CallState, body: Ended, catalogue: Mapping[str, ToolSpec], limit: int) -> str:
-    """Return the answer to a call as the model reads it, its output by the kind of tool and within `limit`."""
+def render_answer(made: CallState, body: Ended, catalogue: Catalogue, formatting: FormattingSection) -> str:
+    """Return the answer to a call as the model reads it, its output by the kind of tool and cut to a length."""
     match body:
         case OutcomeUnknown():
-            came = CAME[made.came] if made.came else ""
-            return (
-                format_object({"foregate": {"notice": f"This call {came}."}}) if came else format_unknown_outcome(body)
-            )
+            notice = {"foregate": {"notice": f"This call {CAME[made.came]}."}} if made.came else None
+            return format_object(notice) if notice else format_unknown_outcome(body)
         case CallAnswered(observed=seen):
-            shown = replace(seen, output=cut_text(seen.output, limit)) if seen is not None else None
+            shown = replace(seen, output=formatting.cut(seen.output)) if seen is not None else None
             return format_refusal(replace(body, observed=shown))
         case ToolFinished():
             result, spec = build_result(body), catalogue.get(made.tool)
-            text = format_result(spec, body.target, result, limit) if spec else cut_text(result.content, limit)
-            told: dict[str, Json] = {"ok": result.ok, "output": text}
+            cut = formatting.cut(result.content)
+            output = format_result(spec, body.target, result, formatting.limit) if spec else cut
+            told: dict[str, Json] = {"ok": result.ok, "output": output}
             if made.status == "undone":
                 told["foregate"] = {"notice": "What this call did was undone since."}
             return format_object(told)
@@ -126,21 +114,17 @@ def render_answer(made: CallState, body: Ended, catalogue: Mapping[str, ToolSpec
 def describe_task(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
     """Return the task in the plan's own words, with the earlier tasks that did not come to what they are for."""
     told: dict[str, Json] = {
-        key: value
-        for key, value in (
-            ("goal", state.current_plan.goal),
-            ("task", task.id),
-            ("action", task.action),
-            ("target", task.target),
-            ("reason", task.reason),
-            ("expected_outcome", task.expected_outcome),
-            ("params", dict(task.params)),
-            ("not_done", describe_undone_tasks(state)),
-            ("why", why),
-        )
-        if value
+        "goal": state.current_plan.goal,
+        "task": task.id,
+        "action": task.action,
+        "target": task.target,
+        "reason": task.reason,
+        "expected_outcome": task.expected_outcome,
+        "params": dict(task.params),
+        "not_done": describe_undone_tasks(state),
+        "why": why,
     }
-    return {"task": told}
+    return {"task": {key: value for key, value in told.items() if value}}
 
 
 def describe_undone_tasks(state: PlanState) -> list[Json]:
@@ -161,13 +145,3 @@ def describe_open_calls(step: StepState) -> list[str]:
 def render_task_heading(task: PlanTask, count: int) -> str:
     """Return what a task says of itself before its calls."""
     return f"Task {task.id} of {count} of the confirmed plan: {task.reason or task.action or 'as listed'}"
-
-
-def get_output_limit(formatting: FormattingSection) -> int:
-    """Return the characters of one output that are shown, 0 for all."""
-    return formatting.max_content_length if formatting.truncate_large_outputs else 0
-
-
-def cut_text(text: str, limit: int) -> str:
-    """Return a text cut to `limit` characters, uncut for 0."""
-    return truncate_text(text, limit)[0] if limit else text

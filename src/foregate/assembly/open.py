@@ -101,7 +101,7 @@ async def _open_session(
 ) -> OpenSession:
     from foregate.agent.effects.executor import reconcile_remote_calls
     from foregate.agent.loop.runner import run_child_task
-    from foregate.agent.planning.run.plan_desk import PlanController
+    from foregate.agent.planning.run.run_plan import PlanController
     from foregate.agent.session.session import Session, fold_session, resume
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.model_roles import ModelRoles

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from foregate.agent.loop.runner import take_step
 from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.format.configuration import Configuration, load_configuration
-from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
+from foregate.agent.planning.run.control import decide, follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.run_plan import PlanRun
+from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.evidence.state.plan import PlanState
-from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
+from foregate.evidence.state.plan import PlanState, StepState
+from foregate.schemas.protocols import Model
+from foregate.schemas.task_plan import FailureChoice, PlannedCall, PlanTask, TaskPlan
 
 CONFIGURATION: Configuration = load_configuration(environ={"HOME": "/nowhere"})
 
@@ -36,13 +40,60 @@ def plan(*tasks: PlanTask, **more: Any) -> TaskPlan:
     return TaskPlan("p1", "mend a.txt and b.txt", "mend the files", tasks, **more)
 
 
-async def confirmed(session: Session, wanted: TaskPlan, *, seen: bool = True, **more: Any) -> PlanRun:
-    """Return a run of a plan that was proposed and confirmed in this session."""
+class PlanRun(PlanController):
+    """Leads a session whose plan is confirmed; without a `planner` nobody is told the results."""
+
+    def __init__(
+        self,
+        session: Session,
+        state: PlanState,
+        configuration: Configuration,
+        model: Model | None = None,
+        *,
+        before: Callable[[PlanTask], Awaitable[bool]] | None = None,
+        on_failure: Callable[[StepState], Awaitable[FailureChoice | None]] | None = None,
+        planner: Model | None = None,
+    ) -> None:
+        if planner is None:
+            silent = configuration.planning.model_copy(update={"answer": "never"})
+            configuration = configuration.model_copy(update={"planning": silent})
+        roles = {"planning": planner, "execution": model}
+        super().__init__(session, configuration, lambda role: roles[role] or session.model, state=state)
+        self.before, self.step, self.on_failure, session.plan_driver = before, before is not None, on_failure, self
+
+    async def ask_before_task(self, task: PlanTask) -> bool:
+        return await self.before(task) if self.before is not None else await super().ask_before_task(task)
+
+    def begin(self) -> None:
+        pausing = getattr(self, "pausing", False)  # a test may say so before the run
+        super().begin()
+        self.pausing = pausing
+
+    async def confirm(self, **how: bool) -> RunResult:
+        return RunResult("paused", "a further plan is confirmed by nobody here")
+
+    async def ask_after_failure(self, step: StepState) -> RunResult | None:
+        paused = await super().ask_after_failure(step)
+        choice = await self.on_failure(step) if self.on_failure is not None else None
+        if choice is None:
+            return paused
+        await decide(self.session, self.state, step, choice)
+        return None
+
+    async def advance(self) -> RunResult | None:
+        """Let the loop take one step."""
+        return await take_step(self.session)
+
+
+async def confirmed(
+    session: Session, wanted: TaskPlan, *, seen: bool = True, configuration: Configuration = CONFIGURATION, **more: Any
+) -> PlanRun:
+    """Return what leads a session in which this plan was proposed and confirmed."""
     state = await follow_plan(session)
     await record_proposal(session, wanted)
     looked = await preview_open_tasks(session, state, CONFIGURATION.execution.target_uses)
     await record_confirmation(session, state, looked, wanted.digest, seen=seen)
-    return PlanRun(session, state, CONFIGURATION, **more)
+    return PlanRun(session, state, configuration, **more)
 
 
 async def carried_out(session: Session, wanted: TaskPlan, **more: Any) -> PlanReport:

@@ -15,7 +15,6 @@ from foregate.agent.planning.ask.planner import make_plan
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
@@ -23,6 +22,7 @@ from foregate.cli.demo.demo import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at
+from tests.agent.planning.plans import PlanRun
 
 CODE = "def main():\n    return add(1, 2)\n\n\ndef add(a, b):\n    return a - b\n"
 TEST = "from code_under_test import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"

@@ -79,8 +79,8 @@ async def planned(work: PlanWork, request: str = CHORE) -> None:
 
 async def confirmed_and_run(work: PlanWork, *, yes: bool = False, step: bool = False) -> PlanReport | None:
     """Confirm the session's plan and run it."""
-    course = await work.take_through(yes=yes, step=step)
-    return course.report if course.ran else None
+    report, ran = await work.take_through(yes=yes, step=step)
+    return report if ran else None
 
 
 async def test_the_demonstrations_chore_is_planned_confirmed_once_and_done(folder: Path) -> None:
@@ -155,10 +155,10 @@ async def test_a_person_reads_that_results_were_left_out_and_what_the_model_thou
     work = await at_work(folder, ["y"])
     changes = {"context": {"max_tokens": 1}, "formatting": {"include_reasoning": True}}
     made = {name: getattr(work.configuration, name).model_copy(update=keys) for name, keys in changes.items()}
-    work.configuration = work.configuration.model_copy(update=made)
+    work.configuration = work.driver.configuration = work.configuration.model_copy(update=made)
     thinking = ScriptedModel([says("<think>Hm.</think>It is a script.")])
     work.opened.session.model = thinking
-    work.opened.roles = ModelRoles(work.configuration, work.opened.session.model, {})
+    work.driver.model = ModelRoles(work.configuration, work.opened.session.model, {}).get_model
     reading = PlanTask(1, reason="Read it", calls=(PlannedCall("read_file", {"path": FLAWED}),))
     await record_proposal(
         work.opened.session, TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error")))

@@ -13,7 +13,6 @@ from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.control import follow_plan, preview_open_tasks, record_confirmation
-from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.tools.tool import WrappedToolSource
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
@@ -23,6 +22,7 @@ from foregate.cli.terminal.screen import Screen
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall, ToolResult
+from tests.agent.planning.plans import PlanRun
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist
 

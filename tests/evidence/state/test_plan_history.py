@@ -12,12 +12,11 @@ from foregate.agent.planning.run.control import (
     record_confirmation,
     roll_back_plans,
 )
-from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.plan_history import PlanEntry, read_plans
 from foregate.schemas.task_plan import TaskPlan
-from tests.agent.planning.plans import CONFIGURATION, call, edit, plan, task
+from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, edit, plan, task
 from tests.agent.world import World
 
 READ, FIX = task(1, call("read_file", path="a.txt")), edit("a.txt", "teh", "the")

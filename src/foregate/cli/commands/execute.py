@@ -15,9 +15,8 @@ from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.agent.planning.run.plan_desk import Course
     from foregate.assembly.setting import SessionOptions
-    from foregate.cli.plan.plan_work import PlanWork
+    from foregate.cli.plan.plan_work import Course, PlanWork
     from foregate.schemas.event import Actor
     from foregate.schemas.task_plan import TaskPlan
 

@@ -16,9 +16,8 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.agent.effects.executor import ReconciledCall
-    from foregate.agent.planning.run.plan_desk import Course
     from foregate.assembly.setting import SessionOptions
-    from foregate.cli.plan.plan_work import PlanWork
+    from foregate.cli.plan.plan_work import Course, PlanWork
     from foregate.evidence.state.plan_history import PlanEntry
     from foregate.schemas.event_body import KnownOutcome
     from foregate.schemas.strict_json import Json
@@ -144,7 +143,8 @@ def resume(
         if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
             for step_failed in list_undecided(work.state):
                 await decide(work.opened.session, work.state, step_failed, choice)
-        return await work.run_plan(desk := work.desk, desk.run(work.state, step=step))
+        work.driver.step = step
+        return await work.drive(work.driver.run()), True
 
     raise typer.Exit(run_async(go_on(setting, go, as_json)))
 

@@ -76,7 +76,7 @@ def format_task(
         effect = f"{facts.effect.value}{f', {way_back}' if facts.changes else ''}"
         yield from format_labelled("call", f"{call.planned.tool} {facts.target}".strip(), width)
         yield from format_labelled("effect", effect, width)
-        for why in call.list_dangers:
+        for why in call.dangers:
             yield from format_labelled("DANGER", why, width, BAD, label_style=BAD)
         for name, value in list_arguments(call):
             yield from format_argument(name, value, details, width)
@@ -88,7 +88,7 @@ def format_task(
 
 def format_summary(plan: TaskPlan, looked: PlanPreview, width: int) -> Iterator[Text]:
     """Yield what is true of the whole plan: what is dangerous, what stays, what it costs, what follows a failure."""
-    dangerous = sorted({call.task for call in looked.calls if call.list_dangers})
+    dangerous = sorted({call.task for call in looked.calls if call.dangers})
     stays = sorted({call.task for call in looked.calls if call.facts.changes and call.facts.irreversible})
     if dangerous:
         yield from format_labelled("danger", f"task {', '.join(map(str, dangerous))}", width, BAD, label_style=BAD)
@@ -100,7 +100,7 @@ def format_summary(plan: TaskPlan, looked: PlanPreview, width: int) -> Iterator[
         named = ", ".join(str(task.id) for task in looked.open_tasks)
         unknown = f"task {named}: its calls are not known yet; but for what stands there your yes is no leave"
         yield from format_labelled("open", unknown, width, CARE)
-    asks = looked.model_calls
+    asks = len(looked.open_tasks)
     told = f"about {asks} request{'s' if asks != 1 else ''} to fill in calls" if asks else "none, every call is listed"
     yield from format_labelled("models", told, width)
     yield from format_labelled("failure", plan.on_failure.replace("_", " "), width)

@@ -6,9 +6,9 @@ import asyncio
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import nullcontext, redirect_stdout
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from msgspec.structs import replace
 
@@ -17,9 +17,9 @@ from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.other_values import describe_new_values, read_settings, with_values
 from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import Validation, validate_reading
-from foregate.agent.planning.run.control import follow_plan, get_plan_state
-from foregate.agent.planning.run.plan_desk import Course, PlanController
+from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.plan_report import PlanReport
+from foregate.agent.planning.run.run_plan import PlanController
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_sheet import PlanProgress, format_defects, format_report
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
@@ -39,6 +39,11 @@ if TYPE_CHECKING:
     from foregate.cli.terminal.terminal import Terminal
 
 
+T = TypeVar("T")
+Course = tuple[PlanReport, bool]
+"""What became of a plan, and whether it ran at all."""
+
+
 @dataclass
 class PlanWork:
     """One plan at one terminal. `quiet` prints no progress, for `--json`."""
@@ -48,17 +53,31 @@ class PlanWork:
     terminal: Terminal
     configuration: Configuration
     quiet: bool = False
-    state: PlanState = field(default_factory=PlanState)
+
+    @property
+    def driver(self) -> PlanController:
+        """What takes the session's task through its plan; the person at this terminal answers."""
+        driver = self.opened.session.plan_driver
+        assert isinstance(driver, PlanController)
+        return driver
+
+    @property
+    def state(self) -> PlanState:
+        """Where the session's plan stands, once it is followed."""
+        return self.driver.state
 
     async def follow_plan(self) -> None:
         """Follow the session's plan, and show a line for each task that comes to something."""
-        self.state = await follow_plan(self.opened.session)
+        await self.driver.follow()
         if not self.quiet:
-            progress = PlanProgress(
-                self.screen, self.configuration.formatting, await get_plan_state(self.opened.session)
-            )
-            self.opened.session.subscribe(progress.show_event)
-            self.opened.session.subscribe(self.screen.show_results_answer)
+            session, formatting = self.opened.session, self.configuration.formatting
+            session.subscribe(PlanProgress(self.screen, formatting, await get_plan_state(session)).show_event)
+            session.subscribe(self.screen.show_results_answer)
+            self.driver.on_further = self.show_report
+
+    def show_report(self, report: PlanReport) -> None:
+        """Show how a plan ended or paused."""
+        self.screen.rows(format_report(report, self.screen.console.width))
 
     async def close(self) -> None:
         """Close the session."""
@@ -92,31 +111,22 @@ class PlanWork:
         self.screen.rows(format_defects(found.warnings, "warning", width))
         self.screen.rows(format_defects(found.defects, "defect", width))
 
-    @property
-    def desk(self) -> PlanController:
-        """What takes the session's plan through confirmation and run; the person at this terminal answers."""
-        further = (
-            None if self.quiet else lambda report: self.screen.rows(format_report(report, self.screen.console.width))
-        )
-        return PlanController(self.opened.session, self.configuration, self.opened.roles.get_model, further)
-
     async def take_through(self, *, yes: bool = False, step: bool = False) -> Course:
         """Have the session's plan confirmed, by the person or with `yes` beforehand, and run it.
 
         Raises UsageError where a person would have to confirm and there is none.
         """
-        desk = self.desk
-        course = await self.run_plan(desk, desk.take_through(self.state, unseen=yes, step=step))
-        if not course.ran and course.outcome.status == "blocked":
+        report, ran = await self.drive(self.driver.take_through(unseen=yes, step=step))
+        if not ran and report.status == "blocked":
             raise UsageError("nobody is here to confirm the plan; run this at a terminal, or confirm with --yes")
-        return course
+        return report, ran
 
-    async def run_plan(self, desk: PlanController, steps: Coroutine[None, None, Course]) -> Course:
+    async def drive(self, steps: Coroutine[None, None, T]) -> T:
         """Take the steps. The first Ctrl-C pauses a plan that runs after the call in hand, the second cancels it."""
         task = asyncio.ensure_future(steps)
         aside = redirect_stdout(sys.stderr) if self.quiet else nullcontext()  # what a tool prints is no report
         try:
-            with aside, interruptible(task, lambda: pause(desk, self.screen)):
+            with aside, interruptible(task, lambda: pause(self.driver, self.screen)):
                 return await task
         finally:
             self.screen.idle()
@@ -127,11 +137,11 @@ class PlanWork:
             print(to_json_line(dump_report(report)))  # noqa: T201
             return
         name = report.session
-        if report.further is None:
-            self.screen.rows(format_report(report, self.screen.console.width))
         if report.further is not None:
             self.screen.say(f"a further plan waits for a yes: foregate execute {name} asks and runs it", CARE)
-        elif report.is_paused:
+            return
+        self.show_report(report)
+        if report.is_paused:
             self.screen.say(f"foregate plans resume {name} goes on", "dim")
         elif report.status != "completed":
             self.screen.say(
@@ -200,10 +210,11 @@ async def go_on(setting: SessionOptions, go: Callable[[PlanWork], Awaitable[Cour
         course = await go(work)
         if course is None:
             return USAGE
-        if course.ran:
-            work.print_report(course.report, as_json)
+        report, ran = course
+        if ran:
+            work.print_report(report, as_json)
         else:
             work.screen.say("nothing ran", CARE)
-        return STATUS[course.report.status]
+        return STATUS[report.status]
     finally:
         await work.close()

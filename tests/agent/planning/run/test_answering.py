@@ -11,7 +11,6 @@ from foregate.agent.planning.ask.planner import FROM_FILE, make_plan, record_pro
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.control import follow_plan, get_plan_state, preview_open_tasks, record_confirmation
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.testing.model import ScriptedModel, answers, says
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.session import SessionState
@@ -21,7 +20,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.task_plan import TaskPlan
 from tests.agent.models.openai.scripted_server import ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at
-from tests.agent.planning.plans import CONFIGURATION, call, edit, plan, statuses, task
+from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, edit, plan, statuses, task
 from tests.agent.planning.test_worked_examples import wire_plan, wire_task
 from tests.agent.world import World
 
@@ -214,7 +213,7 @@ async def test_a_dry_run_and_a_cancelled_one_spend_no_answer() -> None:
     await record_confirmation(session, state, await preview_open_tasks(session, state), PLAN.digest, seen=True)
     run = PlanRun(session, state, CONFIGURATION, planner=session.model)
     await run.advance()
-    assert (await run.cancel_plan()).status == "cancelled"
+    assert (await run.cancel()).status == "cancelled"
 
 
 async def test_what_is_asked_about_results_is_what_a_strict_endpoint_takes() -> None:

@@ -19,7 +19,6 @@ from foregate.agent.planning.run.control import (
     reset_failed_tasks,
     roll_back_plans,
 )
-from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.plan import PlanState
@@ -30,7 +29,7 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.task_plan import PlanProposed, TaskPlan
 from tests.agent.planning.deadly import Deadly, Died
-from tests.agent.planning.plans import CONFIGURATION, call, confirmed, edit, plan, statuses, task
+from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 
 
@@ -95,7 +94,7 @@ async def test_a_retry_does_again_only_what_was_not_done() -> None:
     assert statuses(report) == ["failed", "done"]
     world.workspace.files["a.txt"] = b"dog cat"
     state = await follow_plan(session)
-    assert await reset_failed_tasks(session, state) == [1]
+    await reset_failed_tasks(session, state)
     report = await (await gone_on(world, session)).run()
     assert statuses(report) == ["done", "done"]
     assert len(world.effects) == len(set(world.effects)) + 2  # the edit that failed, and the second look at its file
@@ -228,7 +227,7 @@ class AnyOrder(RuleBasedStateMachine):
     @precondition(lambda self: self.state.running)
     def cancel(self) -> None:
         assert self.run is not None
-        self.runner.run(self.run.cancel_plan())
+        self.runner.run(self.run.cancel())
 
     @rule(mend=integers(0, 1))
     @precondition(lambda self: not self.state.running)
@@ -286,6 +285,7 @@ async def test_a_plan_under_way_is_not_gone_on_with_by_asking_the_model() -> Non
     session = await world.open([])
     run = await confirmed(session, plan(task(1, call("note", key="one")), task(2, call("note", key="two"))))
     await run.advance()
+    session.plan_driver = None
     outcome = await run_to_outcome(session)
     assert (outcome.status, world.effects) == ("paused", [])
     assert "plans resume" in outcome.report.blocker

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.run.control import follow_plan, preview_open_tasks
-from foregate.agent.planning.run.outlook import list_likely_calls
+from foregate.agent.planning.run.outlook import iter_open_calls
 from foregate.agent.testing.model import calls
 from foregate.agent.tools.builtin.commands import run_command
+from foregate.evidence.state.plan import PlanState, StepState
 from foregate.gates.plan_scope import find_covering_items
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
@@ -170,4 +171,6 @@ async def test_a_task_that_names_a_command_without_calls_is_no_leave_for_any() -
     command = run_command(world.workspace, EACH).spec  # type: ignore[arg-type]
     tasks = plan(task(1, action="run_command", target="python3"), task(2, action="edit_file", target="a.txt"))
     catalogue = {**session.catalogue, command.name: command}
-    assert [found.id for found, _ in list_likely_calls(tasks.tasks, catalogue)] == [2]
+    state = PlanState()
+    state.steps = {one.id: StepState(one) for one in tasks.tasks}
+    assert [found.id for found, *_ in iter_open_calls(state, catalogue)] == [2]

@@ -44,8 +44,9 @@ async def test_the_calls_of_both_answers_of_a_task_count_together() -> None:
     session = await world.open(
         [calls(("read_file", {"path": "a.txt"})), calls(("note", {"key": "one"}), ("note", {"key": "two"}))]
     )
-    run = await confirmed(session, plan(task(1, action="note")))
-    run.configuration = CONFIGURATION.model_copy(update={"execution": execution})
+    run = await confirmed(
+        session, plan(task(1, action="note")), configuration=CONFIGURATION.model_copy(update={"execution": execution})
+    )
     report = await run.run()
     assert (report.status, world.effects[1:]) == ("failed", [])
     assert "1 more" in report.reason

@@ -18,7 +18,7 @@ from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from foregate.telemetry.audit.verify import InvariantChecker
 from tests.agent.corpus import rules
-from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, edit, plan, statuses, task
+from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 from tests.events import bodies
 from tests.policies import policy_with
@@ -131,8 +131,7 @@ async def test_not_more_run_together_than_the_policy_allows_and_none_where_the_c
         world = World(policy=policy_with({"limits.parallel_calls": bound, "limits.identical_observations": 0}))
         session = await world.open([])
         run = await confirmed(session, wanted)
-        run.configuration = configuration
-        await run.run()
+        await PlanRun(session, run.state, configuration).run()
         assert await responses(world) == groups
 
 

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.run.control import get_plan_state, roll_back_plans
-from foregate.agent.planning.run.plan_desk import PlanController
+from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says

@@ -19,7 +19,6 @@ from foregate.agent.planning.run.control import (
     reset_failed_tasks,
 )
 from foregate.agent.planning.run.plan_report import PlanReport
-from foregate.agent.planning.run.run_plan import PlanRun
 from foregate.agent.session.thinking import split_thoughts
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import ModelResponded
@@ -28,7 +27,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged, PlanTask
 from foregate.schemas.tool_call import ToolResult
-from tests.agent.planning.plans import CONFIGURATION, call, confirmed, edit, plan, statuses, task
+from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 
 
@@ -64,8 +63,7 @@ def shaped(**changes: Any) -> Configuration:
 async def ran(world: World, model: Listening, *tasks: PlanTask, **changes: Any) -> PlanReport:
     """Return the report of a plan that was run under a changed configuration."""
     session = await world.open(model)
-    run = await confirmed(session, plan(*tasks))
-    run.configuration = shaped(**changes)
+    run = await confirmed(session, plan(*tasks), configuration=shaped(**changes))
     return await run.run()
 
 
