@@ -59,6 +59,7 @@ class CallState:
 
     call: ToolCall
     position: int
+    may_fail: bool = False
     target: str = ""
     status: CallStatus = "open"
     text: str = ""
@@ -67,7 +68,6 @@ class CallState:
     effect: bool = False
     cured: bool = False
     exit_code: int | None = None
-    may_fail: bool = False
     ended: Ended | None = None
     came: KnownOutcome | None = None
 
@@ -84,39 +84,41 @@ class CallState:
     def apply(self, body: CallBody) -> None:
         """Take in an event of the call."""
         if isinstance(body, Ended):
-            self.ended = body
+            self.ended, self.target = body, body.target
         match body:
             case ToolStarted(side_effect=side_effect, effect=effect):
                 self.effect = side_effect == "at_most_once" and effect is not Effect.EXECUTE
-            case ToolFinished():
-                self.target, self.text, self.exit_code = body.target, body.content, body.exit_code
-                self.status = "done" if body.ok else "failed"
-                if not body.ok:
+            case ToolFinished(ok=ok):
+                self.text, self.exit_code, self.status = body.content, body.exit_code, "done" if ok else "failed"
+                if not ok:
                     self.code, self.why = body.error, shorten_reason(body.content or body.error or "it failed")
             case CallAnswered():
-                self.target, self.code, self.why = body.target, body.code, shorten_reason(body.message)
                 ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}
-                self.status = ruled.get(body.ruling, "not_run")
-                if body.code == "not_run_dry_run":
-                    self.status = "judged_dry"
+                dry = body.code == "not_run_dry_run"
+                self.status = "judged_dry" if dry else ruled.get(body.ruling, "not_run")
+                self.code, self.why = body.code, shorten_reason(body.message)
                 self.cured = body.observed is not None and body.observed.ok
             case OutcomeUnknown():
-                self.target, self.status, self.why = body.target, "unknown", shorten_reason(body.reason)
-                self.code = body.error
+                self.status, self.code, self.why = "unknown", body.error, shorten_reason(body.reason)
             case OutcomeResolved(outcome=outcome):
-                self.came, done = outcome, outcome == "done"
-                self.status, self.why = ("done", "") if done else ("not_run", "it did not take effect")
-                self.effect, self.code = done, "" if done else NOT_DONE
+                self.came, self.effect = outcome, outcome == "done"
+                self.status, self.why, self.code = "not_run", "it did not take effect", NOT_DONE
+                if self.effect:
+                    self.status, self.why, self.code = "done", "", ""
             case EffectUndone():
                 self.status, self.why = "undone", "undone"
             case _:
                 assert_never(body)
 
     @property
+    def has_run_well(self) -> bool:
+        """Whether the call ran without failing, or would have in a dry run."""
+        return self.status in ("done", "judged_dry")
+
+    @property
     def is_settled(self) -> bool:
-        """Whether the call has done what it was for: it ran well, failed as it may, or would have in a dry run."""
-        failed_as_it_may = self.may_fail and self.status == "failed" and self.code == "exit_code"
-        return self.status in ("done", "judged_dry") or failed_as_it_may
+        """Whether the call has done what it was for: it ran well, or failed as it may."""
+        return self.has_run_well or (self.may_fail and self.status == "failed" and self.code == "exit_code")
 
 
 @dataclass(slots=True)
@@ -125,7 +127,8 @@ class StepState:
 
     `request` is the hash of what the execution model was last asked, `thoughts` what it thought aloud. `sent` counts
     how often each of the task's own calls was sent in this attempt. `final` names why the failure ends the whole plan,
-    "" where it does not; `choice` is what a person chose after it failed.
+    "" where it does not; `choice` is what a person chose after it failed. `heard` says that there was a response for
+    the task in whichever attempt, `responded` in this one since it was asked; `latest` are the ids of its calls.
     """
 
     task: PlanTask
@@ -143,32 +146,15 @@ class StepState:
     refused: str = ""
     responded: bool = False
     heard: bool = False
-    """Whether there was a response for the task, in whichever attempt."""
     began: str = ""
     worked: int = 0
     sent: dict[int, int] = field(default_factory=dict)
 
-    def note_response(self, words: str, thoughts: str, refused: str) -> None:
-        """Note that there is a new response for the task, and what was said in it."""
-        self.latest, self.responded, self.heard = (), True, True
-        self.words, self.thoughts, self.refused = words, thoughts, refused
-
-    def add_call(self, call: CallState) -> CallState:
-        """Add a call of the newest response, and return it."""
-        self.calls.append(call)
-        self.latest = (*self.latest, call.id)
-        self.sent[call.position] = self.sent.get(call.position, 0) + 1
-        return call
-
-    def find_by_position(self, position: int) -> CallState | None:
-        """Return the newest call made for one of the task's own calls."""
-        return next((call for call in reversed(self.calls) if call.position == position), None)
-
     @property
     def open_places(self) -> list[int]:
         """The places of the task's own calls that have not done what they are for."""
-        found = ((place, self.find_by_position(place)) for place in range(len(self.task.calls)))
-        return [place for place, call in found if call is None or not call.is_settled]
+        newest = {call.position: call for call in self.calls}
+        return [at for at in range(len(self.task.calls)) if at not in newest or not newest[at].is_settled]
 
     @property
     def effects(self) -> set[str]:
@@ -184,7 +170,7 @@ class StepState:
     def result(self) -> TaskResult:
         """What came of the task so far."""
         responses = tuple(
-            TaskCallResult(has_run_well(c), c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls
+            TaskCallResult(c.has_run_well, c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls
         )
         said = self.words or next((call.text for call in reversed(self.calls) if call.is_settled), "")
         return TaskResult(
@@ -200,27 +186,20 @@ class StepState:
 
 
 class PlanState:
-    """The newest plan of a session and where each of its tasks stands. `apply` takes events in order."""
+    """The newest plan of a session and where each of its tasks stands. `apply` takes events in order.
+
+    `planned` says that the planner wrote the plan for words the person said; a file's are not, nor is what follows it.
+    `running` says that it is confirmed, and its session task not ended. `number` counts the plans made for its request,
+    `earlier` are the tasks of those before it. `answer` is what the planning model said to the results.
+    """
 
     def __init__(self) -> None:
-        self.session = ""
+        self.session = self.digest = self.proposed = self.status = self.answer = ""
         self.plan: TaskPlan | None = None
-        self.digest = ""
-        self.proposed = ""
-        self.planned = False
-        """Whether the planner wrote the plan for words the person said; a file's are not, nor is what follows it."""
-        self.confirmed = self.approved = False
-        self.dry_run = self.stepwise = False
-        self.running = False
-        """Whether a run of the plan is under way: confirmed, and its session task not ended."""
-        self.status = ""
+        self.planned = self.confirmed = self.dry_run = self.stepwise = self.running = False
         self.number = 0
-        """The how-manieth plan for its request this is."""
-        self.answer = ""
-        """What the planning model said to the results."""
         self.steps: dict[int, StepState] = {}
         self.earlier: list[StepState] = []
-        """The tasks of the plans before this one that were for the same request."""
         self._calls: dict[str, CallState] = {}
 
     @classmethod
@@ -271,7 +250,8 @@ class PlanState:
             case PlanProposed() as body:
                 self._start_plan(event, body)
             case PlanConfirmed() as body:
-                self._confirm_plan(body)
+                self.confirmed = self.running = True
+                self.dry_run, self.stepwise, self.status, self.answer = body.dry_run, body.step, "", ""
             case NeedAnswered(answer=answer) if answer.gate == "plan_results" and answer.value:
                 self.answer = get_text(answer.value, "answer", "")
             case PlanStepChanged(plan=self.digest) as body:
@@ -279,22 +259,17 @@ class PlanState:
             case ModelResponded() as body if self.current_steps and self.running:
                 self._add_response(body)
             case TaskEnded(status=status) if self.running:
-                self._end_plan(status)
-            case (
-                ToolStarted()
-                | ToolFinished()
-                | CallAnswered()
-                | OutcomeUnknown()
-                | OutcomeResolved()
-                | EffectUndone() as body
-            ) if call := self._calls.get(body.call):
-                call.apply(body)
+                self.running, self.status = False, status
+                for step in self.open:
+                    step.status, step.reason = "aborted", "the run of the plan ended before this"
+            case body if isinstance(body, CallBody) and body.call in self._calls:
+                self._calls[body.call].apply(body)
             case _:
                 pass
 
     def _start_plan(self, event: Event, body: PlanProposed) -> None:
         self.plan, self.digest, self.proposed = body.proposal, body.digest, event.time
-        self.confirmed = self.approved = self.running = False
+        self.confirmed = self.running = False
         self.number, self.answer, self.status = body.number, "", ""
         self.planned = event.actor == "planner" and (self.planned or self.number == 1)
         self.earlier = [*self.earlier, *self.steps.values()] if self.number > 1 else []
@@ -302,57 +277,38 @@ class PlanState:
         if self.number == 1:
             self._calls = {}
 
-    def _confirm_plan(self, body: PlanConfirmed) -> None:
-        self.confirmed, self.approved, self.running = True, body.approved, True
-        self.dry_run, self.status = body.dry_run, ""
-        self.answer, self.stepwise = "", body.step
-
     def _change_step(self, event: Event, body: PlanStepChanged) -> None:
         step = self.steps[body.step]
-        before, step.status, step.reason = step.status, body.status, body.reason or ""
-        step.final, step.choice = body.final, body.choice
-        if before == "running" and step.began:
-            step.worked += count_milliseconds(step.began, event.time)
-            step.began = ""
+        if step.status == "running" and step.began:
+            worked = parse_time(event.time) - parse_time(step.began)
+            step.worked, step.began = step.worked + max(0, round(worked.total_seconds() * 1000)), ""
+        step.status, step.reason, step.final, step.choice = body.status, body.reason or "", body.final, body.choice
         if step.status == "running":
             step.began = event.time
             if body.attempt:
-                step.attempt, step.asks, step.responded, step.latest = body.attempt, 0, False, ()
-                step.sent = {}
+                step.attempt, step.asks, step.responded, step.latest, step.sent = body.attempt, 0, False, (), {}
             if body.ask is not None:
-                step.request = body.ask.request
-                step.asks, step.responded = step.asks + 1, False
+                step.request, step.asks, step.responded = body.ask.request, step.asks + 1, False
 
     def _add_response(self, body: ModelResponded) -> None:
         calls, first = body.response.calls, self.current_steps[0].task.id
         places = (-1,) * len(calls) if body.places is None else body.places
         tasks = (first,) * len(calls) if body.tasks is None else body.tasks
-        said = (body.text, body.reasoning) if body.places is None else ("", "")
         for number in {*tasks} or {first}:
-            self.steps[number].note_response(*said, body.refused)
+            step = self.steps[number]
+            step.latest, step.responded, step.heard, step.refused = (), True, True, body.refused
+            step.words, step.thoughts = (body.text, body.reasoning) if body.places is None else ("", "")
         for call, place, number in zip(calls, places, tasks, strict=True):
             step = self.steps[number]
-            self._calls[call.id] = step.add_call(CallState(call, place, may_fail=step.task.may_fail))
-
-    def _end_plan(self, status: str) -> None:
-        self.running, self.status = False, status
-        for step in self.open:
-            step.status, step.reason = "aborted", "the run of the plan ended before this"
+            self._calls[call.id] = made = CallState(call, place, step.task.may_fail)
+            step.calls.append(made)
+            step.latest = (*step.latest, call.id)
+            step.sent[place] = step.sent.get(place, 0) + 1
 
 
 def describe_unknown_call(call: CallState) -> str:
     """Return what a call with an unknown outcome is called, with the id by which a person settles it."""
     return f"{f'{call.tool} {call.target}'.strip()} ({call.id})"
-
-
-def has_run_well(call: CallState) -> bool:
-    """Whether a call ran without failing, or would have in a dry run."""
-    return call.status in ("done", "judged_dry")
-
-
-def count_milliseconds(since: str, until: str) -> int:
-    """Return the milliseconds between two UTC texts."""
-    return max(0, round((parse_time(until) - parse_time(since)).total_seconds() * 1000))
 
 
 def shorten_reason(text: str) -> str:

@@ -37,7 +37,7 @@ class Findings:
         if not tasks or tasks[-1] != task:
             tasks.append(task)
 
-    def suggest_nearest(self, name: str, known: Iterable[str], otherwise: str) -> str:
+    def suggest_nearest(self, name: str, known: Iterable[str], otherwise: str = "take it out") -> str:
         """Return the remedy for a name nobody knows: the nearest known one, or what to do where none is near."""
         self._guesses += 1
         near = get_close_matches(name[:64], known, n=1) if self._guesses <= _MOST_GUESSES else ()

@@ -40,6 +40,15 @@ _MOST_PARTS = 20_000
 """Tasks and calls of one plan that are read: far more than any policy allows, and few enough to name what is wrong."""
 _MOST_KEYS = 20
 """Keys nobody knows that are named in one mapping."""
+_FENCE = "```"
+_JSON = "{["
+_OPENING, _CLOSING = ("{", "["), ("}", "]")
+_LEFT_OUT = "the text around the plan was left out"
+_MOST_YAML = 96 * 1024
+"""Bytes of YAML that are read: its parser is some hundred times slower than that of JSON."""
+_DEEPEST = 56
+_DEEPEST_INSIDE = 32
+"""Less than strict JSON allows by itself, so that a plan that was read can be written and read again."""
 
 
 class Reading(Struct, frozen=True):
@@ -62,23 +71,16 @@ def read_plan(text: str, *, query: str = "", catalogue: Catalogue | None = None)
     """
     try:
         value, notes = parse_plan_text(text)
+        if not isinstance(value, (list, dict)):
+            raise InvalidJson("the text holds no plan")
     except InvalidJson as error:
-        return build_unreadable(str(error))
-    if isinstance(value, list):
-        value = {"tasks": value}
-    if not isinstance(value, dict):
-        return build_unreadable("the text holds no plan")
-    reader = _PlanReader(Findings(), catalogue)
+        remedy = "write one object with `goal` and `tasks`, as JSON or YAML and nothing else"
+        return Reading(None, (), (PlanDefect(0, "plan", escape_text(error, 400), remedy),))
+    reader = _PlanReader(catalogue)
     for note in notes:
         reader.book.add_note(note)
-    plan = reader.plan(value, query)
+    plan = reader.read_plan({"tasks": value} if isinstance(value, list) else value, query)
     return Reading(plan, reader.book.notes, tuple(reader.book.defects))
-
-
-def build_unreadable(problem: str) -> Reading:
-    """Return the reading of a text that holds no plan."""
-    remedy = "write one object with `goal` and `tasks`, as JSON or YAML and nothing else"
-    return Reading(None, (), (PlanDefect(0, "plan", escape_text(problem, 400), remedy),))
 
 
 def add_own_id(plan: TaskPlan) -> TaskPlan:
@@ -86,85 +88,121 @@ def add_own_id(plan: TaskPlan) -> TaskPlan:
     return replace(plan, id=f"plan-{replace(plan, id='').digest[:12]}")
 
 
+class _Part:
+    """One mapping: the plan, a task, or a call of one; `given` is what it says under our names of its keys.
+
+    Whatever cannot be read is a defect and stands at its default; so is a key nobody knows, which is not passed over.
+    """
+
+    def __init__(
+        self, book: Findings, task: int, where: str, value: Mapping[str, Json], ours: Mapping[str, str]
+    ) -> None:
+        self.book, self.task, self.where = book, task, where
+        self.given: dict[str, Json] = {}
+        unknown = 0
+        for key, inner in value.items():
+            name = ours.get(key)
+            if name is None:
+                unknown += 1
+                if unknown <= _MOST_KEYS:
+                    self.add_defect(escape_text(key, 40), "nobody knows this key", book.suggest_nearest(key, ours))
+            elif self.given.get(name) is None:
+                self.given[name] = inner
+            elif inner is not None:
+                self.add_defect(key, f"`{name}` is given twice, under different names", "keep one of them")
+
+    def add_defect(self, name: str, problem: str, remedy: str) -> None:
+        self.book.add_defect(self.task, self.where + name, problem, remedy)
+
+    def read_text(self, name: str) -> str:
+        """Return a text, "" for null."""
+        value = self.given.get(name)
+        if value is None or isinstance(value, str):
+            return value or ""
+        self.add_defect(name, f"`{escape_text(value, 40)}` is not text", "write text")
+        return ""
+
+    def read_flag(self, name: str, *, default: bool = False) -> bool:
+        value = self.given.get(name)
+        if value is not None and not isinstance(value, bool):
+            self.add_defect(name, "it is neither true nor false", "write true or false")
+        return value if isinstance(value, bool) else default
+
+    def read_mapping(self, name: str) -> dict[str, Json]:
+        """Return a mapping that may be null, or written as JSON text."""
+        value = self.given.get(name)
+        try:
+            if isinstance(value, str):
+                value = strict_json.parse(value, max_depth=_DEEPEST_INSIDE) if value.strip() else None
+            if value is not None and not isinstance(value, dict):
+                raise InvalidJson("it is not a mapping")
+        except InvalidJson as error:
+            self.add_defect(name, escape_text(error, 200), "write an object, or an object as JSON text")
+            return {}
+        return value or {}
+
+
 class _PlanReader:
-    """Reads one plan; whatever cannot be read is a defect and stands at its default."""
+    """Reads one plan; `room` is how many tasks and calls of it are still read."""
 
-    def __init__(self, book: Findings, catalogue: Catalogue | None) -> None:
-        self.book = book
-        self.catalogue = catalogue
-        self.room = _MOST_PARTS
+    def __init__(self, catalogue: Catalogue | None) -> None:
+        self.book, self.catalogue, self.room = Findings(), catalogue, _MOST_PARTS
 
-    def within(self, task: int, where: str, listed: list[Json]) -> list[Json]:
+    def fit(self, part: _Part, name: str, listed: list[Json]) -> list[Json]:
         """Return the tasks or calls of a list that are still read; a defect where that leaves some out."""
         room, self.room = self.room, max(0, self.room - len(listed))
         if len(listed) > room:
             problem = f"the plan is too long: only its first {_MOST_PARTS} tasks and calls are read"
-            self.book.add_defect(task, where, problem, "do less, or make plans that follow each other")
+            part.add_defect(name, problem, "do less, or make plans that follow each other")
         return listed[:room]
 
-    def plan(self, value: Mapping[str, Json], query: str) -> TaskPlan:
+    def read_plan(self, value: Mapping[str, Json], query: str) -> TaskPlan:
         """Return the whole plan."""
-        given = self.fields(0, "", value, _PLAN)
-        tasks = self.tasks(given.get("tasks"))
-        asked, goal = self.text(0, "query", given.get("query")) or scrub(query), self.text(0, "goal", given.get("goal"))
+        part = _Part(self.book, 0, "", value, _PLAN)
+        given, tasks = part.given, self.read_tasks(part)
+        asked, goal = part.read_text("query") or scrub(query), part.read_text("goal")
         if not goal:
             goal = asked or next((task.reason for task in tasks if task.reason), "")
             self.book.add_note("the goal was missing; it is the request" if asked else "the goal was missing")
         if given.get("version") not in (None, 1) or isinstance(given.get("version"), bool):
-            self.book.add_defect(0, "version", "the plan is of another version", "write `version: 1`, or leave it out")
-        on_failure = given.get("on_failure")
-        choices: tuple[OnFailure, ...] = get_args(OnFailure)
-        chosen = next((choice for choice in choices if choice == on_failure), None)
-        if on_failure is not None and chosen is None:
+            part.add_defect("version", "the plan is of another version", "write `version: 1`, or leave it out")
+        on_failure, choices = given.get("on_failure"), get_args(OnFailure)
+        if on_failure is not None and on_failure not in choices:
             allowed = ", ".join(f"`{choice}`" for choice in choices)
-            self.book.add_defect(
-                0, "on_failure", f"`{escape_text(on_failure, 40)}` is no way to go on", f"write one of {allowed}"
+            part.add_defect(
+                "on_failure", f"`{escape_text(on_failure, 40)}` is no way to go on", f"write one of {allowed}"
             )
         plan = TaskPlan(
             id="",
             query=asked,
             goal=goal,
             tasks=tasks,
-            estimated_duration=self.duration(given.get("estimated_duration")),
-            requires_confirmation=self.read_flag(
-                0, "requires_confirmation", given.get("requires_confirmation"), default=True
-            ),
-            on_failure=chosen or "continue_independent",
-            metadata=self.mapping(0, "metadata", given.get("metadata")),
+            estimated_duration=self.read_duration(given.get("estimated_duration")),
+            requires_confirmation=part.read_flag("requires_confirmation", default=True),
+            on_failure=next((choice for choice in choices if choice == on_failure), "continue_independent"),
+            metadata=part.read_mapping("metadata"),
         )
-        named = self.text(0, "id", given.get("id"))
+        named = part.read_text("id")
         if _ID.fullmatch(named):
             return replace(plan, id=named)
         if named:
             self.book.add_note("the plan's id held characters an id cannot have, or too many; it has a new one")
         return add_own_id(plan)
 
-    def tasks(self, value: Json) -> tuple[PlanTask, ...]:
-        """Return the tasks in the order they are written."""
-        if value is None:
-            return ()
-        if not isinstance(value, list):
-            self.book.add_defect(0, "tasks", "the tasks are not a list", "write a list of tasks")
-            return ()
-        found = []
-        for place, item in enumerate(self.within(0, "tasks", value), 1):
-            if isinstance(item, dict):
-                found.append(self.task(place, item))
-            else:
-                self.book.add_defect(
-                    place, "task", "the task is not a mapping", "write a mapping with `action` or `calls`"
-                )
-                found.append(PlanTask(place))
-        return self.mark_expected_failures(found, value)
+    def read_tasks(self, part: _Part) -> tuple[PlanTask, ...]:
+        """Return the tasks in the order they are written; one may fail if a later one is there to look at its failure.
 
-    def mark_expected_failures(self, tasks: list[PlanTask], value: list[Json]) -> tuple[PlanTask, ...]:
-        """Return the tasks, where one that says nothing of it may fail if a later one is there to look at its failure.
-
-        That is one that depends on it and analyses an error, or whose condition asks how its command ended.
+        That is a task that says nothing of it itself, and on which one depends that analyses an error, or about which
+        a condition asks how its command ended.
         """
+        value = part.given.get("tasks")
+        if value is not None and not isinstance(value, list):
+            part.add_defect("tasks", "the tasks are not a list", "write a list of tasks")
+        listed = self.fit(part, "tasks", value) if isinstance(value, list) else []
+        tasks = [self.read_task(place, item) for place, item in enumerate(listed, 1)]
         silent = {
             task.id
-            for task, item in zip(tasks, value, strict=False)
+            for task, item in zip(tasks, listed, strict=True)
             if not (isinstance(item, dict) and item.get("may_fail") is not None)
         }
         looked_at = set[int]()
@@ -176,136 +214,90 @@ class _PlanReader:
             self.book.add_note("a command of it may end with an error, which a later task looks at", number)
         return tuple(replace(task, may_fail=True) if task.id in looked_at & silent else task for task in tasks)
 
-    def task(self, place: int, value: Mapping[str, Json]) -> PlanTask:
+    def read_task(self, place: int, value: Json) -> PlanTask:
         """Return one task; without a number it has that of its place."""
-        number = self.number(place, value)
-        given = self.fields(number, "", value, _TASK)
-        calls = self.calls(number, given)
-        reason = self.text(number, "reason", given.get("reason"))
-        action = self.text(number, "action", given.get("action")).strip()
-        target = self.text(number, "target", given.get("target"))
+        if not isinstance(value, dict):
+            remedy = "write a mapping with `action` or `calls`"
+            self.book.add_defect(place, "task", "the task is not a mapping", remedy)
+            return PlanTask(place)
+        number = self.read_number(place, value)
+        part = _Part(self.book, number, "", value, _TASK)
+        calls = self.read_calls(part)
+        reason, action, target = part.read_text("reason"), part.read_text("action").strip(), part.read_text("target")
         ours = aliases.find_tool_name(action, self.catalogue)
         if ours != action:
             self.book.add_note(f"the action `{action}` is our `{ours}`", number)
         if not reason:
             said = next((call.description for call in calls if call.description), "")
             reason = said or " ".join(filter(None, (ours or ", ".join(call.tool for call in calls), target)))
-            self.book.add_note(
-                "the reason was missing; it is the first call's description" if said else "the reason was missing",
-                number,
-            )
+            more = "; it is the first call's description" if said else ""
+            self.book.add_note(f"the reason was missing{more}", number)
         return PlanTask(
             number,
             ours,
             target,
             reason,
-            self.text(number, "expected_outcome", given.get("expected_outcome")),
-            self.dependencies(number, given.get("depends_on")),
-            self.mapping(number, "params", given.get("params")),
+            part.read_text("expected_outcome"),
+            self.read_dependencies(part),
+            part.read_mapping("params"),
             calls,
-            self.mapping(number, "when", given.get("when")) or None,
-            self.read_flag(number, "may_fail", given.get("may_fail")),
+            part.read_mapping("when") or None,
+            part.read_flag("may_fail"),
         )
 
-    def read_flag(self, number: int, where: str, value: Json, *, default: bool = False) -> bool:
-        """Return a flag, the default where it is missing; anything else is a defect."""
-        if value is not None and not isinstance(value, bool):
-            self.book.add_defect(number, where, "it is neither true nor false", "write true or false")
-        return value if isinstance(value, bool) else default
-
-    def number(self, place: int, value: Mapping[str, Json]) -> int:
+    def read_number(self, place: int, value: Mapping[str, Json]) -> int:
         """Return a task's number."""
         number = next((value[key] for key, ours in _TASK.items() if ours == "id" and value.get(key) is not None), None)
         if number is None:
             self.book.add_note("the number was missing; it is the place in the list", place)
-            return place
-        if is_number(number) and number > 0:
+        elif is_number(number) and number > 0:
             return number
-        self.book.add_defect(
-            place, "id", f"`{escape_text(number, 40)}` is no number of a task", f"number the task {place}"
-        )
+        else:
+            self.book.add_defect(place, "id", say_no_number(number), f"number the task {place}")
         return place
 
-    def dependencies(self, task: int, value: Json) -> tuple[int, ...]:
+    def read_dependencies(self, part: _Part) -> tuple[int, ...]:
         """Return the numbers of the tasks a task depends on: none, one, or a list of them."""
+        value = part.given.get("depends_on")
         listed = [] if value is None else value if isinstance(value, list) else [value]
         for item in listed:
             if not is_number(item):
-                problem = f"`{escape_text(item, 40)}` is no number of a task"
-                self.book.add_defect(task, "depends_on", problem, "list numbers of earlier tasks")
+                part.add_defect("depends_on", say_no_number(item), "list numbers of earlier tasks")
         return tuple(item for item in listed if is_number(item))
 
-    def calls(self, task: int, given: Mapping[str, Json]) -> tuple[PlannedCall, ...]:
+    def read_calls(self, part: _Part) -> tuple[PlannedCall, ...]:
         """Return the calls a task lists: in a list, as one mapping, or as the task's own `tool` and `args`."""
-        value = given.get("calls")
-        single = {key: given[key] for key in ("tool", "arguments") if given.get(key) is not None}
-        if single:
-            if value:
-                problem = "the task names a tool of its own and lists calls as well"
-                self.book.add_defect(task, "calls", problem, "keep the list of calls and take the other out")
-            else:
-                value = [{**single, "description": given.get("reason")}]
+        value = part.given.get("calls")
+        single = {key: part.given[key] for key in ("tool", "arguments") if part.given.get(key) is not None}
+        if single and value:
+            problem = "the task names a tool of its own and lists calls as well"
+            part.add_defect("calls", problem, "keep the list of calls and take the other out")
+        elif single:
+            value = {**single, "description": part.given.get("reason")}
         if isinstance(value, dict):
             value = [value]
         if value is not None and not isinstance(value, list):
-            self.book.add_defect(task, "calls", "the calls are not a list", "write a list of calls")
-        listed = self.within(task, "calls", value) if isinstance(value, list) else []
-        return tuple(self.call(task, place, item) for place, item in enumerate(listed, 1))
+            part.add_defect("calls", "the calls are not a list", "write a list of calls")
+        listed = self.fit(part, "calls", value) if isinstance(value, list) else []
+        return tuple(self.read_call(part.task, f"calls.{place}", item) for place, item in enumerate(listed, 1))
 
-    def call(self, task: int, place: int, value: Json) -> PlannedCall:
+    def read_call(self, task: int, where: str, value: Json) -> PlannedCall:
         """Return one call under our names of tool and parameters."""
-        where = f"calls.{place}"
         if not isinstance(value, dict):
-            self.book.add_defect(
-                task, where, "the call is not a mapping", "write `tool`, `arguments` and `description`"
-            )
+            remedy = "write `tool`, `arguments` and `description`"
+            self.book.add_defect(task, where, "the call is not a mapping", remedy)
             return PlannedCall("")
-        given = self.fields(task, f"{where}.", value, _CALL)
-        named = self.text(task, f"{where}.tool", given.get("tool")).strip()
+        part = _Part(self.book, task, f"{where}.", value, _CALL)
+        named = part.read_text("tool").strip()
         tool = aliases.find_tool_name(named, self.catalogue)
         if tool != named:
             self.book.add_note(f"the tool `{named}` is our `{tool}`", task)
-        arguments, said = aliases.rename_arguments(
-            named, tool, self.mapping(task, f"{where}.arguments", given.get("arguments")), self.catalogue
-        )
+        arguments, said = aliases.rename_arguments(named, tool, part.read_mapping("arguments"), self.catalogue)
         for sentence in said:
             self.book.add_note(sentence, task)
-        return PlannedCall(tool, arguments, self.text(task, f"{where}.description", given.get("description")))
+        return PlannedCall(tool, arguments, part.read_text("description"))
 
-    def fields(self, task: int, where: str, value: Mapping[str, Json], ours: Mapping[str, str]) -> dict[str, Json]:
-        """Return what a mapping gives under our names of its keys; a key nobody knows is a defect, not passed over."""
-        given: dict[str, Json] = {}
-        unknown = 0
-        for key, inner in value.items():
-            name = ours.get(key)
-            if name is None:
-                unknown += 1
-                if unknown <= _MOST_KEYS:
-                    remedy = self.book.suggest_nearest(key, ours, "take it out")
-                    self.book.add_defect(task, where + escape_text(key, 40), "nobody knows this key", remedy)
-            elif name not in given or given[name] is None:
-                given[name] = inner
-            elif inner is not None:
-                problem = f"`{name}` is given twice, under different names"
-                self.book.add_defect(task, where + key, problem, "keep one of them")
-        return given
-
-    def text(self, task: int, where: str, value: Json) -> str:
-        """Return a text, "" for null."""
-        if value is None or isinstance(value, str):
-            return value or ""
-        self.book.add_defect(task, where, f"`{escape_text(value, 40)}` is not text", "write text")
-        return ""
-
-    def mapping(self, task: int, where: str, value: Json) -> dict[str, Json]:
-        """Return a mapping that may be written as JSON text."""
-        try:
-            return read_mapping(value)
-        except InvalidJson as error:
-            self.book.add_defect(task, where, escape_text(error, 200), "write an object, or an object as JSON text")
-            return {}
-
-    def duration(self, value: Json) -> int:
+    def read_duration(self, value: Json) -> int:
         """Return seconds, 0 for unknown: a number, or a text such as `5 seconds`."""
         if value is None or (is_number(value) and value >= 0):
             return value or 0
@@ -321,15 +313,9 @@ def is_number(value: Json) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
-_FENCE = "```"
-_JSON = "{["
-_OPENING, _CLOSING = ("{", "["), ("}", "]")
-_LEFT_OUT = "the text around the plan was left out"
-_MOST_YAML = 96 * 1024
-"""Bytes of YAML that are read: its parser is some hundred times slower than that of JSON."""
-_DEEPEST = 56
-_DEEPEST_INSIDE = 32
-"""Less than strict JSON allows by itself, so that a plan that was read can be written and read again."""
+def say_no_number(value: Json) -> str:
+    """Return what is wrong with what should be the number of a task."""
+    return f"`{escape_text(value, 40)}` is no number of a task"
 
 
 def parse_plan_text(text: str) -> tuple[Json, tuple[str, ...]]:
@@ -342,22 +328,20 @@ def parse_plan_text(text: str) -> tuple[Json, tuple[str, ...]]:
     if len(fences) != 2:
         raise InvalidJson(f"the text holds {len(fences)} marks of code blocks; put the plan into one block")
     first, last = fences
-    around = [line for line in (*lines[:first], *lines[last + 1 :]) if line.strip()]
-    notes = (_LEFT_OUT,) if around else ()
-    return _parse_document("\n".join((*lines[first + 1 : last], ""))), notes
+    around = any(line.strip() for line in (*lines[:first], *lines[last + 1 :]))
+    return _parse_document("\n".join((*lines[first + 1 : last], ""))), (_LEFT_OUT,) if around else ()
 
 
 def _parse_unfenced(text: str, lines: list[str]) -> tuple[Json, tuple[str, ...]]:
     """Return what a text without a code block holds, or the one JSON value among lines that are none."""
+    value, wrong = None, None
     try:
         value = _parse_document(text)
-        if isinstance(value, (dict, list)):
-            return value, ()
-    except InvalidJson:
-        if (inner := _find_json_among(lines)) is None:
-            raise
-        return inner, (_LEFT_OUT,)
-    inner = _find_json_among(lines)
+    except InvalidJson as error:
+        wrong = error
+    inner = None if isinstance(value, (dict, list)) else _find_json_among(lines)
+    if inner is None and wrong is not None:
+        raise wrong
     return (value, ()) if inner is None else (inner, (_LEFT_OUT,))
 
 
@@ -371,17 +355,6 @@ def _find_json_among(lines: list[str]) -> Json:
         return strict_json.parse("\n".join(lines[first:last]).strip(), max_depth=_DEEPEST)
     except InvalidJson:
         return None
-
-
-def read_mapping(value: Json) -> dict[str, Json]:
-    """Return what should be a mapping and may be null, or JSON text of one; raise InvalidJson for anything else."""
-    if isinstance(value, str):
-        value = strict_json.parse(value, max_depth=_DEEPEST_INSIDE) if value.strip() else None
-    if value is None:
-        return {}
-    if not isinstance(value, dict):
-        raise InvalidJson("it is not a mapping")
-    return value
 
 
 def _parse_document(text: str) -> Json:
