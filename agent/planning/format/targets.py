@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from itertools import islice
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from itertools import chain, islice
 from typing import NamedTuple
 
 from foregate.agent.planning.format.notebook import Findings
@@ -43,21 +44,18 @@ class PathPlace(NamedTuple):
 
 
 class Targets:
-    """Looks up the paths of one plan, tasks in order; what lies in the workspace is listed once, and only if needed."""
+    """Looks up the paths of one plan, tasks in order; what lies in the workspace is listed once, and only if needed.
+
+    `made` is what earlier tasks put there, `anything` whether one may have put anything anywhere, as a command can.
+    """
 
     def __init__(self, workspace: Workspace, book: Findings, *, strict: bool) -> None:
-        self.workspace = workspace
-        self.book = book
-        self.strict = strict
+        self.workspace, self.book = workspace, book
         self.made: set[str] = set()
-        """What earlier tasks put there."""
         self.anything = False
-        """Whether an earlier task may have put anything anywhere, as a command can."""
+        self._add_odd = book.add_defect if strict else book.add_warning
         self._known: dict[str, tuple[str, bool]] = {}
-        self._entries: tuple[str, ...] | None = None
-        self._named: dict[str, list[str]] = {}
-        self._globs = 0
-        self._steps = 0
+        self._globs = self._steps = 0
 
     def check_path(self, place: PathPlace, path: str) -> str:
         """Return a path of a call as it should be written; a defect where it leads outside."""
@@ -101,41 +99,34 @@ class Targets:
 
     def look_up(self, path: str) -> tuple[str, bool]:
         """Return the canonical id of a path and whether something is there; raise WorkspaceError outside."""
-        known = self._known.get(path)
-        if known is None:
+        if path not in self._known:
             self._steps += 1 + path.count("/")
             if self._steps > _MOST_STEPS:
                 raise WorkspaceError("the plan names too many paths to look this one up")
             found = self.workspace.resolve(path)
-            known = self._known[path] = (found, self.workspace.look(found).kind != "")
-        return known
+            self._known[path] = (found, self.workspace.look(found).kind != "")
+        return self._known[path]
 
     def find_meant(self, place: PathPlace, path: str, found: str) -> str:
         """Return the one file whose path ends with `found`; where there is none, or more than one, that is odd."""
-        ending = f"/{found}"
-        candidates = [entry for entry in self.find_named(found.rpartition("/")[2]) if entry.endswith(ending)]
+        shown = f"`{escape_text(path, 60)}`"
+        candidates = [entry for entry in self.named.get(found.rpartition("/")[2], ()) if entry.endswith(f"/{found}")]
         if len(candidates) == 1:
-            self.book.add_note(
-                f"the path `{escape_text(path, 120)}` is "
-                f"`{escape_text(candidates[0], 200)}`, the only one that ends so",
-                place.task,
-            )
+            meant = f"`{escape_text(candidates[0], 200)}`, the only one that ends so"
+            self.book.add_note(f"the path `{escape_text(path, 120)}` is {meant}", place.task)
             return candidates[0]
         if candidates:
             named = ", ".join(f"`{escape_text(one, 60)}`" for one in candidates[:3])
-            self.add_odd(place, f"`{escape_text(path, 60)}` may be any of {named}", "write the whole path")
+            self.add_odd(place, f"{shown} may be any of {named}", "write the whole path")
         elif not self.anything:
-            self.add_odd(
-                place,
-                f"there is nothing at `{escape_text(path, 60)}`",
-                "check the path, or let an earlier task make it",
-            )
+            self.add_odd(place, f"there is nothing at {shown}", "check the path, or let an earlier task make it")
         return path
 
     def check_glob(self, place: PathPlace, pattern: str) -> None:
         """Say so when a glob leads outside or matches nothing."""
+        shown = f"the glob `{escape_text(pattern, 60)}`"
         if pattern.startswith("/") or ".." in pattern.split("/"):
-            problem = f"the glob `{escape_text(pattern, 60)}` may lead outside the workspace"
+            problem = f"{shown} may lead outside the workspace"
             self.book.add_defect(place.task, place.field, problem, "write it relative to the workspace")
             return
         self._globs += 1
@@ -143,33 +134,29 @@ class Targets:
             self.add_odd(place, "the plan has too many globs to look them all up", f"use at most {_MOST_GLOBS}")
             return
         try:
-            hit = any(matches(pattern, path) for path in (*self.list_paths(), *self.made))
+            hit = any(matches(pattern, path) for path in (*chain(*self.named.values()), *self.made))
         except ValueError as error:
             self.add_odd(place, str(error), "write a shorter glob")
             return
         if not hit and not self.anything:
-            self.add_odd(place, f"the glob `{escape_text(pattern, 60)}` matches nothing", "check it, or name the files")
+            self.add_odd(place, f"{shown} matches nothing", "check it, or name the files")
 
     def add_odd(self, place: PathPlace, problem: str, remedy: str) -> None:
         """Add a warning, or a defect where targets are taken strictly."""
-        (self.book.add_defect if self.strict else self.book.add_warning)(place.task, place.field, problem, remedy)
+        self._add_odd(place.task, place.field, problem, remedy)
 
-    def list_paths(self) -> tuple[str, ...]:
-        """Return the paths in the workspace; none when there are too many to say that one is the only one."""
-        if self._entries is None:
-            try:
-                found = directory.walk(self.workspace, ".", enter=lambda entry: entry.name != ".git")
-                listed = tuple(islice((entry.path for entry in found if entry.is_readable), _MOST_ENTRIES + 1))
-            except WorkspaceError:
-                listed = ()
-            self._entries = listed if len(listed) <= _MOST_ENTRIES else ()
-            for path in self._entries:
-                self._named.setdefault(path.rpartition("/")[2], []).append(path)
-        return self._entries
-
-    def find_named(self, name: str) -> Sequence[str]:
-        """Return the paths whose last component is `name`."""
-        return self._named.get(name, ()) if self.list_paths() else ()
+    @cached_property
+    def named(self) -> Mapping[str, list[str]]:
+        """The paths in the workspace by their last component; none where too many to say that one is the only one."""
+        found: dict[str, list[str]] = {}
+        try:
+            entries = directory.walk(self.workspace, ".", enter=lambda entry: entry.name != ".git")
+            listed = [entry.path for entry in islice((e for e in entries if e.is_readable), _MOST_ENTRIES + 1)]
+        except WorkspaceError:
+            return found
+        for path in listed if len(listed) <= _MOST_ENTRIES else ():
+            found.setdefault(path.rpartition("/")[2], []).append(path)
+        return found
 
 
 def list_path_parameters(spec: ToolSpec) -> Sequence[TargetParameter]:

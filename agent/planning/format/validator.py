@@ -24,6 +24,9 @@ from foregate.schemas.tool_spec import Catalogue, Effect, ToolSpec
 
 _ANYWHERE = (Effect.EXECUTE, Effect.UNKNOWN, Effect.ADMINISTER)
 _MOST_ARGUMENTS = 20
+_NAMED = 12
+Waiting = Mapping[int, Sequence[int]]
+"""The tasks each task depends on, by number."""
 
 
 class Validation(Struct, frozen=True):
@@ -49,8 +52,7 @@ def validate(plan: TaskPlan, catalogue: Catalogue, workspace: Workspace, configu
     check_numbers(plan, bounds.max_tasks, book)
     check_dependencies(plan.tasks, bounds.max_task_depth, book)
     targets = Targets(workspace, book, strict=bounds.strict_targets)
-    most = configuration.execution.max_calls_per_task
-    tasks = _TaskChecker(catalogue, targets, book, most, fallback=bounds.allow_tool_fallback)
+    tasks = _TaskChecker(catalogue, targets, book, configuration)
     checked = tuple(tasks.check_task(task) for task in plan.tasks)
     defects, warnings = (tuple(sorted(found, key=lambda one: one.task)) for found in (book.defects, book.warnings))
     return Validation(replace(plan, tasks=checked), defects, warnings, book.notes)
@@ -80,8 +82,9 @@ def check_numbers(plan: TaskPlan, most: int, book: Findings) -> None:
         worded.setdefault((task.action, task.target, task.reason, task.expected_outcome), []).append(task)
     for alike in worded.values():
         seen: dict[str, int] = {}
-        for task in alike if len(alike) > 1 else ():
-            content = _content(task)
+        for task in alike if len(alike) > 1 else ():  # what is expensive to compare is compared last
+            calls: list[Json] = [[call.tool, call.arguments] for call in task.calls]
+            content = json.dumps([task.depends_on, task.params, calls, task.when], sort_keys=True)
             if content in seen:
                 problem = f"the task is the same as task {seen[content]}"
                 book.add_defect(task.id, "task", problem, "take it out, or say as its reason why it is needed again")
@@ -91,12 +94,10 @@ def check_numbers(plan: TaskPlan, most: int, book: Findings) -> None:
 class _TaskChecker:
     """Checks the tasks of one plan, one after the other."""
 
-    def __init__(self, catalogue: Catalogue, targets: Targets, book: Findings, most: int, *, fallback: bool) -> None:
-        self.catalogue = catalogue
-        self.most = most
-        self.targets = targets
-        self.book = book
-        self.fallback = fallback
+    def __init__(self, catalogue: Catalogue, targets: Targets, book: Findings, configuration: Configuration) -> None:
+        self.catalogue, self.targets, self.book = catalogue, targets, book
+        self.most = configuration.execution.max_calls_per_task
+        self.fallback = configuration.validation.allow_tool_fallback
         self._checks: dict[str, SchemaCheck | None] = {}
 
     def check_task(self, task: PlanTask) -> PlanTask:
@@ -108,18 +109,15 @@ class _TaskChecker:
         if spec is None:
             self.targets.anything = True
             return task
-        target = task.target
-        paths = list_path_parameters(spec)
+        target, paths = task.target, list_path_parameters(spec)
         if target and paths and paths[0] is spec.targets[0]:
             target = self.targets.check_target(PathPlace(task.id, "target", paths[0].access), target)
         self.targets.anything |= spec.effect in _ANYWHERE
-        return task if target == task.target else replace(task, target=target)
+        return replace(task, target=target)
 
     def check_condition(self, task: PlanTask) -> None:
         """Check a task's condition: readable, and only about earlier tasks."""
-        if task.when is None:
-            return
-        for problem, remedy in condition.find_problems(task.when):
+        for problem, remedy in condition.find_problems(task.when) if task.when is not None else ():
             self.book.add_defect(task.id, "when", problem, remedy)
         for number in sorted(condition.find_named_tasks(task.when)):
             if number >= task.id:
@@ -131,13 +129,14 @@ class _TaskChecker:
         spec = self.catalogue.get(task.action)
         if spec is None:
             remedy = self.book.suggest_nearest(task.action, self.catalogue, "name one of the tools")
+            problem = f"there is no tool `{escape_text(task.action, 60)}`"
             if not task.action:
                 self.book.add_defect(task.id, "action", "the task says neither an action nor calls", "name a tool")
             elif self.fallback:
-                problem = f"there is no tool `{escape_text(task.action, 60)}`; the execution model will choose one"
-                self.book.add_warning(task.id, "action", problem, remedy)
+                chosen = f"{problem}; the execution model will choose one"
+                self.book.add_warning(task.id, "action", chosen, remedy)
             else:
-                self.book.add_defect(task.id, "action", f"there is no tool `{escape_text(task.action, 60)}`", remedy)
+                self.book.add_defect(task.id, "action", problem, remedy)
         return spec
 
     def check_calls(self, task: PlanTask) -> tuple[PlannedCall, ...]:
@@ -145,22 +144,18 @@ class _TaskChecker:
         if len(task.calls) > self.most:
             problem = f"the task lists {len(task.calls)} calls; {self.most} are allowed"
             self.book.add_defect(task.id, "calls", problem, "spread them over more tasks")
-        if len({call.tool for call in task.calls}) < len(task.calls):
-            self.check_repeated(task)
-        return tuple(self.check_call(task.id, f"calls.{place}", call) for place, call in enumerate(task.calls, 1))
-
-    def check_repeated(self, task: PlanTask) -> None:
-        """Add a defect for each call a task lists again."""
         seen: set[str] = set()
-        for place, call in enumerate(task.calls, 1):
-            content = _text([call.tool, call.arguments])
+        repeats = len({call.tool for call in task.calls}) < len(task.calls)
+        for place, call in enumerate(task.calls if repeats else (), 1):
+            content = json.dumps([call.tool, call.arguments], sort_keys=True)
             if content in seen:
                 self.book.add_defect(task.id, f"calls.{place}", "the same call is listed twice", "take one out")
             seen.add(content)
+        return tuple(self.check_call(task.id, f"calls.{place}", call) for place, call in enumerate(task.calls, 1))
 
     def check_call(self, task: int, where: str, call: PlannedCall) -> PlannedCall:
         """Return one call with its paths resolved."""
-        spec = self.catalogue.get(call.tool)
+        spec, where_arguments = self.catalogue.get(call.tool), f"{where}.arguments"
         if spec is None:
             self.targets.anything = True
             remedy = self.book.suggest_nearest(call.tool, self.catalogue, "name one of the tools")
@@ -169,28 +164,24 @@ class _TaskChecker:
             return call
         if spec.name not in self._checks:
             self._checks[spec.name] = compile_schema(spec)
-        check = self._checks[spec.name]
+        check, remedy = self._checks[spec.name], f"see the parameters of `{spec.name}`"
         broken = ["the tool's own schema is broken"]
         for problem in broken if check is None else check.find_defects(call.arguments, _MOST_ARGUMENTS):
-            self.book.add_defect(
-                task, f"{where}.arguments", escape_text(problem, 300), f"see the parameters of `{spec.name}`"
-            )
-        changed = self.check_paths(task, f"{where}.arguments", spec, call.arguments)
+            self.book.add_defect(task, where_arguments, escape_text(problem, 300), remedy)
+        changed = self.resolve_paths(task, where_arguments, spec, call.arguments)
         self.targets.anything |= spec.effect in _ANYWHERE
         return replace(call, arguments={**call.arguments, **changed}) if changed else call
 
-    def check_paths(self, task: int, where: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> dict[str, Json]:
+    def resolve_paths(self, task: int, where: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> dict[str, Json]:
         """Return the arguments that name paths and mean another one."""
         changed: dict[str, Json] = {}
         for parameter in list_path_parameters(spec):
-            value = arguments.get(parameter.parameter)
+            value = meant = arguments.get(parameter.parameter)
             place = PathPlace(task, f"{where}.{parameter.parameter}", parameter.access)
             if isinstance(value, str):
-                meant: Json = self.targets.check_path(place, value)
+                meant = self.targets.check_path(place, value)
             elif isinstance(value, list):
                 meant = [self.targets.check_path(place, one) if isinstance(one, str) else one for one in value]
-            else:
-                continue
             if meant != value:
                 changed[parameter.parameter] = meant
         return changed
@@ -202,22 +193,6 @@ def compile_schema(spec: ToolSpec) -> SchemaCheck | None:
         return SchemaCheck(spec.parameters, closed=spec.provenance == "builtin")
     except (SchemaError, ForegateError):
         return None
-
-
-def _content(task: PlanTask) -> str:
-    """Return what a task is beside its words and its number."""
-    calls: list[Json] = [[call.tool, call.arguments] for call in task.calls]
-    return _text([task.depends_on, task.params, calls, task.when])
-
-
-def _text(value: Json) -> str:
-    return json.dumps(value, sort_keys=True)
-
-
-_NAMED = 12
-
-Waiting = Mapping[int, Sequence[int]]
-"""The tasks each task depends on, by number."""
 
 
 def check_dependencies(tasks: Sequence[PlanTask], deepest: int, book: Findings) -> None:
@@ -238,22 +213,17 @@ def check_dependencies(tasks: Sequence[PlanTask], deepest: int, book: Findings) 
     waiting = {task.id: [one for one in task.depends_on if one in numbers and one != task.id] for task in tasks}
     for circle in find_circles(waiting):
         named = ", ".join(map(str, circle[:_NAMED])) + (", ..." if len(circle) > _NAMED else "")
-        remedy = "take out one of their dependencies"
-        book.add_defect(circle[0], "depends_on", f"the tasks {named} wait for each other in a circle", remedy)
-    last, depth = find_longest_chain(waiting)
+        problem = f"the tasks {named} wait for each other in a circle"
+        book.add_defect(circle[0], "depends_on", problem, "take out one of their dependencies")
+    depths: dict[int, int] = {}
+    for number in sorted(waiting):  # only dependencies on earlier ones count
+        depths[number] = 1 + max((depths[before] for before in waiting[number] if before < number), default=0)
+    last, depth = max(depths.items(), key=lambda one: one[1], default=(0, 0))
     if depth > deepest:
         problem = f"it is the end of a chain of {depth} tasks that depend on each other; {deepest} are allowed"
         book.add_defect(
             last, "depends_on", problem, "let tasks depend only on what they really need, or do more in one"
         )
-
-
-def find_longest_chain(waiting: Waiting) -> tuple[int, int]:
-    """Return the last task of the longest chain and its length in tasks; only dependencies on earlier ones count."""
-    depths: dict[int, int] = {}
-    for task in sorted(waiting):
-        depths[task] = 1 + max((depths[before] for before in waiting[task] if before < task), default=0)
-    return max(depths.items(), key=lambda one: one[1], default=(0, 0))
 
 
 def find_circles(waiting: Waiting) -> list[list[int]]:
@@ -262,10 +232,9 @@ def find_circles(waiting: Waiting) -> list[list[int]]:
     for task, before in waiting.items():
         for one in before:
             backward[one].append(task)
-    seen: set[int] = set()
+    seen, again = set[int](), set[int]()
     ended = [task for start in waiting for task in order_reachable(start, waiting, seen)]
-    seen = set()
-    found = (order_reachable(start, backward, seen) for start in reversed(ended))
+    found = (order_reachable(start, backward, again) for start in reversed(ended))
     return sorted(sorted(circle) for circle in found if len(circle) > 1)
 
 
