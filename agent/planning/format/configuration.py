@@ -25,11 +25,7 @@ from foregate.policy.source.strict_yaml import Data, format_path, parse_yaml, wa
 from foregate.schemas.errors import PolicyError, UsageError
 
 PlanMode = Literal["direct", "plan", "auto"]
-Confirmation = Literal["always", "dangerous", "as_planned"]
-Answering = Literal["requested", "always", "failed", "never"]
 Role = Literal["planning", "execution"]
-Early = Literal["off", "observations"]
-Compression = Literal["keep_ends", "summary", "none"]
 
 
 class ConfigurationSection(BaseModel):
@@ -69,7 +65,7 @@ class PlanningSection(ConfigurationSection):
     min_tasks: int = Field(ge=1)
     max_tasks_asked: int = Field(ge=1)
     max_plans: int = Field(ge=1)
-    answer: Answering
+    answer: Literal["requested", "always", "failed", "never"]
 
 
 class ValidationSection(ConfigurationSection):
@@ -84,7 +80,7 @@ class ValidationSection(ConfigurationSection):
 class ExecutionSection(ConfigurationSection):
     """How a plan runs."""
 
-    confirmation: Confirmation
+    confirmation: Literal["always", "dangerous", "as_planned"]
     strict_dependencies: bool
     parallel_observations: bool
     max_calls_per_task: int = Field(ge=1)
@@ -95,7 +91,7 @@ class ContextSection(ConfigurationSection):
     """What of earlier tasks a model reads; `max_tokens` is per request."""
 
     max_tokens: int = Field(ge=1)
-    compression_strategy: Compression
+    compression_strategy: Literal["keep_ends", "summary", "none"]
     keep_first_tasks: int = Field(ge=0)
     keep_last_tasks: int = Field(ge=0)
 
@@ -130,7 +126,7 @@ class DialectSection(ConfigurationSection):
 class StreamingSection(ConfigurationSection):
     """What may be done of a response before all of it is there."""
 
-    execute: Early
+    execute: Literal["off", "observations"]
 
 
 class Configuration(ConfigurationSection):
@@ -149,7 +145,8 @@ class Configuration(ConfigurationSection):
 
 
 _DEFAULT = "default.yaml"
-_FILE = UserConfigFile("config.yaml", "FOREGATE_CONFIG")
+FILE = UserConfigFile("config.yaml", "FOREGATE_CONFIG")
+"""The file the configuration is read from; whoever writes there decides it."""
 
 _GONE = {
     "dialect.shell": "leave it out, and put `commands.execute_command: run_shell` into a policy file where it was true"
@@ -162,7 +159,7 @@ KEYS = Keys(Configuration, "the configuration", _GONE)
 @cache
 def default_configuration() -> Configuration:
     """Return the configuration that comes with Foregate."""
-    return Configuration.model_validate_json(json.dumps(_defaults().data))
+    return Configuration.model_validate_json(json.dumps(_read_defaults()[1]))
 
 
 class LoadedConfiguration(Struct, frozen=True):
@@ -187,15 +184,16 @@ def load_configuration(named: Path | str | None = None, environ: Mapping[str, st
     The file is `named`, else the one FOREGATE_CONFIG names, else `foregate/config.yaml` in the user's configuration
     folder where there is one. Raises PolicyError with one sentence that names file, line, key and what is allowed.
     """
-    file = find_configuration_file(named, environ)
+    file = FILE.find(named, environ)
     return default_configuration() if file is None else lay_over_defaults(file).configuration
 
 
 def lay_over_defaults(file: Path | None) -> LoadedConfiguration:
     """Return the configuration of a file over the defaults, None for the defaults alone; see `load_configuration`."""
+    tree = _build_default_tree()
     if file is None:
-        return LoadedConfiguration(default_configuration(), find_provenance(_defaults()))
-    layer, tree = read_file(file), _defaults()
+        return LoadedConfiguration(default_configuration(), find_provenance(tree))
+    layer = read_file(file)
     problems = find_problems(layer, tree)
     if problems:
         more = f" (and {len(problems) - 1} more: `foregate config check {layer.name}` lists them)"
@@ -207,7 +205,7 @@ def lay_over_defaults(file: Path | None) -> LoadedConfiguration:
 def check_configuration(file: Path) -> list[str]:
     """Return every problem of a configuration file as a sentence; an empty list means it can be used."""
     try:
-        return find_problems(read_file(file), _defaults())
+        return find_problems(read_file(file), _build_default_tree())
     except PolicyError as error:
         return [str(error)]
 
@@ -219,7 +217,8 @@ def read_file(file: Path) -> Layer:
 
 def find_problems(layer: Layer, tree: Tree) -> list[str]:
     """Lay a file over the values in `tree` and return everything that is wrong with it, by line."""
-    problems = sorted(_find_unknown_keys(layer))
+    unknown = ((layer.find_line(path), sentence) for path, sentence in KEYS.find_unknown_keys(layer.data))
+    problems = sorted((line, f"{layer.name}:{line}: {sentence}") for line, sentence in unknown)
     if not problems:
         lay_over(tree, layer)
         problems = sorted(find_misfits(tree, KEYS)) or sorted(_find_contradictions(tree))
@@ -228,10 +227,11 @@ def find_problems(layer: Layer, tree: Tree) -> list[str]:
 
 def read_explanations() -> dict[str, str]:
     """Return by dotted key the comment that explains it in default.yaml; keys of a section have it for the section."""
+    text, _, places = _read_defaults()
     found: dict[str, str] = {}
     above: list[str] = []
-    lines = {line: key for key, line in parse_yaml(default_text(), _DEFAULT, decimals=True)[1].items()}
-    for number, line in enumerate(default_text().splitlines(), 1):
+    lines = {line: key for key, line in places.items()}
+    for number, line in enumerate(text.splitlines(), 1):
         if line.lstrip().startswith("#"):
             above.append(line.strip().removeprefix("#").strip())
             continue
@@ -241,34 +241,14 @@ def read_explanations() -> dict[str, str]:
     return found
 
 
-def find_configuration_file(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return the file the configuration is read from, None where the defaults alone are in force."""
-    return _FILE.find(named, environ)
-
-
-def get_configuration_place(named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
-    """Return where the configuration is looked for, whether or not there is one: whoever writes there decides it."""
-    return _FILE.get_place(named, environ)
-
-
-def _defaults() -> Tree:
-    return Tree(copy.deepcopy(_default_data()))
-
-
 @cache
-def _default_data() -> dict[str, object]:
-    data: dict[str, object] = parse_yaml(default_text(), _DEFAULT, decimals=True)[0]
-    return data
+def _read_defaults() -> tuple[str, dict[str, Data], Mapping[str, int]]:
+    text = resources.files("foregate.agent.planning").joinpath(_DEFAULT).read_text("utf-8")
+    return text, *parse_yaml(text, _DEFAULT, decimals=True)
 
 
-def default_text() -> str:
-    """Return default.yaml as it is."""
-    return resources.files("foregate.agent.planning").joinpath(_DEFAULT).read_text("utf-8")
-
-
-def _find_unknown_keys(layer: Layer) -> Iterator[tuple[int, str]]:
-    for path, sentence in KEYS.find_unknown_keys(layer.data):
-        yield layer.find_line(path), f"{layer.name}:{layer.find_line(path)}: {sentence}"
+def _build_default_tree() -> Tree:
+    return Tree(copy.deepcopy(_read_defaults()[1]))
 
 
 def _find_contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
@@ -280,15 +260,14 @@ def _find_contradictions(tree: Tree) -> Iterator[tuple[int, str]]:
         except UsageError as error:
             yield locate_problem(tree, ("dialect", *path), f"`dialect`: {error}")
     planning, most = tree.data["planning"], tree.data["validation"]["max_tasks"]
-    if planning["min_tasks"] > planning["max_tasks_asked"]:
-        path = ("planning", "min_tasks")
-        yield locate_problem(tree, path, "`planning.min_tasks` is more than `planning.max_tasks_asked`; lower it")
-    if planning["max_tasks_asked"] > most:
-        path = ("planning", "max_tasks_asked")
-        yield locate_problem(tree, path, "`planning.max_tasks_asked` is more than `validation.max_tasks`; lower it")
+    for less, more, limit in (
+        ("min_tasks", "planning.max_tasks_asked", planning["max_tasks_asked"]),
+        ("max_tasks_asked", "validation.max_tasks", most),
+    ):
+        if planning[less] > limit:
+            path = ("planning", less)
+            yield locate_problem(tree, path, f"`planning.{less}` is more than `{more}`; lower it")
     for role, model in tree.data["models"].items():
         if model["provider"] != "openai" and model["base_url"]:
-            path = ("models", role, "base_url")
-            yield locate_problem(
-                tree, path, f"`models.{role}.base_url` is used only with `provider: openai`; set that as well"
-            )
+            problem = f"`models.{role}.base_url` is used only with `provider: openai`; set that as well"
+            yield locate_problem(tree, ("models", role, "base_url"), problem)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -15,7 +16,7 @@ from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.strict_json import Json, get_object
-from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
+from foregate.schemas.task_plan import PlanTask, TaskPlan
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
 
 _NAMED = 12
@@ -94,7 +95,11 @@ def read_settings(plan: TaskPlan, settings: Sequence[str], catalogue: Catalogue 
             raise UsageError(f"`{escape_text(setting)}` sets nothing; write PATH=VALUE, such as 2.path=src/other.py")
         if path in values:
             raise UsageError(f"`{escape_text(path)}` is set twice; set it once")
-        values[path] = _read(plan, find_place(plan, path, catalogue), text)
+        place, values[path] = find_place(plan, path, catalogue), strict_json.scrub(text)
+        with suppress(InvalidJson):
+            value = strict_json.parse(text)
+            if place.can_hold(value, plan):
+                values[path] = value
     return values
 
 
@@ -102,18 +107,21 @@ def describe_new_values(
     plan: TaskPlan, values: Mapping[str, Json], catalogue: Catalogue | None = None
 ) -> tuple[str, ...]:
     """Return a sentence for each value that takes the place of another."""
-    found = ((find_place(plan, path, catalogue), value) for path, value in values.items())
-    return tuple(
-        f"`{escape_text(place.path)}` is now {escape_text(json.dumps(value), 200)} (was {_before(place.value(plan))})"
-        for place, value in found
-    )
+    said = []
+    for path, value in values.items():
+        place = find_place(plan, path, catalogue)
+        before = place.value(plan)
+        was = "left out" if before is _ABSENT else escape_text(json.dumps(before), 200)
+        said.append(f"`{escape_text(place.path)}` is now {escape_text(json.dumps(value), 200)} (was {was})")
+    return tuple(said)
 
 
 def find_place(plan: TaskPlan, path: str, catalogue: Catalogue | None) -> ValuePlace:
     """Return the place a path leads to; raise UsageError naming those there are where it leads nowhere."""
     task = next((task for task in plan.tasks if str(task.id) == path.partition(".")[0]), None)
     if task is None:
-        raise UsageError(f"`{escape_text(path)}` names no task; the plan has {_tasks(plan)}, as in `1.path`")
+        there = f"tasks 1 to {len(plan.tasks)}" if len(plan.tasks) > 1 else "one task, 1"
+        raise UsageError(f"`{escape_text(path)}` names no task; the plan has {there}, as in `1.path`")
     places = dict(list_places(task, catalogue))
     if path in places:
         return places[path]
@@ -126,8 +134,7 @@ def find_place(plan: TaskPlan, path: str, catalogue: Catalogue | None) -> ValueP
 
 def list_places(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[str, ValuePlace]]:
     """Yield every path into a task, the short ones first, with the place it leads to."""
-    only = len(task.calls) == 1
-    for short in (True, False) if only else (False,):
+    for short in (True, False) if len(task.calls) == 1 else (False,):
         for number, call in enumerate(task.calls, 1):
             spec = catalogue.get(call.tool) if catalogue is not None else None
             known = get_object(spec.parameters, "properties") if spec is not None else {}
@@ -140,32 +147,18 @@ def list_places(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[s
             yield f"{task.id}.params.{name}", ValuePlace(task.id, 0, name)
 
 
-def _read(plan: TaskPlan, place: ValuePlace, text: str) -> Json:
-    try:
-        value = strict_json.parse(text)
-    except InvalidJson:
-        return strict_json.scrub(text)
-    return value if place.can_hold(value, plan) else strict_json.scrub(text)
-
-
 def _change_task(task: PlanTask, values: Mapping[ValuePlace, Json]) -> PlanTask:
-    given = {place: value for place, value in values.items() if place.task == task.id}
-    if any(not place.call and not place.name and not isinstance(value, str) for place, value in given.items()):
-        raise UsageError(f"the target of task {task.id} is text; set it to text")
-    target = next((value for place, value in given.items() if not place.call and not place.name), task.target)
-    params = {place.name: value for place, value in given.items() if not place.call and place.name}
-    calls = tuple(_call(call, number, given) for number, call in enumerate(task.calls, 1))
-    return replace(task, target=target, params={**task.params, **params}, calls=calls)
-
-
-def _call(call: PlannedCall, number: int, given: Mapping[ValuePlace, Json]) -> PlannedCall:
-    arguments = {place.name: value for place, value in given.items() if place.call == number}
-    return replace(call, arguments={**call.arguments, **arguments}) if arguments else call
-
-
-def _before(value: object) -> str:
-    return "left out" if value is _ABSENT else escape_text(json.dumps(value), 200)
-
-
-def _tasks(plan: TaskPlan) -> str:
-    return f"tasks 1 to {len(plan.tasks)}" if len(plan.tasks) > 1 else "one task, 1"
+    target, params, calls = task.target, dict(task.params), list(task.calls)
+    for place, value in values.items():
+        if place.task != task.id:
+            continue
+        if place.call:
+            call = calls[place.call - 1]
+            calls[place.call - 1] = replace(call, arguments={**call.arguments, place.name: value})
+        elif place.name:
+            params[place.name] = value
+        elif isinstance(value, str):
+            target = value
+        else:
+            raise UsageError(f"the target of task {task.id} is text; set it to text")
+    return replace(task, target=target, params=params, calls=tuple(calls))

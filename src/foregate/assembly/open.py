@@ -307,13 +307,13 @@ def choose_policy(setting: SessionOptions, workspace: Path) -> tuple[LoadedPolic
 
 def choose_configuration(setting: SessionOptions) -> tuple[Configuration, list[Path]]:
     """Return the configuration in force, and the places one is read from by this session or by the next."""
-    from foregate.agent.planning.format.configuration import Configuration, get_configuration_place, load_configuration
+    from foregate.agent.planning.format.configuration import FILE, Configuration, load_configuration
 
-    usual = get_configuration_place(environ=setting.environ)
+    usual = FILE.get_place(environ=setting.environ)
     if isinstance(setting.config, Configuration):
         return setting.config, [usual]
     configuration = load_configuration(setting.config, setting.environ)
-    return configuration, list(dict.fromkeys([usual, get_configuration_place(setting.config, setting.environ)]))
+    return configuration, list(dict.fromkeys([usual, FILE.get_place(setting.config, setting.environ)]))
 
 
 def find_policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> Path | None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.planning.format.configuration import (
+    FILE,
     KEYS,
     default_configuration,
-    find_configuration_file,
     load_configuration,
 )
 from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
@@ -43,12 +43,12 @@ def test_a_file_changes_the_keys_it_names_and_no_other(file: Path) -> None:
 def test_the_file_named_goes_before_the_variable_and_the_variable_before_the_users_folder(tmp_path: Path) -> None:
     usual = tmp_path / ".config" / "foregate" / "config.yaml"
     environ = {"HOME": str(tmp_path), "FOREGATE_CONFIG": "/variable.yaml"}
-    assert find_configuration_file(None, {"HOME": str(tmp_path)}) is None
+    assert FILE.find(None, {"HOME": str(tmp_path)}) is None
     usual.parent.mkdir(parents=True)
     usual.write_text("mode: plan\n")
-    assert find_configuration_file(None, {"HOME": str(tmp_path)}) == usual
-    assert find_configuration_file(None, environ) == Path("/variable.yaml")
-    assert find_configuration_file("named.yaml", environ) == Path("named.yaml")
+    assert FILE.find(None, {"HOME": str(tmp_path)}) == usual
+    assert FILE.find(None, environ) == Path("/variable.yaml")
+    assert FILE.find("named.yaml", environ) == Path("named.yaml")
     assert load_configuration(environ={"XDG_CONFIG_HOME": str(tmp_path / ".config")}).mode == "plan"
 
 
