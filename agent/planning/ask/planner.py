@@ -91,7 +91,7 @@ async def propose_plan(
     files = await list_workspace(session)
     planning, before = Planning(None), ""
     for number in range(1, configuration.planning.planning_tries + 1):
-        request = build_plan_request(session, query, files, configuration, planning.defects, before)
+        request = _build_plan_request(session, query, files, configuration, planning.defects, before)
         if already:
             request["already"] = already
         reading, before = await ask_for_plan(session, model, request, number, configuration)
@@ -119,7 +119,7 @@ async def list_workspace(session: Session) -> str:
     return strict_json.scrub(result.content)[:_LONGEST] if result is not None and result.ok else ""
 
 
-def build_plan_request(
+def _build_plan_request(
     session: Session,
     query: str,
     files: str,
@@ -127,7 +127,6 @@ def build_plan_request(
     defects: Sequence[PlanDefect],
     before: str,
 ) -> dict[str, Json]:
-    """Return the request to the planner as JSON."""
     bounds = configuration.planning
     request: dict[str, Json] = {
         "request": query,

@@ -143,7 +143,6 @@ def _evaluate(when: Mapping[str, Json], results: Mapping[int, TaskResult]) -> tu
 
 
 def _matcher(key: str, when: Mapping[str, Json], result: TaskResult) -> tuple[bool, str]:
-    """Return whether one question is answered by yes, and what is so."""
     task = f"task {result.task}"
     if key == "status":
         return result.status in _as_list(when[key]), f"{task} is {result.status}"
@@ -161,7 +160,6 @@ def _matcher(key: str, when: Mapping[str, Json], result: TaskResult) -> tuple[bo
 
 
 def _output(key: str, when: Mapping[str, Json], output: str) -> tuple[bool, str]:
-    """Return whether a question about an output is answered by yes, and what is so of the output."""
     lines = [line for line in output.split("\n") if line.strip()]
     if key == "lines_at_least":
         return len(lines) >= get_int(when, key), f"has {len(lines)} {'line' if len(lines) == 1 else 'lines'}"

@@ -157,7 +157,6 @@ class _PlanReader:
         return listed[:room]
 
     def read_plan(self, value: Mapping[str, Json], query: str) -> TaskPlan:
-        """Return the whole plan."""
         part = _Part(self.book, 0, "", value, _PLAN)
         given, tasks = part.given, self.read_tasks(part)
         asked, goal = part.read_text("query") or scrub(query), part.read_text("goal")
@@ -215,7 +214,6 @@ class _PlanReader:
         return tuple(replace(task, may_fail=True) if task.id in looked_at & silent else task for task in tasks)
 
     def read_task(self, place: int, value: Json) -> PlanTask:
-        """Return one task; without a number it has that of its place."""
         if not isinstance(value, dict):
             remedy = "write a mapping with `action` or `calls`"
             self.book.add_defect(place, "task", "the task is not a mapping", remedy)
@@ -246,27 +244,24 @@ class _PlanReader:
         )
 
     def read_number(self, place: int, value: Mapping[str, Json]) -> int:
-        """Return a task's number."""
         number = next((value[key] for key, ours in _TASK.items() if ours == "id" and value.get(key) is not None), None)
         if number is None:
             self.book.add_note("the number was missing; it is the place in the list", place)
-        elif is_number(number) and number > 0:
+        elif _is_number(number) and number > 0:
             return number
         else:
-            self.book.add_defect(place, "id", say_no_number(number), f"number the task {place}")
+            self.book.add_defect(place, "id", _say_no_number(number), f"number the task {place}")
         return place
 
     def read_dependencies(self, part: _Part) -> tuple[int, ...]:
-        """Return the numbers of the tasks a task depends on: none, one, or a list of them."""
         value = part.given.get("depends_on")
         listed = [] if value is None else value if isinstance(value, list) else [value]
         for item in listed:
-            if not is_number(item):
-                part.add_defect("depends_on", say_no_number(item), "list numbers of earlier tasks")
-        return tuple(item for item in listed if is_number(item))
+            if not _is_number(item):
+                part.add_defect("depends_on", _say_no_number(item), "list numbers of earlier tasks")
+        return tuple(item for item in listed if _is_number(item))
 
     def read_calls(self, part: _Part) -> tuple[PlannedCall, ...]:
-        """Return the calls a task lists: in a list, as one mapping, or as the task's own `tool` and `args`."""
         value = part.given.get("calls")
         single = {key: part.given[key] for key in ("tool", "arguments") if part.given.get(key) is not None}
         if single and value:
@@ -282,7 +277,6 @@ class _PlanReader:
         return tuple(self.read_call(part.task, f"calls.{place}", item) for place, item in enumerate(listed, 1))
 
     def read_call(self, task: int, where: str, value: Json) -> PlannedCall:
-        """Return one call under our names of tool and parameters."""
         if not isinstance(value, dict):
             remedy = "write `tool`, `arguments` and `description`"
             self.book.add_defect(task, where, "the call is not a mapping", remedy)
@@ -299,7 +293,7 @@ class _PlanReader:
 
     def read_duration(self, value: Json) -> int:
         """Return seconds, 0 for unknown: a number, or a text such as `5 seconds`."""
-        if value is None or (is_number(value) and value >= 0):
+        if value is None or (_is_number(value) and value >= 0):
             return value or 0
         match = _DURATION.fullmatch(value) if isinstance(value, str) else None
         if match is not None:
@@ -308,13 +302,11 @@ class _PlanReader:
         return 0
 
 
-def is_number(value: Json) -> TypeGuard[int]:
-    """Whether a value may be the number of a task; which numbers a plan has is for the validator to say."""
+def _is_number(value: Json) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value <= _LARGEST
 
 
-def say_no_number(value: Json) -> str:
-    """Return what is wrong with what should be the number of a task."""
+def _say_no_number(value: Json) -> str:
     return f"`{escape_text(value, 40)}` is no number of a task"
 
 

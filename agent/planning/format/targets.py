@@ -80,7 +80,7 @@ class Targets:
         if any(mark in target for mark in _NO_PATH) or len(target) > _LONGEST:
             self.add_odd(place, f"`{escape_text(target, 60)}` is no path", "name a file or folder of the workspace")
             return target
-        if _GLOB & set(target) and not self.has_path(target):
+        if _GLOB & set(target) and not self._has_path(target):
             self.check_glob(place, target)
             return target
         path = self.check_path(place, target)
@@ -90,8 +90,7 @@ class Targets:
             return found
         return path
 
-    def has_path(self, path: str) -> bool:
-        """Whether something is at a path of the workspace."""
+    def _has_path(self, path: str) -> bool:
         try:
             return self.look_up(path)[1]
         except WorkspaceError:

@@ -101,7 +101,6 @@ class _TaskChecker:
         self._checks: dict[str, SchemaCheck | None] = {}
 
     def check_task(self, task: PlanTask) -> PlanTask:
-        """Return a task with its paths resolved."""
         self.check_condition(task)
         if task.calls:
             return replace(task, calls=self.check_calls(task))
@@ -116,7 +115,6 @@ class _TaskChecker:
         return replace(task, target=target)
 
     def check_condition(self, task: PlanTask) -> None:
-        """Check a task's condition: readable, and only about earlier tasks."""
         for problem, remedy in condition.find_problems(task.when) if task.when is not None else ():
             self.book.add_defect(task.id, "when", problem, remedy)
         for number in sorted(condition.find_named_tasks(task.when)):
@@ -125,7 +123,6 @@ class _TaskChecker:
                 self.book.add_defect(task.id, "when", problem, "ask about earlier tasks only")
 
     def find_action(self, task: PlanTask) -> ToolSpec | None:
-        """Return the tool a task without calls names as its action."""
         spec = self.catalogue.get(task.action)
         if spec is None:
             remedy = self.book.suggest_nearest(task.action, self.catalogue, "name one of the tools")
@@ -140,7 +137,6 @@ class _TaskChecker:
         return spec
 
     def check_calls(self, task: PlanTask) -> tuple[PlannedCall, ...]:
-        """Return a task's calls with their paths resolved."""
         if len(task.calls) > self.most:
             problem = f"the task lists {len(task.calls)} calls; {self.most} are allowed"
             self.book.add_defect(task.id, "calls", problem, "spread them over more tasks")
@@ -154,7 +150,6 @@ class _TaskChecker:
         return tuple(self.check_call(task.id, f"calls.{place}", call) for place, call in enumerate(task.calls, 1))
 
     def check_call(self, task: int, where: str, call: PlannedCall) -> PlannedCall:
-        """Return one call with its paths resolved."""
         spec, where_arguments = self.catalogue.get(call.tool), f"{where}.arguments"
         if spec is None:
             self.targets.anything = True
@@ -163,7 +158,7 @@ class _TaskChecker:
             self.book.add_defect(task, f"{where}.tool", problem, remedy)
             return call
         if spec.name not in self._checks:
-            self._checks[spec.name] = compile_schema(spec)
+            self._checks[spec.name] = _compile_schema(spec)
         check, remedy = self._checks[spec.name], f"see the parameters of `{spec.name}`"
         broken = ["the tool's own schema is broken"]
         for problem in broken if check is None else check.find_defects(call.arguments, _MOST_ARGUMENTS):
@@ -187,8 +182,7 @@ class _TaskChecker:
         return changed
 
 
-def compile_schema(spec: ToolSpec) -> SchemaCheck | None:
-    """Return the compiled schema of a tool, None where it is no schema."""
+def _compile_schema(spec: ToolSpec) -> SchemaCheck | None:
     try:
         return SchemaCheck(spec.parameters, closed=spec.provenance == "builtin")
     except (SchemaError, ForegateError):

@@ -80,7 +80,7 @@ async def ask_until_usable(
     defects: tuple[PlanDefect, ...] = ()
     before = ""
     for number in range(1, configuration.planning.planning_tries + 1):
-        request = build_results_request(session, state, configuration, report, left)
+        request = _build_results_request(session, state, configuration, report, left)
         if defects:
             request["defects"] = [strict_json.dump(defect) for defect in defects]
             request["before"] = before[:_BEFORE]
@@ -115,16 +115,15 @@ async def ask_for_answer(
         session,
         model,
         shape,
-        Question(GATE, number, prompt, request, NAME, build_results_schema(left)),
+        Question(GATE, number, prompt, request, NAME, _build_results_schema(left)),
         lambda text: parse_conclusion(text, left, query=query, catalogue=session.catalogue),
         keep_answer,
     )
 
 
-def build_results_request(
+def _build_results_request(
     session: Session, state: PlanState, configuration: Configuration, report: PlanReport, left: int
 ) -> dict[str, Json]:
-    """Return what the model is told: what was asked for, what each task was to do, and what came of it."""
     task = session.state.task
     assert task is not None
     said = [message.text for message in task.messages if message.text != FROM_FILE]
@@ -134,7 +133,7 @@ def build_results_request(
         "goal": state.current_plan.goal,
         "status": report.status,
         "reason": report.reason,
-        "results": [describe_task_result(session, step, most) for step in state.steps.values()],
+        "results": [_describe_task_result(session, step, most) for step in state.steps.values()],
         "plans_left": left,
     }
     if left:
@@ -152,8 +151,7 @@ def count_room(state: PlanState, configuration: Configuration) -> int:
     return max(most, 1)
 
 
-def describe_task_result(session: Session, step: StepState, most: int) -> Json:
-    """Return what came of a task."""
+def _describe_task_result(session: Session, step: StepState, most: int) -> Json:
     task = step.task
     body: dict[str, Json] = {
         "task": task.id,
@@ -205,8 +203,7 @@ class WireLastResults(BaseModel):
     answer: str
 
 
-def build_results_schema(plans_left: int) -> Mapping[str, Json]:
-    """Return the JSON Schema of an answer; it offers a plan only while one is left."""
+def _build_results_schema(plans_left: int) -> Mapping[str, Json]:
     return strict_schema(WireResults if plans_left else WireLastResults)
 
 
@@ -215,28 +212,27 @@ def parse_conclusion(text: str, plans_left: int, *, query: str, catalogue: Catal
     try:
         value = strict_json.parse(strip_fence(text))
     except InvalidJson as error:
-        return build_wrong_conclusion("answer", str(error), "send one JSON object of the schema")
+        return _build_wrong_conclusion("answer", str(error), "send one JSON object of the schema")
     if not isinstance(value, dict) or value.keys() - {"answer", "plan", *_PLAN}:
-        return build_wrong_conclusion(
+        return _build_wrong_conclusion(
             "answer", "this is no object with an answer or a plan alone", "send one JSON object of the schema"
         )
     answer, plan = value.get("answer"), value.get("plan")
     if value.get("tasks"):
         plan = {key: value[key] for key in _PLAN if key in value}
     if answer is not None and not isinstance(answer, str):
-        return build_wrong_conclusion("answer", "it is no text", "write the answer to the person as one text")
+        return _build_wrong_conclusion("answer", "it is no text", "write the answer to the person as one text")
     answer = (answer or "").strip()
     if plan is None:
         return (
             Conclusion(answer)
             if answer
-            else build_wrong_conclusion("answer", "there is neither answer nor plan", "send one of them")
+            else _build_wrong_conclusion("answer", "there is neither answer nor plan", "send one of them")
         )
     if not plans_left:
-        return build_wrong_conclusion("plan", "the last plan of this request has run", "answer in words")
+        return _build_wrong_conclusion("plan", "the last plan of this request has run", "answer in words")
     return Conclusion(answer, parse_wire_plan(strict_json.canonical(plan).decode(), query=query, catalogue=catalogue))
 
 
-def build_wrong_conclusion(field: str, problem: str, remedy: str) -> Conclusion:
-    """Return the conclusion of an answer that cannot be used."""
+def _build_wrong_conclusion(field: str, problem: str, remedy: str) -> Conclusion:
     return Conclusion(defects=(PlanDefect(0, field, problem, remedy),))

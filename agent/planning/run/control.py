@@ -181,7 +181,7 @@ async def undo_plan(session: Session, state: PlanState, steps: Iterable[StepStat
     bodies = [event.body for event in await session.log.read()]
     changed = {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
     left: list[str] = []
-    for step in sorted(steps, key=find_newest_event, reverse=True):
+    for step in sorted(steps, key=_find_newest_event, reverse=True):
         if step.status not in ("done", "failed", "aborted"):
             continue
         stays: list[str] = []
@@ -199,7 +199,7 @@ async def undo_plan(session: Session, state: PlanState, steps: Iterable[StepStat
     return left
 
 
-def find_newest_event(step: StepState) -> int:
+def _find_newest_event(step: StepState) -> int:
     """Return where in the log the newest call of a task stands: calls are named by the event that holds them."""
     places = [call.id.removeprefix("c").partition(".")[0] for call in step.calls]
     return max((int(place) for place in places if place.isdecimal()), default=0)

@@ -52,17 +52,17 @@ def list_undecided(state: PlanState) -> list[StepState]:
 
 def find_ready_task(state: PlanState) -> tuple[StepState, str] | None:
     """Return the first pending task whose dependencies are behind it and why it is skipped; None where none is."""
-    return next(((step, get_skip_reason(state, step)) for step in state.steps.values() if is_ready(state, step)), None)
+    return next(
+        ((step, _get_skip_reason(state, step)) for step in state.steps.values() if _is_ready(state, step)), None
+    )
 
 
-def is_ready(state: PlanState, step: StepState) -> bool:
-    """Whether a task is pending and waits for no other."""
+def _is_ready(state: PlanState, step: StepState) -> bool:
     behind = all(state.steps[before].status in ("done", "skipped") for before in step.task.depends_on)
     return behind and step.status == "pending"
 
 
-def get_skip_reason(state: PlanState, step: StepState) -> str:
-    """Return why a task whose turn it is is not worked on, "" where it is."""
+def _get_skip_reason(state: PlanState, step: StepState) -> str:
     yes, why = evaluate(step.task.when, state.results) if step.task.when is not None else (True, "")
     return "" if yes else why
 
@@ -72,8 +72,7 @@ def looks(tool: str, catalogue: Catalogue) -> bool:
     return tool in catalogue and not catalogue[tool].effect.changes
 
 
-def only_looks(step: StepState, catalogue: Catalogue) -> bool:
-    """Whether a task lists its calls and all of them only look."""
+def _only_looks(step: StepState, catalogue: Catalogue) -> bool:
     return bool(step.task.calls) and all(looks(call.tool, catalogue) for call in step.task.calls)
 
 
@@ -83,16 +82,16 @@ def companions(state: PlanState, first: StepState, catalogue: Catalogue, bound: 
     As within one response a look never overtakes a change that is written before it, and what a task waits for or
     asks about in its condition must have ended.
     """
-    if not only_looks(first, catalogue):
+    if not _only_looks(first, catalogue):
         return
     room = bound - len(first.open_places)
     for step in state.steps.values():
         if step is first or step.status != "pending":
             continue
-        if not only_looks(step, catalogue) or len(step.open_places) > room:
+        if not _only_looks(step, catalogue) or len(step.open_places) > room:
             return
         answered = all(state.steps[named].status in ENDED for named in find_named_tasks(step.task.when))
-        if answered and is_ready(state, step) and not get_skip_reason(state, step):
+        if answered and _is_ready(state, step) and not _get_skip_reason(state, step):
             room -= len(step.open_places)
             yield step
 

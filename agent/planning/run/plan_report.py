@@ -39,13 +39,12 @@ class PlanReport(Struct, frozen=True):
 
 def build_report(state: PlanState, formatting: FormattingSection, status: str, reason: str = "") -> PlanReport:
     """Return the report of a plan that stands as `state` says, its outputs and thoughts as `formatting` wants them."""
-    results = tuple(shape_result(step.result, formatting) for step in state.steps.values())
+    results = tuple(_shape_result(step.result, formatting) for step in state.steps.values())
     worked = sum(result.duration_ms for result in results)
     return PlanReport(status, state.current_plan, results, reason, worked, state.session, state.dry_run)
 
 
-def shape_result(result: TaskResult, formatting: FormattingSection) -> TaskResult:
-    """Return a result with outputs of a length, and with thoughts only where they are wanted."""
+def _shape_result(result: TaskResult, formatting: FormattingSection) -> TaskResult:
     responses = tuple(replace(response, data=formatting.cut(response.data)) for response in result.responses)
     return replace(result, responses=responses, reasoning=result.reasoning if formatting.include_reasoning else "")
 

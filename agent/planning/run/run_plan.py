@@ -108,7 +108,7 @@ class PlanController:
         state, task = await self.follow(), self.session.state.task
         assert task is not None
         if state.running:
-            return await self.take_plan_step()
+            return await self._take_plan_step()
         if task.proposed_plan:
             return await self.confirm(step=self._ended is not None and (self.step or state.stepwise))
         before = await collect_prior_work(self.session, self.configuration)
@@ -144,7 +144,7 @@ class PlanController:
                 if reply is None:
                     return await session.pause(RunResult("awaiting_approval", str(need.request["question"])))
                 if reply.choice == "edit":
-                    edited = await self.edit(reply.text)
+                    edited = await self._edit(reply.text)
                     continue
                 if reply.choice not in ("yes", "step"):
                     return await control.end_declined(session, reply.text)
@@ -153,8 +153,7 @@ class PlanController:
             self._ended = None
             return None
 
-    async def edit(self, text: str) -> Planning:
-        """Propose what the person made of the plan in its place; return it with everything that was found."""
+    async def _edit(self, text: str) -> Planning:
         session, state = self.session, self.state
         reading = read_plan(text, query=state.current_plan.query, catalogue=session.catalogue)
         planning = assess_plan(session, reading, self.configuration, 0)
@@ -162,23 +161,22 @@ class PlanController:
             await record_proposal(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
         return planning
 
-    async def take_plan_step(self) -> RunResult | None:
-        """Take the one step the confirmed plan asks for."""
+    async def _take_plan_step(self) -> RunResult | None:
         self.model("execution"), self.model("planning")  # one that is not to be had is named before anything runs
-        if (ended := await self.stop_if_interrupted()) is not None:
+        if (ended := await self._stop_if_interrupted()) is not None:
             return ended
         steps = self.state.current_steps
         if not steps:
-            return await self.choose()
+            return await self._choose()
         if paused := [step for step in steps if step.status == "paused"]:
             await self.change("running", *paused, why="resumed")
         elif steps[0].task.calls:
-            await self.send(steps)
+            await self._send(steps)
         else:
-            await self.fill_in_calls(steps[0])
+            await self._fill_in_calls(steps[0])
         return None
 
-    async def stop_if_interrupted(self) -> RunResult | None:
+    async def _stop_if_interrupted(self) -> RunResult | None:
         """Stop for what stands in the way of any further call: a question, a limit, a lost workspace, a pause."""
         session, task = self.session, self.session.state.task
         assert task is not None
@@ -194,11 +192,10 @@ class PlanController:
             self.pausing = False
             why = "paused by the person"
             await self.change("paused", *self.state.current_steps, why=why)
-            return await self.pause_plan(why)
+            return await self._pause_plan(why)
         return None
 
-    async def choose(self) -> RunResult | None:
-        """Abort what cannot run any more, begin the next task, or end the plan."""
+    async def _choose(self) -> RunResult | None:
         strict = self.configuration.execution.strict_dependencies
         if failed := next_step.list_undecided(self.state):
             return await self.ask_after_failure(failed[0])
@@ -207,17 +204,17 @@ class PlanController:
                 await self.change("aborted", step, why=why)
             return None
         if (following := next_step.find_ready_task(self.state)) is None:
-            return await self.finish_plan()
+            return await self._finish_plan()
         step, skipped = following
         if skipped:
             await self.change("skipped", step, why=skipped)
             return None
         begun, stepwise = [step], self.step or self.state.stepwise
         if not stepwise:
-            begun += next_step.companions(self.state, step, self.session.catalogue, self.parallel_limit)
+            begun += next_step.companions(self.state, step, self.session.catalogue, self._parallel_limit)
         elif step.task.id not in self._asked:
             if not await self.ask_before_task(step.task):
-                return await self.pause_plan(f"task {step.task.id} was not confirmed")
+                return await self._pause_plan(f"task {step.task.id} was not confirmed")
             self._asked.add(step.task.id)
         await self.change("running", *begun, anew=True)
         return None
@@ -232,7 +229,7 @@ class PlanController:
 
     async def ask_after_failure(self, step: StepState) -> RunResult | None:
         """Have the person choose how to go on after a failure; where nobody does, the plan stays paused."""
-        paused = await self.pause_plan(f"task {step.task.id} failed: {step.reason}")
+        paused = await self._pause_plan(f"task {step.task.id} failed: {step.reason}")
         reply = await confirming.ask_and_record(self.session, confirming.build_failure_need(self.state, step))
         said = reply.choice if reply is not None else ""
         choice = next((one for one in confirming.failure_choices(step) if one == said), None)
@@ -242,8 +239,7 @@ class PlanController:
         return None
 
     @property
-    def parallel_limit(self) -> int:
-        """How many observations may run together."""
+    def _parallel_limit(self) -> int:
         if not self.configuration.execution.parallel_observations:
             return 1
         bounds = self.session.policy.limits
@@ -253,30 +249,28 @@ class PlanController:
         """Record where tasks stand; see `record_change`."""
         await control.record_change(self.session, self.state, status, *steps, why=why, anew=anew)
 
-    async def send(self, steps: list[StepState]) -> None:
-        """Say what came of one of the tasks in hand, or send the next calls of all of them."""
+    async def _send(self, steps: list[StepState]) -> None:
         for step in steps:
-            if await self.conclude_task(step):
+            if await self._conclude_task(step):
                 return
         if ending := next_step.find_end_reason(self.state):
             await self.change("aborted", *steps, why=ending)
         else:
-            await self.send_places(next_step.next_places(steps, self.session.catalogue, self.parallel_limit))
+            await self._send_places(next_step.next_places(steps, self.session.catalogue, self._parallel_limit))
 
-    async def conclude_task(self, step: StepState) -> bool:
+    async def _conclude_task(self, step: StepState) -> bool:
         """Say what came of a task that lists its calls; return whether there was anything to say."""
         if unknown := next((call for call in step.calls if call.status == "unknown"), None):
-            await self.reconcile_call(step, unknown)
+            await self._reconcile_call(step, unknown)
         elif not step.open_places:
-            await self.record_done(step)
+            await self._record_done(step)
         elif stopped := next((call for call in step.newest_calls if not may_go_again(call, step)), None):
-            await self.record_failure(step, stopped.why, stopped.code)
+            await self._record_failure(step, stopped.why, stopped.code)
         else:
             return False
         return True
 
-    async def send_places(self, places: list[next_step.Place]) -> None:
-        """Record tasks' own calls as the response whose calls the judge judges."""
+    async def _send_places(self, places: list[next_step.Place]) -> None:
         planned = [step.task.calls[place] for step, place in places]
         calls = tuple(ToolCall.of(call.tool, call.arguments) for call in planned)
         tasks = {step.task.id: step.task for step, _ in places}.values()
@@ -289,55 +283,49 @@ class PlanController:
         )
         await self.session.record(Draft(body, "planner"))
 
-    async def fill_in_calls(self, step: StepState) -> None:
-        """Have the execution model fill in the calls of a task that lists none, or say what came of them."""
+    async def _fill_in_calls(self, step: StepState) -> None:
         if not step.asks:
-            await self.ask(step, "")
+            await self._ask(step, "")
         elif step.responded:
-            await self.assess_filled_calls(step)
+            await self._assess_filled_calls(step)
         elif error := await ask_for_calls(self.session, self.model("execution"), step, self.configuration):
-            await self.ask_again(step, error)
+            await self._ask_again(step, error)
 
-    async def assess_filled_calls(self, step: StepState) -> None:
-        """Say what came of the filled-in calls, or ask once more with the reason."""
+    async def _assess_filled_calls(self, step: StepState) -> None:
         wrong = next((call for call in step.newest_calls if not call.is_settled), None)
         if wrong is not None and wrong.status == "unknown":
-            await self.reconcile_call(step, wrong)
+            await self._reconcile_call(step, wrong)
         elif wrong is not None and wrong.status in ("failed", "denied"):
-            await self.record_failure(step, wrong.why, wrong.code)
+            await self._record_failure(step, wrong.why, wrong.code)
         elif missing := wrong.why if wrong is not None else lacking(step, self.session.catalogue):
-            await self.ask_again(step, missing, wrong.code if wrong is not None else "")
+            await self._ask_again(step, missing, wrong.code if wrong is not None else "")
         else:
-            await self.record_done(step)
+            await self._record_done(step)
 
-    async def reconcile_call(self, step: StepState, call: CallState) -> None:
+    async def _reconcile_call(self, step: StepState, call: CallState) -> None:
         """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
         if call.code in ENDING or all(found.call != call.id for found in await reconcile_calls(self.session)):
             why = f"nobody knows whether {describe_unknown_call(call)} took effect ({call.why})"
-            await self.record_failure(step, why, call.code)
+            await self._record_failure(step, why, call.code)
 
-    async def ask_again(self, step: StepState, why: str, code: str = "") -> None:
-        """Have a task filled in once more, with the reason; one that was asked for often enough failed."""
-        await (self.ask(step, why) if step.asks < FILLED_IN else self.record_failure(step, why, code))
+    async def _ask_again(self, step: StepState, why: str, code: str = "") -> None:
+        await (self._ask(step, why) if step.asks < FILLED_IN else self._record_failure(step, why, code))
 
-    async def ask(self, step: StepState, why: str) -> None:
-        """Record what the execution model is asked; `why` says what was wrong with its first answer."""
+    async def _ask(self, step: StepState, why: str) -> None:
         model = self.model("execution").name
         request = await build_fill_request(self.session, self.state, step, self.configuration, model, why)
         await control.record_change(self.session, self.state, "running", step, why=why, ask=request)
 
-    async def record_done(self, step: StepState) -> None:
-        """Record that a task is done; in a dry run nothing is."""
+    async def _record_done(self, step: StepState) -> None:
         dry = any(call.status == "judged_dry" for call in step.calls)
         await self.change("skipped" if dry else "done", step, why="dry run: judged, and would have run" if dry else "")
 
-    async def record_failure(self, step: StepState, why: str, code: str = "") -> None:
+    async def _record_failure(self, step: StepState, why: str, code: str = "") -> None:
         """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
         final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
         await control.record_change(self.session, self.state, "failed", step, why=why, final=final)
 
-    async def finish_plan(self) -> RunResult | None:
-        """End a plan of which nothing is left to do, rolled back where it says so."""
+    async def _finish_plan(self) -> RunResult | None:
         steps = self.state.steps.values()
         failed = [step for step in steps if step.status == "failed"]
         final = next((step.final for step in failed if step.final), "")
@@ -368,7 +356,6 @@ class PlanController:
         need, text = "`plans retry` or another plan", report.answer or render_summary(report)
         return await self.session.end_task(status, text, remark=marked, blocker=why, need=need)
 
-    async def pause_plan(self, why: str) -> RunResult:
-        """Record that the plan waits for a person."""
+    async def _pause_plan(self, why: str) -> RunResult:
         goes_on = f"/execute in a chat, or `foregate plans resume {self.session.name}`, goes on"
         return await self.session.pause(RunResult("paused", why, Report(blocker=why, next_step=goes_on)))

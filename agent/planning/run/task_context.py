@@ -37,7 +37,7 @@ async def build_fill_request(
 
     `why` says what was wrong with the first answer. Where earlier results did not fit, `context` says what was done.
     """
-    notice, told = AGAIN if why else FILL_IN, describe_task(state, step.task, why)
+    notice, told = AGAIN if why else FILL_IN, _describe_task(state, step.task, why)
     talk, vital, section = build_conversation(session, state, step, shape)
     talk.add_message(Message("user", format_object({"foregate": {"notice": notice}, **told})))
     body = plan_compression(talk, session.state.describe_open_trouble, section, lambda: get_measure(model), vital)
@@ -63,7 +63,7 @@ def build_conversation(
     talk.add_message(Message("user", first.text), by_user=True)
     for number in sorted(state.steps, key=lambda number: (number == own, number)):
         begin, told = len(talk.messages), state.steps[number]
-        for message in render_exchange(state, told, session.catalogue, shape.formatting) if told.heard else ():
+        for message in _render_exchange(state, told, session.catalogue, shape.formatting) if told.heard else ():
             talk.add_message(message)
         vital |= set(range(begin, len(talk.messages))) if number in (*step.task.depends_on, own) else set()
     for said in later:
@@ -79,10 +79,9 @@ def build_conversation(
     return talk, vital, context
 
 
-def render_exchange(
+def _render_exchange(
     state: PlanState, step: StepState, catalogue: Catalogue, formatting: FormattingSection
 ) -> list[Message]:
-    """Return what came of a task: what was said and called, and an answer to each call."""
     thoughts = step.thoughts if formatting.include_reasoning else ""
     words = "\n".join(filter(None, (render_task_heading(step.task, len(state.steps)), thoughts, step.words)))
     ended = [(one, one.ended) for one in step.calls if one.ended]
@@ -111,8 +110,7 @@ def render_answer(made: CallState, body: Ended, catalogue: Catalogue, formatting
             assert_never(body)
 
 
-def describe_task(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
-    """Return the task in the plan's own words, with the earlier tasks that did not come to what they are for."""
+def _describe_task(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]:
     told: dict[str, Json] = {
         "goal": state.current_plan.goal,
         "task": task.id,
@@ -121,23 +119,21 @@ def describe_task(state: PlanState, task: PlanTask, why: str) -> dict[str, Json]
         "reason": task.reason,
         "expected_outcome": task.expected_outcome,
         "params": dict(task.params),
-        "not_done": describe_undone_tasks(state),
+        "not_done": _describe_undone_tasks(state),
         "why": why,
     }
     return {"task": {key: value for key, value in told.items() if value}}
 
 
-def describe_undone_tasks(state: PlanState) -> list[Json]:
-    """Return the tasks that ended without having been done, each with everything that was in the way."""
+def _describe_undone_tasks(state: PlanState) -> list[Json]:
     return [
-        {"task": number, "status": step.status, "why": format_errors([step.reason, *describe_open_calls(step)])}
+        {"task": number, "status": step.status, "why": format_errors([step.reason, *_describe_open_calls(step)])}
         for number, step in state.steps.items()
         if step.status in ("failed", "skipped", "aborted")
     ]
 
 
-def describe_open_calls(step: StepState) -> list[str]:
-    """Return why calls of a task that failed are not done."""
+def _describe_open_calls(step: StepState) -> list[str]:
     wrong = [call for call in step.calls if call.status in ("failed", "held", "denied", "unknown")]
     return [f"{call.tool} {call.target} {call.status}: {call.why}" for call in wrong if call.why != step.reason]
 

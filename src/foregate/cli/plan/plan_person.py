@@ -99,7 +99,6 @@ class PlanPerson:
         return None
 
     async def _asks(self, question: str) -> Reply:
-        """Return whether the person says yes; Ctrl-D is no."""
         while True:
             typed = await self.terminal.read_answer(f"{question} ")
             match ("n" if typed is None else typed).strip().lower():

@@ -43,7 +43,7 @@ def format_plan_sheet(
             yield from format_task(step.task, looked.of(step.task.id), leave, details=details, width=width)
         else:
             yield from format_labelled(
-                f"{step.task.id}", f"{build_title(step.task)} ({step.status} already)", width, "dim"
+                f"{step.task.id}", f"{_build_title(step.task)} ({step.status} already)", width, "dim"
             )
     yield from format_summary(plan, looked, width)
 
@@ -57,7 +57,7 @@ def format_task(
     width: int = 80,
 ) -> Iterator[Text]:
     """Yield the lines of one task: its reason, what it waits for, its calls; without any what a yes covers."""
-    yield from format_labelled(f"{task.id}", build_title(task), width, "bold")
+    yield from format_labelled(f"{task.id}", _build_title(task), width, "bold")
     if task.depends_on:
         yield from format_labelled("after", f"task {', '.join(map(str, task.depends_on))}", width)
     if task.when is not None:
@@ -117,22 +117,20 @@ def list_arguments(call: CallPreview) -> Iterator[tuple[str, str]]:
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def build_title(task: PlanTask) -> str:
-    """Return what a task is called."""
+def _build_title(task: PlanTask) -> str:
     return task.reason or f"{task.action} {task.target}".strip() or "a task"
 
 
-def format_step(step: StepState, result: TaskResult, width: int) -> Iterator[Text]:
-    """Yield the line of a task that has come to something."""
+def _format_step(step: StepState, result: TaskResult, width: int) -> Iterator[Text]:
     seconds = f", {result.duration_ms / 1000:.1f} s" if result.duration_ms >= 100 else ""
     why = f": {result.error}" if result.error else ""
-    told = f"{step.task.id}. {build_title(step.task).rstrip('.')}{seconds}{why}"
+    told = f"{step.task.id}. {_build_title(step.task).rstrip('.')}{seconds}{why}"
     yield from format_labelled(step.status, told, width, label_style=_COLOURS.get(step.status, "dim"), room=8)
 
 
 def format_step_outcome(step: StepState, width: int) -> Iterator[Text]:
     """Yield the line of a task, and for each of its calls how it ended and the beginning of what it gave."""
-    yield from format_step(step, step.result, width)
+    yield from _format_step(step, step.result, width)
     for call in step.calls:
         yield from format_labelled(call.status.replace("_", " "), f"{call.tool} {call.target}".strip(), width)
         gave = call.why or shorten_reason(call.text)
@@ -145,7 +143,7 @@ def format_step_outcome(step: StepState, width: int) -> Iterator[Text]:
 def format_failure(step: StepState, width: int) -> Iterator[Text]:
     """Yield what failed: the task, and each call of it that did not do what it is for."""
     yield from format_labelled(
-        "failed", f"{step.task.id}. {build_title(step.task)}: {step.reason}", width, BAD, label_style=BAD
+        "failed", f"{step.task.id}. {_build_title(step.task)}: {step.reason}", width, BAD, label_style=BAD
     )
     for call in step.newest_calls:
         if not call.is_settled:
@@ -209,7 +207,7 @@ class PlanProgress:
         if step.status == "running":
             if body.ask is not None and body.ask.context is not None:
                 self.screen.row(f"  context {describe_compression(body.ask.context)}", "dim")
-            self.screen.busy(f"{step.task.id}. {build_title(step.task)}")
+            self.screen.busy(f"{step.task.id}. {_build_title(step.task)}")
         elif step.status != "pending":
             self.screen.idle()
-            self.screen.rows(format_step(step, step.result, self.screen.console.width))
+            self.screen.rows(_format_step(step, step.result, self.screen.console.width))

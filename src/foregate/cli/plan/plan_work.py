@@ -80,7 +80,6 @@ class PlanWork:
         self.screen.rows(format_report(report, self.screen.console.width))
 
     async def close(self) -> None:
-        """Close the session."""
         self.screen.idle()
         await self.opened.close()
 
@@ -158,15 +157,14 @@ def dump_report(report: PlanReport) -> Json:
         "dry_run": report.dry_run,
         "answer": report.answer,
         "unanswered": report.unanswered,
-        "further": None if report.further is None else dump_plan(report.further),
-        "plan": dump_plan(report.plan),
+        "further": None if report.further is None else _dump_plan(report.further),
+        "plan": _dump_plan(report.plan),
         "duration_ms": report.duration_ms,
         "tasks": [strict_json.dump(task) | {"success": task.success, "status": task.status} for task in report.tasks],
     }
 
 
-def dump_plan(plan: TaskPlan) -> Json:
-    """Return which plan it is, for scripts."""
+def _dump_plan(plan: TaskPlan) -> Json:
     return {"id": plan.id, "goal": plan.goal, "digest": plan.digest}
 
 
