@@ -81,6 +81,11 @@ class CallState:
         """The name of its tool."""
         return self.call.name
 
+    @property
+    def label(self) -> str:
+        """What the call is called, with the id by which a person settles it."""
+        return f"{f'{self.tool} {self.target}'.strip()} ({self.id})"
+
     def apply(self, body: CallBody) -> None:
         """Take in an event of the call."""
         if isinstance(body, Ended):
@@ -165,6 +170,11 @@ class StepState:
     def newest_calls(self) -> list[CallState]:
         """The calls of the newest response for this task."""
         return [call for call in self.calls if call.id in self.latest]
+
+    @property
+    def unknown_call(self) -> str:
+        """The first call with an unknown outcome, named as a person settles it, "" where there is none."""
+        return next((call.label for call in self.calls if call.status == "unknown"), "")
 
     @property
     def result(self) -> TaskResult:
@@ -304,11 +314,6 @@ class PlanState:
             step.calls.append(made)
             step.latest = (*step.latest, call.id)
             step.sent[place] = step.sent.get(place, 0) + 1
-
-
-def describe_unknown_call(call: CallState) -> str:
-    """Return what a call with an unknown outcome is called, with the id by which a person settles it."""
-    return f"{f'{call.tool} {call.target}'.strip()} ({call.id})"
 
 
 def shorten_reason(text: str) -> str:

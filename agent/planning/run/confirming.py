@@ -7,7 +7,6 @@ from msgspec.structs import replace
 from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.ask.planner import GATE, Planning
 from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.run.control import find_unknown_call
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState, StepState
@@ -64,7 +63,7 @@ def build_task_need(state: PlanState, task: PlanTask, looked: PlanPreview) -> Ne
 
 def failure_choices(step: StepState) -> list[FailureChoice]:
     """Return what may be chosen after a failure: no retry while nobody knows whether a call took effect."""
-    return [choice for choice in FAILURE_CHOICES if choice != "retry" or not find_unknown_call(step)]
+    return [choice for choice in FAILURE_CHOICES if choice != "retry" or not step.unknown_call]
 
 
 def build_failure_need(state: PlanState, step: StepState) -> Need:

@@ -13,7 +13,7 @@ from foregate.agent.planning.run.outlook import PlanPreview, build_scope, iter_o
 from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState, describe_unknown_call
+from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState
 from foregate.schemas.errors import RuntimeLost, UsageError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import STATUSES, ToolStarted
@@ -144,18 +144,13 @@ async def reset_failed_tasks(session: Session, state: PlanState, only: int = 0) 
         )
     await reconcile_calls(session)
     for step in chosen:
-        if lost := find_unknown_call(step):
+        if lost := step.unknown_call:
             raise UsageError(
                 f"nobody knows whether {lost} of task {step.task.id} took effect; look, then say so with "
                 f"`foregate plans resolve {session.name} --done` or `--not-done` (in a chat /resolve)"
             )
     for step in chosen:
         await change_back(session, state, step, "pending", "retried")
-
-
-def find_unknown_call(step: StepState) -> str:
-    """Return the call of a task with an unknown outcome, "" when there is none."""
-    return next((describe_unknown_call(call) for call in step.calls if call.status == "unknown"), "")
 
 
 async def roll_back_plans(session: Session, state: PlanState) -> list[str]:

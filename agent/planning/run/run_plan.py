@@ -30,7 +30,7 @@ from foregate.agent.planning.run.plan_report import PlanReport, build_report, re
 from foregate.agent.planning.run.task_context import build_fill_request, render_task_heading
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
-from foregate.evidence.state.plan import CallState, PlanState, StepState, describe_unknown_call
+from foregate.evidence.state.plan import CallState, PlanState, StepState
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import Report, Status
@@ -305,7 +305,7 @@ class PlanController:
     async def _reconcile_call(self, step: StepState, call: CallState) -> None:
         """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
         if call.code in ENDING or all(found.call != call.id for found in await reconcile_calls(self.session)):
-            why = f"nobody knows whether {describe_unknown_call(call)} took effect ({call.why})"
+            why = f"nobody knows whether {call.label} took effect ({call.why})"
             await self._record_failure(step, why, call.code)
 
     async def _ask_again(self, step: StepState, why: str, code: str = "") -> None:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from foregate.agent.planning.run.control import find_unknown_call, get_plan_state
+from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.outlook import PlanPreview, preview_plan
 from foregate.cli.plan.plan_finding import edit_plan
 from foregate.cli.plan.plan_sheet import FAILURE_KEYS, KEYS, format_failure, format_plan_sheet, format_task, is_plan_cut
@@ -86,7 +86,7 @@ class PlanPerson:
             match typed.strip().lower():
                 case "g" | "go on":
                     return Reply("go_on")
-                case "r" | "retry" if lost := find_unknown_call(step):
+                case "r" | "retry" if lost := step.unknown_call:
                     self.screen.row(f"nobody knows whether {lost} took effect: stop, say what came of it, retry", CARE)
                 case "r" | "retry":
                     return Reply("retry")
