@@ -23,7 +23,7 @@ from foregate.agent.planning.ask.planner import (
 )
 from foregate.agent.planning.format.configuration import Configuration, Role
 from foregate.agent.planning.format.reader import read_plan
-from foregate.agent.planning.run import confirming, control, next_step
+from foregate.agent.planning.run import control, next_step, outlook
 from foregate.agent.planning.run.answering import answer_results
 from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
 from foregate.agent.planning.run.plan_report import PlanReport, build_report, render_summary
@@ -136,11 +136,11 @@ class PlanController:
         edited, most = Planning(None), self.configuration.planning.max_plans
         while True:
             looked, digest = await control.preview_open_tasks(session, state, uses), state.digest
-            if seen := not unseen and confirming.should_confirm(self.configuration, state, looked):
+            if seen := not unseen and outlook.should_confirm(self.configuration, state, looked):
                 if session.person is None:
                     return await control.end_unconfirmed(session, self._ended)
-                need = confirming.build_plan_need(state, looked, edited, most=most, uses=uses)
-                reply = await confirming.ask_and_record(session, need)
+                need = outlook.build_plan_need(state, looked, edited, most=most, uses=uses)
+                reply = await outlook.ask_and_record(session, need)
                 if reply is None:
                     return await session.pause(RunResult("awaiting_approval", str(need.request["question"])))
                 if reply.choice == "edit":
@@ -224,15 +224,15 @@ class PlanController:
         if self.session.person is None:
             return False
         looked = await control.preview_open_tasks(self.session, self.state, self.configuration.execution.target_uses)
-        reply = await confirming.ask_and_record(self.session, confirming.build_task_need(self.state, task, looked))
+        reply = await outlook.ask_and_record(self.session, outlook.build_task_need(self.state, task, looked))
         return reply is not None and reply.choice == "yes"
 
     async def ask_after_failure(self, step: StepState) -> RunResult | None:
         """Have the person choose how to go on after a failure; where nobody does, the plan stays paused."""
         paused = await self._pause_plan(f"task {step.task.id} failed: {step.reason}")
-        reply = await confirming.ask_and_record(self.session, confirming.build_failure_need(self.state, step))
+        reply = await outlook.ask_and_record(self.session, outlook.build_failure_need(self.state, step))
         said = reply.choice if reply is not None else ""
-        choice = next((one for one in confirming.failure_choices(step) if one == said), None)
+        choice = next((one for one in outlook.failure_choices(step) if one == said), None)
         if choice is None:
             return paused
         await control.decide(self.session, self.state, step, choice)
