@@ -18,7 +18,7 @@ from foregate.schemas.protocols import Blobs, Log, Model, Person
 if TYPE_CHECKING:
     from foregate.agent.planning.ask.planner import Planning
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
-    from foregate.agent.planning.run.plan_report import PlanReport
+    from foregate.agent.planning.run.answering import PlanReport
     from foregate.agent.session.result import RunResult
     from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Tool

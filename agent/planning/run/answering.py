@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import BaseModel
 
 from foregate.agent.loop import runner
 from foregate.agent.planning.ask.asking import MODEL, RESULTS, RESULTS_AGAIN, Conclusion, Question, ask_model, sentence
 from foregate.agent.planning.ask.planner import FROM_FILE, Planning, assess_plan, describe_tools, record_proposal
-from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration
+from foregate.agent.planning.format.configuration import Configuration, FormattingSection, ModelConfiguration
 from foregate.agent.planning.format.wire import WirePlan, WireTask, parse_wire_plan
-from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.session.elide_results import format_result
 from foregate.agent.session.interaction import strip_fence
 from foregate.agent.session.session import Session
@@ -26,7 +27,7 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.strict_schema import strict_schema
-from foregate.schemas.task_plan import PlanDefect, PlannedCall
+from foregate.schemas.task_plan import PlanDefect, PlannedCall, TaskPlan, TaskResult
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Catalogue
 
@@ -236,3 +237,46 @@ def parse_conclusion(text: str, plans_left: int, *, query: str, catalogue: Catal
 
 def _build_wrong_conclusion(field: str, problem: str, remedy: str) -> Conclusion:
     return Conclusion(defects=(PlanDefect(0, field, problem, remedy),))
+
+
+class PlanReport(Struct, frozen=True):
+    """`status` is completed, failed, blocked, cancelled, budget_exhausted, or a pause: paused, needs_input,
+    awaiting_approval. `reason` says what ended or paused the plan; `duration_ms` is in milliseconds.
+
+    `answer` is what the planning model said to the results, `unanswered` why it said nothing that could be used.
+    `further` is the plan it proposed next, which no one has confirmed yet.
+    """
+
+    status: str
+    plan: TaskPlan
+    tasks: tuple[TaskResult, ...]
+    reason: str = ""
+    duration_ms: int = 0
+    session: str = ""
+    dry_run: bool = False
+    answer: str = ""
+    unanswered: str = ""
+    further: TaskPlan | None = None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the plan goes on with `resume`."""
+        return self.status in ("paused", "needs_input", "awaiting_approval")
+
+
+def build_report(state: PlanState, formatting: FormattingSection, status: str, reason: str = "") -> PlanReport:
+    """Return the report of a plan that stands as `state` says, its outputs and thoughts as `formatting` wants them."""
+    results = tuple(_shape_result(step.result, formatting) for step in state.steps.values())
+    worked = sum(result.duration_ms for result in results)
+    return PlanReport(status, state.current_plan, results, reason, worked, state.session, state.dry_run)
+
+
+def _shape_result(result: TaskResult, formatting: FormattingSection) -> TaskResult:
+    responses = tuple(replace(response, data=formatting.cut(response.data)) for response in result.responses)
+    return replace(result, responses=responses, reasoning=result.reasoning if formatting.include_reasoning else "")
+
+
+def render_summary(report: PlanReport) -> str:
+    """Return the report as the text the session's task ends with."""
+    told = ", ".join(f"{count} {status}" for status, count in Counter(task.status for task in report.tasks).items())
+    return " ".join(filter(None, (f"Plan `{report.plan.goal[:200]}`: {told}.", report.reason, report.unanswered)))

@@ -9,8 +9,8 @@ from foregate.agent.effects.executor import reconcile_calls
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.planning.ask.planner import FROM_FILE
+from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.planning.run.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan
-from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState

@@ -8,8 +8,8 @@ from typing import Any
 from foregate.agent.loop.runner import take_step
 from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.format.configuration import Configuration, load_configuration
+from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.planning.run.control import decide, follow_plan, preview_open_tasks, record_confirmation
-from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session

@@ -10,8 +10,8 @@ from rich.text import Text
 
 from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.format.configuration import FormattingSection
+from foregate.agent.planning.run.answering import PlanReport, build_report
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview
-from foregate.agent.planning.run.plan_report import PlanReport, build_report
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled
 from foregate.cli.terminal.screen import Screen, describe_compression
 from foregate.cli.terminal.sheet import SHOWN, format_argument

@@ -17,8 +17,8 @@ from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.other_values import describe_new_values, read_settings, with_values
 from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import Validation, validate_reading
+from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.planning.run.control import get_plan_state
-from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.cli.plan.plan_person import PlanPerson
 from foregate.cli.plan.plan_sheet import PlanProgress, format_defects, format_report

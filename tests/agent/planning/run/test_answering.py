@@ -9,8 +9,8 @@ import pytest
 
 from foregate.agent.planning.ask.planner import FROM_FILE, make_plan, record_proposal
 from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.planning.run.control import follow_plan, get_plan_state, preview_open_tasks, record_confirmation
-from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.testing.model import ScriptedModel, answers, says
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.session import SessionState

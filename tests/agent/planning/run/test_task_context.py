@@ -12,13 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.planning.run.control import (
     follow_plan,
     preview_open_tasks,
     record_confirmation,
     reset_failed_tasks,
 )
-from foregate.agent.planning.run.plan_report import PlanReport
 from foregate.agent.session.thinking import split_thoughts
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import ModelResponded
