@@ -7,6 +7,7 @@ from typing import Final
 
 from msgspec import Struct
 from msgspec.structs import replace
+from pydantic import BaseModel
 
 from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.planning.ask.asking import (
@@ -20,10 +21,10 @@ from foregate.agent.planning.ask.asking import (
     sentence,
     suggest_rewording,
 )
+from foregate.agent.planning.format import reader
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.reader import Reading, read_plan
 from foregate.agent.planning.format.validator import validate_reading
-from foregate.agent.planning.format.wire import NAME, build_wire_schema, parse_wire_plan
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.truncate import truncate_text
@@ -31,9 +32,11 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Actor, Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, TaskStarted, ToolFinished, UserMessage
 from foregate.schemas.protocols import Model
-from foregate.schemas.strict_json import Json, get_text
+from foregate.schemas.strict_json import Json, get_text, scrub
+from foregate.schemas.strict_schema import strict_schema
 from foregate.schemas.task_plan import PlanDefect, PlanProposed, TaskPlan
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue
 
 GATE: Final = "task_plan"
 """Under this name the requests for a plan stand in the log."""
@@ -216,3 +219,59 @@ async def collect_prior_work(session: Session, configuration: Configuration) -> 
                 pass
     told = {"said_before": said[:-1], "looked_at": looked[-_NEWEST:], "done": done[-_NEWEST:], "held": held[-_NEWEST:]}
     return {name: entries for name, entries in told.items() if entries} or None
+
+
+NAME = "task_plan_v1"
+"""The name the schema travels under."""
+
+
+class WireCall(BaseModel):
+    """A call; `arguments` is an object as JSON text."""
+
+    tool: str
+    arguments: str
+    description: str | None
+
+
+class WireTask(BaseModel):
+    """A task; `params` and `when` are objects as JSON text."""
+
+    id: int
+    action: str | None
+    target: str | None
+    reason: str
+    expected_outcome: str | None
+    depends_on: list[int]
+    params: str | None
+    calls: list[WireCall] | None
+    when: str | None
+    may_fail: bool | None
+
+
+class WirePlan(BaseModel):
+    """A plan; `metadata` is an object as JSON text, `estimated_duration` in seconds."""
+
+    goal: str
+    tasks: list[WireTask]
+    estimated_duration: int | None
+    requires_confirmation: bool
+    metadata: str | None
+
+
+def build_wire_schema() -> Mapping[str, Json]:
+    """Return the JSON Schema of a plan on the wire: every key required, optional ones nullable, no other key.
+
+    What has no fixed keys (`arguments`, `params`, `metadata`, `when`) travels as JSON text.
+    """
+    return strict_schema(WirePlan)
+
+
+def parse_wire_plan(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:
+    """Return the plan an endpoint sent, read as `reader.read` reads it; never raise for what it says.
+
+    The id and the query are never the model's: the query is `query`, and the id is made of the plan's content.
+    """
+    reading = reader.read_plan(text, query=query, catalogue=catalogue)
+    if reading.plan is None:
+        return reading
+    return replace(reading, plan=reader.add_own_id(replace(reading.plan, query=scrub(query))))

@@ -13,9 +13,17 @@ from pydantic import BaseModel
 
 from foregate.agent.loop import runner
 from foregate.agent.planning.ask.asking import MODEL, RESULTS, RESULTS_AGAIN, Conclusion, Question, ask_model, sentence
-from foregate.agent.planning.ask.planner import FROM_FILE, Planning, assess_plan, describe_tools, record_proposal
+from foregate.agent.planning.ask.planner import (
+    FROM_FILE,
+    Planning,
+    WirePlan,
+    WireTask,
+    assess_plan,
+    describe_tools,
+    parse_wire_plan,
+    record_proposal,
+)
 from foregate.agent.planning.format.configuration import Configuration, FormattingSection, ModelConfiguration
-from foregate.agent.planning.format.wire import WirePlan, WireTask, parse_wire_plan
 from foregate.agent.session.elide_results import format_result
 from foregate.agent.session.interaction import strip_fence
 from foregate.agent.session.session import Session

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.planning.format.wire import build_wire_schema
+from foregate.agent.planning.ask.planner import build_wire_schema
 from foregate.schemas.critique import Critique
 from foregate.schemas.plan import Plan
 from foregate.schemas.strict_schema import strict_schema

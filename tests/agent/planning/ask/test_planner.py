@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.planning.ask.asking import PLANNER, SIMPLER, suggest_rewording
-from foregate.agent.planning.ask.planner import GATE, Planning, make_plan
+from foregate.agent.planning.ask.planner import GATE, Planning, build_wire_schema, make_plan
 from foregate.agent.planning.format.configuration import Configuration, default_configuration
-from foregate.agent.planning.format.wire import build_wire_schema
 from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions

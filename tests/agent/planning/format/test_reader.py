@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foregate.agent.planning.ask.planner import build_wire_schema, parse_wire_plan
 from foregate.agent.planning.format.reader import Reading, read_plan
-from foregate.agent.planning.format.wire import build_wire_schema, parse_wire_plan
 from foregate.schemas import strict_json
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import ToolSpec
