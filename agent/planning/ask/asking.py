@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from foregate.agent.planning.format.configuration import ModelConfiguration
 from foregate.agent.planning.format.reader import Reading
@@ -21,32 +20,10 @@ from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import REFUSED, ModelResponse
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import PlanDefect, TaskPlan
+from foregate.schemas.task_plan import PlanDefect
 
 _WHY = 300
 """Characters of what was wrong with an answer that are recorded."""
-
-
-class Conclusion(Struct, frozen=True):
-    """What a planning model says: an answer in words, a plan as far as it could be read, and what is wrong with either.
-
-    `notes` are those of the adapter.
-    """
-
-    answer: str = ""
-    reading: Reading | None = None
-    defects: tuple[PlanDefect, ...] = ()
-    notes: tuple[str, ...] = ()
-
-    @property
-    def plan(self) -> TaskPlan | None:
-        """The plan, None where there is none that could be read."""
-        return self.reading.plan if self.reading is not None else None
-
-    @property
-    def wrong(self) -> tuple[PlanDefect, ...]:
-        """Everything that is wrong with what was said."""
-        return (*self.defects, *(self.reading.defects if self.reading is not None else ()))
 
 
 class Question(Struct, frozen=True):
@@ -61,16 +38,10 @@ class Question(Struct, frozen=True):
 
 
 async def ask_model(
-    session: Session,
-    model: Model,
-    shape: ModelConfiguration,
-    question: Question,
-    read: Callable[[str], Conclusion],
-    recorded: Callable[[Conclusion], Mapping[str, Json] | None],
-) -> tuple[Conclusion, str]:
-    """Ask once, record request and answer, and return what `read` makes of the answer's text, and the text.
-
-    `recorded` is what the log keeps of a conclusion.
+    session: Session, model: Model, shape: ModelConfiguration, question: Question, read: Callable[[str], Reading]
+) -> tuple[Reading, str, tuple[str, ...]]:
+    """Ask once and record request and answer; return what `read` makes of the answer's text, the text, and the notes
+    of the adapter.
     """
     gate, key = question.gate, f"{question.gate}:{question.number}"
     content = strict_json.canonical(question.request)
@@ -86,20 +57,22 @@ async def ask_model(
         temperature=shape.temperature,
         max_tokens=shape.max_tokens,
     )
-    response = ModelResponse()
+    response, text = ModelResponse(), ""
     try:
         response = await model.respond(request)
         text = strict_json.scrub(response.text)
         wrong = find_unusable_reason(response, text)
     except ModelError as error:
-        text, wrong = "", PlanDefect(0, MODEL, str(error)[:_WHY], "try again, or name another model")
-    found = replace(read(text) if wrong is None else Conclusion(defects=(wrong,)), notes=response.notes)
-    why = "; ".join(map(sentence, found.wrong))[:_WHY]
-    value = None if wrong is not None else recorded(found)
-    answer = Answer(gate, "planner", key, (), "", session.policy.hash, value, why, session.clock())
+        wrong = PlanDefect(0, MODEL, str(error)[:_WHY], "try again, or name another model")
+    found = read(text) if wrong is None else Reading(None, (), (wrong,))
+    plan: Json = strict_json.dump(found.plan) if found.plan is not None else None
+    if gate == "plan_results":
+        plan = None if found.defects else {"answer": found.answer or None, "plan": plan}
+    why = "; ".join(map(sentence, found.defects))[:_WHY]
+    answer = Answer(gate, "planner", key, (), "", session.policy.hash, plan, why, session.clock())
     words = session.blobs.put(text.encode())
     await session.record(Draft(NeedAnswered(answer=answer, usage=response.usage, response=words), "planner"))
-    return found, text
+    return found, text, response.notes
 
 
 def sentence(defect: PlanDefect) -> str:

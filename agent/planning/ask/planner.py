@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -15,15 +16,13 @@ from foregate.agent.planning.ask.asking import (
     PLANNER,
     PLANNER_AGAIN,
     SIMPLER,
-    Conclusion,
     Question,
     ask_model,
     sentence,
     suggest_rewording,
 )
-from foregate.agent.planning.format import reader
 from foregate.agent.planning.format.configuration import Configuration
-from foregate.agent.planning.format.reader import Reading, read_plan
+from foregate.agent.planning.format.reader import Reading, add_own_id, read_plan
 from foregate.agent.planning.format.validator import validate_reading
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
@@ -32,7 +31,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Actor, Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, TaskStarted, ToolFinished, UserMessage
 from foregate.schemas.protocols import Model
-from foregate.schemas.strict_json import Json, get_text, scrub
+from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.strict_schema import strict_schema
 from foregate.schemas.task_plan import PlanDefect, PlanProposed, TaskPlan
 from foregate.schemas.tool_call import ToolCall
@@ -45,6 +44,12 @@ _LONGEST = 20_000
 """Characters of an earlier answer, and of the workspace's listing, the planner is shown again."""
 _MOST_DEFECTS = 50
 """Defects the planner is told of at once."""
+NAME = "task_plan_v1"
+"""The name the schema travels under."""
+_NEWEST = 12
+"""Outputs, changes and held calls that are told, the newest of each."""
+FROM_FILE = "Carry out the plan I confirm."
+"""What the person says who runs a plan from a file: nothing in the file counts as their words."""
 
 
 class Planning(Struct, frozen=True):
@@ -87,29 +92,43 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
 async def propose_plan(
     session: Session, query: str, model: Model, configuration: Configuration, already: Json = None
 ) -> Planning:
-    """Ask for a plan in the open task of the session, and propose the first that is sound.
+    """Ask for a plan in the open task of the session, the last time in a simpler form, and propose the first sound one.
 
     `already` is what was looked at, done and held before somebody thought of a plan.
     """
-    files = await list_workspace(session)
-    planning, before = Planning(None), ""
-    for number in range(1, configuration.planning.planning_tries + 1):
-        request = _build_plan_request(session, query, files, configuration, planning.defects, before)
+    files, bounds = await list_workspace(session), configuration.planning
+    planning, before, tries = Planning(None), "", bounds.planning_tries
+    for number in range(1, tries + 1):
+        request: dict[str, Json] = {
+            "request": query,
+            "tasks": {"min": bounds.min_tasks, "max": bounds.max_tasks_asked},
+            "tools": describe_tools(session),
+            "workspace": files,
+        }
+        if told := [strict_json.dump(defect) for defect in planning.defects if defect.field != MODEL]:
+            request |= {"defects": told[:_MOST_DEFECTS], "before": before[:_LONGEST]}
         if already:
             request["already"] = already
-        reading, before = await ask_for_plan(session, model, request, number, configuration)
+        question = Question(GATE, number, f"{PLANNER}\n{PLANNER_AGAIN}" if told else PLANNER, request)
+        if simpler := 1 < number == tries:
+            question = replace(question, prompt=SIMPLER)
+        else:
+            question = replace(question, schema_name=NAME, schema=build_wire_schema())
+        read = partial(read_plan if simpler else parse_wire_plan, query=query, catalogue=session.catalogue)
+        reading, before, notes = await ask_model(session, model, configuration.models.planning, question, read)
+        reading = replace(reading, notes=(*reading.notes, *notes))
         planning = replace(assess_plan(session, reading, configuration, number), query=query)
         if planning.plan is not None:
             await record_proposal(session, planning.plan, notes=planning.notes)
-            return planning
+            break
     return planning
 
 
 def assess_plan(session: Session, reading: Reading, configuration: Configuration, tries: int) -> Planning:
     """Return the plan a text held, or everything that is wrong with it."""
-    found = validate_reading(reading, session.catalogue, session.workspace, configuration)
-    if found is None:
+    if reading.plan is None:
         return Planning(None, reading.defects, (), reading.notes, tries)
+    found = validate_reading(reading, reading.plan, session.catalogue, session.workspace, configuration)
     return Planning(found.plan if found.is_sound else None, found.defects, found.warnings, found.notes, tries)
 
 
@@ -122,58 +141,12 @@ async def list_workspace(session: Session) -> str:
     return strict_json.scrub(result.content)[:_LONGEST] if result is not None and result.ok else ""
 
 
-def _build_plan_request(
-    session: Session,
-    query: str,
-    files: str,
-    configuration: Configuration,
-    defects: Sequence[PlanDefect],
-    before: str,
-) -> dict[str, Json]:
-    bounds = configuration.planning
-    request: dict[str, Json] = {
-        "request": query,
-        "tasks": {"min": bounds.min_tasks, "max": bounds.max_tasks_asked},
-        "tools": describe_tools(session),
-        "workspace": files,
-    }
-    told = [strict_json.dump(defect) for defect in defects if defect.field != MODEL]
-    if told:
-        request["defects"] = told[:_MOST_DEFECTS]
-        request["before"] = before[:_LONGEST]
-    return request
-
-
 def describe_tools(session: Session) -> list[Json]:
     """Return what a planner is told of each tool."""
     return [
         {"name": spec.name, "description": spec.description, "parameters": dict(spec.parameters)}
         for spec in session.catalogue.values()
     ]
-
-
-async def ask_for_plan(
-    session: Session, model: Model, request: Mapping[str, Json], number: int, configuration: Configuration
-) -> tuple[Reading, str]:
-    """Ask for a plan once, the last time in a simpler form; return what the answer holds, and its text."""
-    simpler = number > 1 and number == configuration.planning.planning_tries
-    prompt = SIMPLER if simpler else f"{PLANNER}\n{PLANNER_AGAIN}" if "defects" in request else PLANNER
-    form: tuple[str, Mapping[str, Json] | None] = ("", None) if simpler else (NAME, build_wire_schema())
-    reader, query = read_plan if simpler else parse_wire_plan, get_text(request, "request")
-    found, text = await ask_model(
-        session,
-        model,
-        configuration.models.planning,
-        Question(GATE, number, prompt, request, *form),
-        lambda text: Conclusion(reading=reader(text, query=query, catalogue=session.catalogue)),
-        lambda found: strict_json.dump(found.plan) if found.plan is not None else None,
-    )
-    reading = found.reading or Reading(None, (), found.defects)
-    return replace(reading, notes=(*reading.notes, *found.notes)), text
-
-
-FROM_FILE = "Carry out the plan I confirm."
-"""What the person says who runs a plan from a file: nothing in the file counts as their words."""
 
 
 async def record_proposal(
@@ -185,18 +158,11 @@ async def record_proposal(
     await session.log.settle()
 
 
-_NEWEST = 12
-"""Outputs, changes and held calls that are told, the newest of each."""
-
-
 async def collect_prior_work(session: Session, configuration: Configuration) -> Json:
     """Return what the open task did so far, None where it did nothing."""
     most = configuration.formatting.max_content_length
     calls: dict[str, dict[str, Json]] = {}
-    said: list[Json] = []
-    looked: list[Json] = []
-    done: list[Json] = []
-    held: list[Json] = []
+    said, looked, done, held = list[Json](), list[Json](), list[Json](), list[Json]()
     for event in await session.log.read():
         match event.body:
             case TaskStarted():
@@ -204,9 +170,8 @@ async def collect_prior_work(session: Session, configuration: Configuration) -> 
             case UserMessage(text=text):
                 said.append(text)
             case ModelResponded(calls=made):
-                calls |= {
-                    one.id: {"tool": one.name, "arguments": truncate_text(one.arguments, most)[0]} for one in made
-                }
+                for one in made:
+                    calls[one.id] = {"tool": one.name, "arguments": truncate_text(one.arguments, most)[0]}
             case ToolFinished(call=call, ok=True) as body if call in calls:
                 spec = session.catalogue.get(body.tool)
                 if body.changes or spec is None or spec.effect.changes:
@@ -219,10 +184,6 @@ async def collect_prior_work(session: Session, configuration: Configuration) -> 
                 pass
     told = {"said_before": said[:-1], "looked_at": looked[-_NEWEST:], "done": done[-_NEWEST:], "held": held[-_NEWEST:]}
     return {name: entries for name, entries in told.items() if entries} or None
-
-
-NAME = "task_plan_v1"
-"""The name the schema travels under."""
 
 
 class WireCall(BaseModel):
@@ -271,7 +232,7 @@ def parse_wire_plan(text: str, *, query: str = "", catalogue: Catalogue | None =
 
     The id and the query are never the model's: the query is `query`, and the id is made of the plan's content.
     """
-    reading = reader.read_plan(text, query=query, catalogue=catalogue)
+    reading = read_plan(text, query=query, catalogue=catalogue)
     if reading.plan is None:
         return reading
-    return replace(reading, plan=reader.add_own_id(replace(reading.plan, query=scrub(query))))
+    return replace(reading, plan=add_own_id(replace(reading.plan, query=scrub(query))))

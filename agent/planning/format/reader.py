@@ -54,12 +54,14 @@ _DEEPEST_INSIDE = 32
 class Reading(Struct, frozen=True):
     """What reading a plan gave: the plan as far as it could be read, what was filled in, and what is wrong.
 
-    `plan` is None where the text holds none at all; `notes` are sentences about what was filled in or resolved.
+    `plan` is None where the text holds none at all; `notes` are sentences about what was filled in or resolved. Where a
+    plan has run, there may be an `answer` in words beside a further plan, or alone.
     """
 
     plan: TaskPlan | None
     notes: tuple[str, ...] = ()
     defects: tuple[PlanDefect, ...] = ()
+    answer: str = ""
 
 
 def read_plan(text: str, *, query: str = "", catalogue: Catalogue | None = None) -> Reading:

@@ -59,12 +59,10 @@ def validate(plan: TaskPlan, catalogue: Catalogue, workspace: Workspace, configu
 
 
 def validate_reading(
-    reading: Reading, catalogue: Catalogue, workspace: Workspace, configuration: Configuration
-) -> Validation | None:
-    """Return what `validate` finds beside what reading found, None where a text held no plan at all."""
-    if reading.plan is None:
-        return None
-    found = validate(reading.plan, catalogue, workspace, configuration)
+    reading: Reading, plan: TaskPlan, catalogue: Catalogue, workspace: Workspace, configuration: Configuration
+) -> Validation:
+    """Return what `validate` finds in the plan of a reading, beside what reading it found."""
+    found = validate(plan, catalogue, workspace, configuration)
     return replace(found, defects=(*reading.defects, *found.defects), notes=(*reading.notes, *found.notes))
 
 

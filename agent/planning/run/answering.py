@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from msgspec import Struct
@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from foregate.agent.loop import runner
-from foregate.agent.planning.ask.asking import MODEL, RESULTS, RESULTS_AGAIN, Conclusion, Question, ask_model, sentence
+from foregate.agent.planning.ask.asking import MODEL, RESULTS, RESULTS_AGAIN, Question, ask_model, sentence
 from foregate.agent.planning.ask.planner import (
     FROM_FILE,
     Planning,
@@ -23,7 +23,8 @@ from foregate.agent.planning.ask.planner import (
     parse_wire_plan,
     record_proposal,
 )
-from foregate.agent.planning.format.configuration import Configuration, FormattingSection, ModelConfiguration
+from foregate.agent.planning.format.configuration import Configuration, FormattingSection
+from foregate.agent.planning.format.reader import Reading
 from foregate.agent.session.elide_results import format_result
 from foregate.agent.session.interaction import strip_fence
 from foregate.agent.session.session import Session
@@ -85,49 +86,30 @@ async def ask_until_usable(
     session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
 ) -> PlanReport:
     """Ask until an answer can be used, at most `planning.planning_tries` times."""
-    left = max(0, configuration.planning.max_plans - state.number)
+    left, before = max(0, configuration.planning.max_plans - state.number), ""
     defects: tuple[PlanDefect, ...] = ()
-    before = ""
     for number in range(1, configuration.planning.planning_tries + 1):
         request = _build_results_request(session, state, configuration, report, left)
+        read = partial(parse_conclusion, left=left, query=get_text(request, "request"), catalogue=session.catalogue)
         if defects:
-            request["defects"] = [strict_json.dump(defect) for defect in defects]
-            request["before"] = before[:_BEFORE]
-        said, before = await ask_for_answer(session, model, configuration.models.planning, request, number, left)
-        if said.reading is None and not said.defects:
+            request |= {"defects": [strict_json.dump(defect) for defect in defects], "before": before[:_BEFORE]}
+        prompt = f"{RESULTS}\n{RESULTS_AGAIN}" if number > 1 else RESULTS
+        schema = strict_schema(WireResults if left else WireLastResults)
+        question = Question(GATE, number, prompt, request, NAME, schema)
+        said, before, _ = await ask_model(session, model, configuration.models.planning, question, read)
+        if said.plan is None and not said.defects:
             return replace(report, answer=said.answer)
-        planning = assess_plan(session, said.reading, configuration, number) if said.reading else Planning(None)
+        planning = assess_plan(session, said, configuration, number)
         if planning.plan is not None and planning.plan.digest == state.digest:
             again = PlanDefect(0, "plan", "this very plan has run", "plan only what is left, or answer in words")
             planning = Planning(None, (again,))
         if planning.plan is not None:
             await record_proposal(session, planning.plan, notes=planning.notes, number=state.number + 1)
             return replace(report, answer=said.answer, further=planning.plan)
-        defects = (*said.defects, *planning.defects)
+        defects = planning.defects
         if any(defect.field == MODEL for defect in defects):
             break
     return replace(report, unanswered=f"the model gave no usable answer ({sentence(defects[0])[:300]})")
-
-
-async def ask_for_answer(
-    session: Session, model: Model, shape: ModelConfiguration, request: dict[str, Json], number: int, left: int
-) -> tuple[Conclusion, str]:
-    """Ask once; return what the answer holds, and its text."""
-    query = get_text(request, "request")
-    prompt = f"{RESULTS}\n{RESULTS_AGAIN}" if number > 1 else RESULTS
-
-    def keep_answer(found: Conclusion) -> dict[str, Json] | None:
-        plan = strict_json.dump(found.plan) if found.plan is not None else None
-        return None if found.wrong else {"answer": found.answer or None, "plan": plan}
-
-    return await ask_model(
-        session,
-        model,
-        shape,
-        Question(GATE, number, prompt, request, NAME, _build_results_schema(left)),
-        lambda text: parse_conclusion(text, left, query=query, catalogue=session.catalogue),
-        keep_answer,
-    )
 
 
 def _build_results_request(
@@ -212,39 +194,33 @@ class WireLastResults(BaseModel):
     answer: str
 
 
-def _build_results_schema(plans_left: int) -> Mapping[str, Json]:
-    return strict_schema(WireResults if plans_left else WireLastResults)
-
-
-def parse_conclusion(text: str, plans_left: int, *, query: str, catalogue: Catalogue) -> Conclusion:
-    """Return what an endpoint sent; never raise for what it says."""
+def parse_conclusion(text: str, *, left: int, query: str, catalogue: Catalogue) -> Reading:
+    """Return what an endpoint sent while so many plans are `left`; never raise for what it says."""
+    remedy = "send one JSON object of the schema"
     try:
         value = strict_json.parse(strip_fence(text))
     except InvalidJson as error:
-        return _build_wrong_conclusion("answer", str(error), "send one JSON object of the schema")
+        return _say_wrong("answer", str(error), remedy)
     if not isinstance(value, dict) or value.keys() - {"answer", "plan", *_PLAN}:
-        return _build_wrong_conclusion(
-            "answer", "this is no object with an answer or a plan alone", "send one JSON object of the schema"
-        )
-    answer, plan = value.get("answer"), value.get("plan")
+        return _say_wrong("answer", "this is no object with an answer or a plan alone", remedy)
+    answer, plan = "" if value.get("answer") is None else value["answer"], value.get("plan")
     if value.get("tasks"):
         plan = {key: value[key] for key in _PLAN if key in value}
-    if answer is not None and not isinstance(answer, str):
-        return _build_wrong_conclusion("answer", "it is no text", "write the answer to the person as one text")
-    answer = (answer or "").strip()
+    if not isinstance(answer, str):
+        return _say_wrong("answer", "it is no text", "write the answer to the person as one text")
+    answer = answer.strip()
+    if plan is None and not answer:
+        return _say_wrong("answer", "there is neither answer nor plan", "send one of them")
     if plan is None:
-        return (
-            Conclusion(answer)
-            if answer
-            else _build_wrong_conclusion("answer", "there is neither answer nor plan", "send one of them")
-        )
-    if not plans_left:
-        return _build_wrong_conclusion("plan", "the last plan of this request has run", "answer in words")
-    return Conclusion(answer, parse_wire_plan(strict_json.canonical(plan).decode(), query=query, catalogue=catalogue))
+        return Reading(None, answer=answer)
+    if not left:
+        return _say_wrong("plan", "the last plan of this request has run", "answer in words")
+    found = parse_wire_plan(strict_json.canonical(plan).decode(), query=query, catalogue=catalogue)
+    return replace(found, answer=answer)
 
 
-def _build_wrong_conclusion(field: str, problem: str, remedy: str) -> Conclusion:
-    return Conclusion(defects=(PlanDefect(0, field, problem, remedy),))
+def _say_wrong(field: str, problem: str, remedy: str) -> Reading:
+    return Reading(None, (), (PlanDefect(0, field, problem, remedy),))
 
 
 class PlanReport(Struct, frozen=True):

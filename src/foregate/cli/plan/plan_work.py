@@ -91,16 +91,15 @@ class PlanWork:
         """
         session = self.opened.session
         reading = Reading(plan) if isinstance(plan, TaskPlan) else read_plan(plan, catalogue=session.catalogue)
-        if settings and reading.plan is not None:
-            values = read_settings(reading.plan, settings, session.catalogue)
-            notes = (*reading.notes, *describe_new_values(reading.plan, values, session.catalogue))
-            wanted = with_values(reading.plan, values, session.catalogue, source=source)
-            reading = replace(reading, plan=wanted, notes=notes)
-        found = validate_reading(reading, session.catalogue, session.workspace, self.configuration)
+        found = reading.plan
         if found is None:
             why = "; ".join(f"{defect.problem}; {defect.remedy}" for defect in reading.defects[:3])
             raise UsageError(f"this holds no plan ({why or 'nothing that could be read'})")
-        return found
+        if settings:
+            values = read_settings(found, settings, session.catalogue)
+            notes = (*reading.notes, *describe_new_values(found, values, session.catalogue))
+            found, reading = with_values(found, values, session.catalogue, source=source), replace(reading, notes=notes)
+        return validate_reading(reading, found, session.catalogue, session.workspace, self.configuration)
 
     def show_findings(self, found: Planning | Validation, *, proposed: bool = False) -> None:
         """Show everything that was found about a plan; the notes of one that is `proposed` are shown with that."""
