@@ -25,8 +25,15 @@ from foregate.agent.planning.format.configuration import Configuration, Role
 from foregate.agent.planning.format.reader import read_plan
 from foregate.agent.planning.run import control, next_step, outlook
 from foregate.agent.planning.run.answering import PlanReport, answer_results, build_report, render_summary
-from foregate.agent.planning.run.filling import ENDING, FILLED_IN, ask_for_calls, lacking, may_go_again
-from foregate.agent.planning.run.task_context import build_fill_request, render_task_heading
+from foregate.agent.planning.run.filling import (
+    ENDING,
+    FILLED_IN,
+    ask_for_calls,
+    build_fill_request,
+    lacking,
+    may_go_again,
+    render_task_heading,
+)
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, PlanState, StepState
