@@ -22,7 +22,7 @@ from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.demo.demo import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git
 from foregate.cli.plan.plan_finding import format_plan_file, save_plan
-from foregate.cli.plan.plan_person import PlanPerson
+from foregate.cli.plan.plan_sheet import PlanPerson
 from foregate.cli.plan.plan_work import PlanWork
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen

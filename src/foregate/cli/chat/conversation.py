@@ -15,8 +15,7 @@ from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, WAITING, is_command
-from foregate.cli.plan.plan_person import PlanPerson
-from foregate.cli.plan.plan_sheet import PlanProgress
+from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled, make_visible
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
