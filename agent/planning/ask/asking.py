@@ -65,11 +65,11 @@ async def ask_model(
     except ModelError as error:
         wrong = PlanDefect(0, MODEL, str(error)[:_WHY], "try again, or name another model")
     found = read(text) if wrong is None else Reading(None, (), (wrong,))
-    plan: Json = strict_json.dump(found.plan) if found.plan is not None else None
+    value = plan = strict_json.dump(found.plan) if found.plan is not None else None
     if gate == "plan_results":
-        plan = None if found.defects else {"answer": found.answer or None, "plan": plan}
+        value = None if found.defects else {"answer": found.answer or None, "plan": plan}
     why = "; ".join(map(sentence, found.defects))[:_WHY]
-    answer = Answer(gate, "planner", key, (), "", session.policy.hash, plan, why, session.clock())
+    answer = Answer(gate, "planner", key, (), "", session.policy.hash, value, why, session.clock())
     words = session.blobs.put(text.encode())
     await session.record(Draft(NeedAnswered(answer=answer, usage=response.usage, response=words), "planner"))
     return found, text, response.notes

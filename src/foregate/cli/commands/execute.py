@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,16 +32,6 @@ Set = Annotated[
 ]
 
 
-@dataclass(frozen=True)
-class PlanSource:
-    """A plan that is proposed in a session of its own: what it holds, where it was, and its other values."""
-
-    plan: str | TaskPlan
-    name: str
-    settings: Sequence[str] = ()
-    actor: Actor = "person"
-
-
 @opens_session()
 def execute(
     setting: SessionOptions,
@@ -55,40 +43,35 @@ def execute(
     as_json: options.AsJson = False,
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
+    from foregate.agent.planning.ask.planner import record_proposal
     from foregate.cli.plan.plan_finding import find_plan, plan_text, read_folder
+    from foregate.cli.plan.plan_work import dump_findings, go_on
+    from foregate.cli.terminal.scripting import to_json_line
 
     if yes and step:
         raise UsageError("--yes and --step exclude each other; choose one")
     setting.dry_run = dry_run
-    file = Path(plan)
-    source = PlanSource(plan_text(file), plan, settings or ()) if file.is_file() else None
-    if source is None:
+    file, name = Path(plan), plan
+    anew: str | TaskPlan | None = plan_text(file) if file.is_file() else None
+    actor: Actor = "person"
+    if anew is None:
         entry = find_plan(plan)
         if entry.state.confirmed or dry_run or settings or not entry.latest:  # another run has a session of its own
-            actor: Actor = "planner" if entry.state.planned and not settings else "person"
-            source = PlanSource(entry.state.current_plan, entry.name, settings or (), actor)
+            anew, name = entry.state.current_plan, entry.name
+            actor = "planner" if entry.state.planned and not settings else "person"
             setting.workspace = Path(read_folder(entry.session))
         else:
             setting.resume = entry.session
-    raise typer.Exit(run_async(_execute_plan(setting, source, yes, step, as_json)))
-
-
-async def _execute_plan(
-    setting: SessionOptions, source: PlanSource | None, yes: bool, step: bool, as_json: bool
-) -> int:
-    from foregate.agent.planning.ask.planner import record_proposal
-    from foregate.cli.plan.plan_work import dump_findings, go_on
-    from foregate.cli.terminal.scripting import to_json_line
 
     async def go(work: PlanWork) -> Course | None:
-        if source is not None:
-            found = work.check_plan(source.plan, settings=source.settings, source=source.name)
+        if anew is not None:
+            found = work.check_plan(anew, settings=settings or (), source=name)
             work.show_findings(found, proposed=found.is_sound)
             if not found.is_sound:
                 if as_json:
                     typer.echo(to_json_line({"sound": False} | dump_findings(found.plan, found)))
                 return None
-            await record_proposal(work.opened.session, found.plan, actor=source.actor, notes=found.notes)
+            await record_proposal(work.opened.session, found.plan, actor=actor, notes=found.notes)
         return await work.take_through(yes=yes or setting.dry_run, step=step)
 
-    return await go_on(setting, go, as_json)
+    raise typer.Exit(run_async(go_on(setting, go, as_json)))

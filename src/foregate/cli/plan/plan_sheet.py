@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 
 KEYS = "y yes, exactly this   n no   d details   e edit   s yes, but ask before each task"
 FAILURE_KEYS = "g go on with what does not depend on it   r retry it   b roll back   s stop   Ctrl-D later"
+_FAILURE_WORDS = {"g": "go_on", "go on": "go_on", "r": "retry", "retry": "retry"}
+_FAILURE_WORDS |= {"b": "roll_back", "roll back": "roll_back", "s": "stop", "stop": "stop"}
 _COLOURS = {"done": GOOD, "failed": BAD, "aborted": CARE, "skipped": "dim", "paused": CARE}
 
 
@@ -72,7 +74,7 @@ def format_task(
     """Yield the lines of one task: its reason, what it waits for, its calls; without any what a yes covers."""
     yield from format_labelled(f"{task.id}", _build_title(task), width, "bold")
     if task.depends_on:
-        yield from format_labelled("after", f"task {', '.join(map(str, task.depends_on))}", width)
+        yield from format_labelled("after", f"task {_join(task.depends_on)}", width)
     if task.when is not None:
         yield from format_labelled("only if", json.dumps(task.when, ensure_ascii=False), width)
     if not task.calls:
@@ -104,19 +106,21 @@ def format_summary(plan: TaskPlan, looked: PlanPreview, width: int) -> Iterator[
     dangerous = sorted({call.task for call in looked.calls if call.dangers})
     stays = sorted({call.task for call in looked.calls if call.facts.changes and call.facts.irreversible})
     if dangerous:
-        yield from format_labelled("danger", f"task {', '.join(map(str, dangerous))}", width, BAD, label_style=BAD)
+        yield from format_labelled("danger", f"task {_join(dangerous)}", width, BAD, label_style=BAD)
     if stays:
-        yield from format_labelled(
-            "stays", f"what task {', '.join(map(str, stays))} does cannot be taken back", width, BAD
-        )
-    if looked.open_tasks:
-        named = ", ".join(str(task.id) for task in looked.open_tasks)
-        unknown = f"task {named}: its calls are not known yet; but for what stands there your yes is no leave"
+        yield from format_labelled("stays", f"what task {_join(stays)} does cannot be taken back", width, BAD)
+    told, asks = "none, every call is listed", len(looked.open_tasks)
+    if asks:
+        named = f"task {_join(task.id for task in looked.open_tasks)}"
+        unknown = f"{named}: its calls are not known yet; but for what stands there your yes is no leave"
         yield from format_labelled("open", unknown, width, CARE)
-    asks = len(looked.open_tasks)
-    told = f"about {asks} request{'s' if asks != 1 else ''} to fill in calls" if asks else "none, every call is listed"
+        told = f"about {asks} request{'s' if asks != 1 else ''} to fill in calls"
     yield from format_labelled("models", told, width)
     yield from format_labelled("failure", plan.on_failure.replace("_", " "), width)
+
+
+def _join(numbers: Iterable[int]) -> str:
+    return ", ".join(map(str, numbers))
 
 
 def is_plan_cut(looked: PlanPreview) -> bool:
@@ -227,7 +231,10 @@ class PlanProgress:
 
 
 class PlanPerson:
-    """Answers what is asked about a session's plan by showing a sheet, in a way that cannot be done by accident."""
+    """Answers what is asked about a session's plan by showing a sheet, in a way that cannot be done by accident.
+
+    Enter alone is no answer.
+    """
 
     def __init__(self, session: Session, screen: Screen, terminal: Terminal) -> None:
         self.session, self.screen, self.terminal = session, screen, terminal
@@ -239,29 +246,35 @@ class PlanPerson:
         if "failed" in request:
             return await self._after_failure(state.steps[get_int(request, "failed")])
         looked = preview_plan(self.session, state, get_int(request, "uses", 0))
-        if "task" in request:
-            number = get_int(get_object(request, "task"), "id")
-            self.screen.rows(format_task(state.steps[number].task, looked.of(number), width=self._width))
-            return await self._asks(get_text(request, "question"))
-        return await self._confirm(state, looked, request)
+        if "task" not in request:
+            return await self._confirm(state, looked, request)
+        number = get_int(get_object(request, "task"), "id")
+        self.screen.rows(format_task(state.steps[number].task, looked.of(number), width=self._width))
+        while (key := await self._read_key(f"{get_text(request, 'question')} ")) not in ("y", "yes", "n", "no"):
+            self.screen.say("y or n", CARE)
+        return Reply("yes" if key[0] == "y" else "no")
 
     @property
     def _width(self) -> int:
         return self.screen.console.width
 
+    async def _read_key(self, prompt: str) -> str:
+        """Return what the person types; Ctrl-D is no."""
+        typed = await self.terminal.read_answer(prompt)
+        return ("n" if typed is None else typed).strip().lower()
+
     async def _confirm(self, state: PlanState, looked: PlanPreview, request: Mapping[str, Json]) -> Reply:
-        """Show the sheet and return the choice; Ctrl-D is no. A sheet that cut something takes no yes before d."""
+        """Show the sheet and return the choice. A sheet that cut something takes no yes before d."""
         unseen = is_plan_cut(looked)
         for label, colour in (("warning", CARE), ("defect", BAD)):
-            for sentence in as_texts(get_list(request, f"{label}s"), f"{label}s"):
-                self.screen.rows(format_labelled(label, sentence, self._width, colour, label_style=colour))
+            for told in as_texts(get_list(request, f"{label}s"), f"{label}s"):
+                self.screen.rows(format_labelled(label, told, self._width, colour, label_style=colour))
         if state.number > 1:
             self.screen.say(f"a further plan, {state.number} of at most {get_int(request, 'most')}", "bold")
         self.screen.rows(format_plan_sheet(state, looked, width=self._width))
         self.screen.say(f"  {KEYS}", "dim")
         while True:
-            typed = await self.terminal.read_answer("run this plan? ")
-            match ("n" if typed is None else typed).strip().lower():
+            match await self._read_key("run this plan? "):
                 case "y" | "yes" | "s" | "step" if unseen:
                     self.screen.say("not everything has been shown yet: d shows it, then y counts", CARE)
                 case "y" | "yes":
@@ -286,27 +299,11 @@ class PlanPerson:
         self.screen.rows(format_failure(step, self._width))
         self.screen.say(f"  {FAILURE_KEYS}", "dim")
         while (typed := await self.terminal.read_answer("how to go on? ")) is not None:
-            match typed.strip().lower():
-                case "g" | "go on":
-                    return Reply("go_on")
-                case "r" | "retry" if lost := step.unknown_call:
-                    self.screen.row(f"nobody knows whether {lost} took effect: stop, say what came of it, retry", CARE)
-                case "r" | "retry":
-                    return Reply("retry")
-                case "b" | "roll back":
-                    return Reply("roll_back")
-                case "s" | "stop":
-                    return Reply("stop")
-                case _:
-                    self.screen.say(FAILURE_KEYS, CARE)
+            choice, lost = _FAILURE_WORDS.get(typed.strip().lower()), step.unknown_call
+            if choice == "retry" and lost:
+                self.screen.row(f"nobody knows whether {lost} took effect: stop, say what came of it, retry", CARE)
+            elif choice is not None:
+                return Reply(choice)
+            else:
+                self.screen.say(FAILURE_KEYS, CARE)
         return None
-
-    async def _asks(self, question: str) -> Reply:
-        while True:
-            typed = await self.terminal.read_answer(f"{question} ")
-            match ("n" if typed is None else typed).strip().lower():
-                case "y" | "yes":
-                    return Reply("yes")
-                case "n" | "no":
-                    return Reply("no")
-            self.screen.say("y or n", CARE)
