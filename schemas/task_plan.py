@@ -75,10 +75,7 @@ class PlanDefect(Struct, frozen=True):
 
 
 class TaskCallResult(Struct, frozen=True):
-    """What one call of a task gave: whether it ran well, its text, what went wrong, and how its command ended.
-
-    `dropped` counts the bytes of the text that were left out.
-    """
+    """What one call of a task gave, or what went wrong; `dropped` counts the bytes of `data` that were left out."""
 
     ok: bool
     data: str = ""
@@ -88,10 +85,7 @@ class TaskCallResult(Struct, frozen=True):
 
 
 class TaskResult(Struct, frozen=True):
-    """The result of a task. `calls` are call ids of the log; `duration_ms` is in milliseconds.
-
-    `reasoning` is what the execution model thought aloud about it.
-    """
+    """The result of a task; `calls` are ids of the log, `reasoning` is what the execution model thought aloud."""
 
     task: int
     status: TaskStatus
@@ -118,10 +112,7 @@ class PlanProposed(EventBody, frozen=True, kw_only=True, tag="plan_proposed"):
 
 
 class PlanConfirmed(EventBody, frozen=True, kw_only=True, tag="plan_confirmed"):
-    """A plan may run. `approved` says that a person saw the sheet, and `plan` what that yes covers.
-
-    With `step` the person is asked again before each task.
-    """
+    """A plan may run. Where a person `approved` the sheet, `plan` is what that covers; `step` asks before each task."""
 
     digest: str
     approved: bool
@@ -131,11 +122,7 @@ class PlanConfirmed(EventBody, frozen=True, kw_only=True, tag="plan_confirmed"):
 
 
 class FillRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What the execution model is asked for a task that lists no calls.
-
-    `request` is the hash of the blob with every message sent; `context` says what was left out of earlier results
-    where they did not fit.
-    """
+    """What the execution model is asked: `request` is the hash of all messages, `context` says what was left out."""
 
     notice: str
     about: Mapping[str, Json]

@@ -40,9 +40,7 @@ class Question(Struct, frozen=True):
 async def ask_model(
     session: Session, model: Model, shape: ModelConfiguration, question: Question, read: Callable[[str], Reading]
 ) -> tuple[Reading, str, tuple[str, ...]]:
-    """Ask once and record request and answer; return what `read` makes of the answer's text, the text, and the notes
-    of the adapter.
-    """
+    """Ask once and record request and answer; return what `read` makes of it, its text, and the adapter's notes."""
     gate, key = question.gate, f"{question.gate}:{question.number}"
     content = strict_json.canonical(question.request)
     stored = session.blobs.put(content)

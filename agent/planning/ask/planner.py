@@ -53,10 +53,7 @@ FROM_FILE = "Carry out the plan I confirm."
 
 
 class Planning(Struct, frozen=True):
-    """What asking for a plan gave: the plan, or None and what is wrong; `tries` counts the requests.
-
-    `query` is what the person asked for.
-    """
+    """What asking for a plan for `query` gave: the plan, or None and what is wrong; `tries` counts the requests."""
 
     plan: TaskPlan | None
     defects: tuple[PlanDefect, ...] = ()
@@ -92,10 +89,7 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
 async def propose_plan(
     session: Session, query: str, model: Model, configuration: Configuration, already: Json = None
 ) -> Planning:
-    """Ask for a plan in the open task of the session, the last time in a simpler form, and propose the first sound one.
-
-    `already` is what was looked at, done and held before somebody thought of a plan.
-    """
+    """Ask for a plan, the last time in a simpler form, and propose the first sound one; `already` is what was done."""
     files, bounds = await list_workspace(session), configuration.planning
     planning, before, tries = Planning(None), "", bounds.planning_tries
     for number in range(1, tries + 1):

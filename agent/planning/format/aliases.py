@@ -54,9 +54,8 @@ MEANT: Mapping[str, Mapping[str, Json]] = {
 
 def keys_of(shape: type[Struct], **foreign: tuple[str, ...]) -> Mapping[str, str]:
     """Return our name of every key of a shape, by itself and by the names others use for it."""
-    return {name: name for name in shape.__struct_fields__} | {
-        theirs: ours for ours, every in foreign.items() for theirs in every
-    }
+    theirs = {name: ours for ours, every in foreign.items() for name in every}
+    return {name: name for name in shape.__struct_fields__} | theirs
 
 
 def find_tool_name(name: str, catalogue: Catalogue | None) -> str:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import TypeGuard, get_args
+from typing import get_args
 
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.source.strict_yaml import escape_text
@@ -49,7 +49,7 @@ def find_problems(when: Json) -> Iterator[tuple[str, str]]:
             return
         if not isinstance(part, Mapping) or not part:
             yield "a part of the condition is not a mapping", 'write one such as {"task": 1, "status": "done"}'
-        elif (joined := next((key for key in _JOINED if key in part), None)) is not None:
+        elif joined := next((key for key in _JOINED if key in part), ""):
             inner = part[joined]
             if len(part) > 1:
                 yield f"`{joined}` stands beside other keys", f"let `{joined}` stand alone"
@@ -64,10 +64,7 @@ def find_problems(when: Json) -> Iterator[tuple[str, str]]:
 
 
 def find_named_tasks(when: Json, asked: str = "task") -> set[int]:
-    """Return the numbers of the tasks a condition asks about: what must have a result before it can be answered.
-
-    With the name of a matcher, only those it is asked of.
-    """
+    """Return the numbers of the tasks a condition asks about, with a matcher's name only those it is asked of."""
     found: set[int] = set()
     stack, seen = [when], 0
     while stack and seen <= _MOST:
@@ -75,7 +72,7 @@ def find_named_tasks(when: Json, asked: str = "task") -> set[int]:
         if not isinstance(part, Mapping):
             continue
         task = part.get("task")
-        if asked in part and _is_whole(task):
+        if asked in part and type(task) is int:
             found.add(task)
         for key in _JOINED:
             inner = part.get(key)
@@ -84,10 +81,7 @@ def find_named_tasks(when: Json, asked: str = "task") -> set[int]:
 
 
 def evaluate(when: Mapping[str, Json] | None, results: Mapping[int, TaskResult]) -> tuple[bool, str]:
-    """Return whether a condition holds over the results by task number, and the reason as a sentence.
-
-    None holds. A condition that cannot be read or answered does not hold.
-    """
+    """Return whether a condition holds over the results by task, and why; one nobody can answer does not, None does."""
     if when is None:
         return True, "the task has no condition"
     wrong = next(find_problems(when), None)
@@ -106,20 +100,23 @@ def _problems_of_question(part: Mapping[str, Json]) -> Iterator[tuple[str, str]]
             allowed = ", ".join(f"`{name}`" for name in MATCHERS)
             yield f"nobody knows `{escape_text(key, 40)}`", f"did you mean `{near[0]}`?" if near else f"ask {allowed}"
     task, line, least = part.get("task"), part.get("line"), part.get("lines_at_least")
-    if not _is_whole(task) or task < 1:
+    if type(task) is not int or task < 1:
         yield "the condition names no task", "write the number of an earlier task as `task`"
     if not any(key in part for key in MATCHERS):
         yield "the condition asks nothing of the task", 'ask something, such as "status": "done"'
     if "status" in part and not all(one in _STATUSES for one in _as_list(part["status"])):
         yield f"`{escape_text(part['status'], 60)}` is no status", f"use {', '.join(_STATUSES)}"
-    if "exit_code" in part and not all(map(_is_whole, _as_list(part["exit_code"]))):
+    if "exit_code" in part and not all(type(one) is int for one in _as_list(part["exit_code"])):
         yield "`exit_code` is not a whole number", "write one such as 0, or a list of them"
     for key in ("output_contains", "line"):
         if key in part and not (isinstance(part[key], str) and part[key]):
             yield f"`{key}` is not a text", "write the text to look for"
-    if isinstance(line, str) and not _is_glob(line):
-        yield "the glob of `line` is too long", "shorten it"
-    if "lines_at_least" in part and not (_is_whole(least) and least >= 0):
+    if isinstance(line, str):
+        try:
+            matches_text(line, "")
+        except ValueError:
+            yield "the glob of `line` is too long", "shorten it"
+    if "lines_at_least" in part and not (type(least) is int and least >= 0):
         yield "`lines_at_least` is not a whole number", "write one such as 1"
 
 
@@ -164,24 +161,11 @@ def _output(key: str, when: Mapping[str, Json], output: str) -> tuple[bool, str]
     if key == "lines_at_least":
         return len(lines) >= get_int(when, key), f"has {len(lines)} {'line' if len(lines) == 1 else 'lines'}"
     wanted = get_text(when, key)
-    if key == "output_contains":
-        found = wanted in output
-    else:
-        found = any(matches_text(wanted, line) for line in lines)
-    what = "a line that fits" if key == "line" else "the text"
+    found, what = wanted in output, "the text"
+    if key == "line":
+        found, what = any(matches_text(wanted, line) for line in lines), "a line that fits"
     return found, f"{'has' if found else 'does not have'} {what} `{escape_text(wanted, 60)}`"
 
 
 def _as_list(value: Json) -> list[Json]:
     return value if isinstance(value, list) else [value]
-
-
-def _is_whole(value: Json) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_glob(pattern: str) -> bool:
-    try:
-        return bool(matches_text(pattern, "")) or True
-    except ValueError:
-        return False

@@ -170,9 +170,8 @@ class _PlanReader:
         on_failure, choices = given.get("on_failure"), get_args(OnFailure)
         if on_failure is not None and on_failure not in choices:
             allowed = ", ".join(f"`{choice}`" for choice in choices)
-            part.add_defect(
-                "on_failure", f"`{escape_text(on_failure, 40)}` is no way to go on", f"write one of {allowed}"
-            )
+            problem = f"`{escape_text(on_failure, 40)}` is no way to go on"
+            part.add_defect("on_failure", problem, f"write one of {allowed}")
         plan = TaskPlan(
             id="",
             query=asked,

@@ -213,9 +213,8 @@ def check_dependencies(tasks: Sequence[PlanTask], deepest: int, book: Findings) 
     last, depth = max(depths.items(), key=lambda one: one[1], default=(0, 0))
     if depth > deepest:
         problem = f"it is the end of a chain of {depth} tasks that depend on each other; {deepest} are allowed"
-        book.add_defect(
-            last, "depends_on", problem, "let tasks depend only on what they really need, or do more in one"
-        )
+        remedy = "let tasks depend only on what they really need, or do more in one"
+        book.add_defect(last, "depends_on", problem, remedy)
 
 
 def find_circles(waiting: Waiting) -> list[list[int]]:

@@ -53,10 +53,7 @@ _BEFORE = 20_000
 async def answer_results(
     session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
 ) -> PlanReport:
-    """Return the report with the model's answer, or with the further plan that was proposed, or why there is neither.
-
-    The status is that of the run, whatever the model says.
-    """
+    """Return the report with the model's answer or the further plan it proposed, or why there is neither."""
     if not is_answer_due(session, state, configuration, report):
         return report
     try:

@@ -139,9 +139,8 @@ async def reset_failed_tasks(session: Session, state: PlanState, only: int = 0) 
     steps = [step for step in state.steps.values() if only in (0, step.task.id)]
     chosen = [step for step in steps if step.status in ("failed", "aborted")]
     if not chosen:
-        raise UsageError(
-            f"task {only} did not fail" if only else "no task of the plan failed; there is nothing to retry"
-        )
+        nothing = "no task of the plan failed; there is nothing to retry"
+        raise UsageError(f"task {only} did not fail" if only else nothing)
     await reconcile_calls(session)
     for step in chosen:
         if lost := step.unknown_call:
@@ -154,10 +153,7 @@ async def reset_failed_tasks(session: Session, state: PlanState, only: int = 0) 
 
 
 async def roll_back_plans(session: Session, state: PlanState) -> list[str]:
-    """Undo what the plan and those before it for the same request did, newest first; return what could not be undone.
-
-    A plan under way is ended first.
-    """
+    """End a plan under way, and undo what it and those before it for its request did; return what stays done."""
     if session.state.task is not None:
         await answer_remaining(session, "not_run_cancelled", "the plan is rolled back")
         for step in state.open:

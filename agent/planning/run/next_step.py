@@ -16,11 +16,7 @@ Place = tuple[StepState, int]
 
 
 def find_aborted(state: PlanState, strict: bool) -> Iterator[tuple[StepState, str]]:
-    """Yield the pending tasks that cannot run any more, and why.
-
-    A failed or aborted task takes its dependants with it, a skipped one only where dependencies are `strict`; a
-    failure that ends the plan takes all.
-    """
+    """Yield the pending tasks that cannot run any more, and why; a skipped one takes others along if `strict`."""
     words = {"failed": "failed", "aborted": "was aborted"}
     if strict and not state.dry_run:
         words["skipped"] = "was skipped"

@@ -76,10 +76,7 @@ class PlanPreview(Struct, frozen=True):
 
 
 def preview_plan(session: Session, state: PlanState, uses: int) -> PlanPreview:
-    """Look at what the open tasks of the plan would touch; a task of the session must be open.
-
-    A yes covers `uses` changes of the file a task names that a model fills in.
-    """
+    """Look at what open tasks would touch, in a task of the session; a yes covers `uses` changes of a named file."""
     ahead = list(iter_open_calls(state, session.catalogue))
     calls = tuple(call for _, _, call in ahead)
     facts = build_own_turn(session, session.state.seq, calls, "runner", session.state.seq).facts
@@ -125,10 +122,7 @@ def build_scope_item(task: PlanTask, facts: CallFacts, uses: int) -> ScopeItem |
 
 
 def build_scope(goal: str, looked: PlanPreview, revision: int) -> PlanInForce:
-    """Return what a person's yes to the sheet covers: each changing call exactly as it was shown, once.
-
-    Of a task that lists no calls it covers the leave that was shown, where there is one.
-    """
+    """Return what a yes to the sheet covers: each listed change as shown, once, and the leave shown for other tasks."""
     items, classes = list(looked.permissions), {item.effect.value for item in looked.permissions}
     for call in looked.calls:
         facts = call.facts
@@ -142,20 +136,13 @@ def build_scope(goal: str, looked: PlanPreview, revision: int) -> PlanInForce:
 
 
 def should_confirm(configuration: Configuration, state: PlanState, looked: PlanPreview) -> bool:
-    """Whether a person must confirm the plan; one that says of itself that it needs none is believed if harmless.
-
-    A further plan always needs a yes of its own.
-    """
+    """Whether a person must confirm: a further plan always; one that says it needs none is believed if harmless."""
     wanted = {"always": True, "dangerous": False, "as_planned": state.current_plan.requires_confirmation}
     return state.number > 1 or looked.is_dangerous or wanted[configuration.execution.confirmation]
 
 
 def build_plan_need(state: PlanState, looked: PlanPreview, edited: Planning, *, most: int = 1, uses: int = 0) -> Need:
-    """Return the question whether a plan may run; `edited` is what was found about what the person made of it.
-
-    `most` is how many plans one request may have, `uses` how often a yes lets a filled-in task change its target. To
-    `edit` belongs the text of the plan as it should be.
-    """
+    """Return the question whether a plan may run, with what was found about what the person `edited`."""
     request: dict[str, Json] = {
         "question": f"Run this plan of {len(state.steps)} tasks?",
         "answers": ["yes", "step", "edit", "no"],

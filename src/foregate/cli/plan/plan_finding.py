@@ -63,9 +63,8 @@ def choose_plan(wanted: str, plans: list[PlanEntry]) -> PlanEntry:
     session, _, number = wanted.partition("/")
     numbered = [entry for entry in plans if (str(entry.number) == number if number else entry.latest)]
     newest = plans[0].session if plans and session == "last" else session
-    fitting = [entry for entry in numbered if entry.session == newest] or [
-        entry for entry in numbered if session and entry.session.startswith(session)
-    ]
+    fitting = [entry for entry in numbered if entry.session == newest]
+    fitting = fitting or [entry for entry in numbered if session and entry.session.startswith(session)]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:

@@ -57,9 +57,8 @@ def format_plan_sheet(
             leave = looked.find_permission(step.task.id)
             yield from format_task(step.task, looked.of(step.task.id), leave, details=details, width=width)
         else:
-            yield from format_labelled(
-                f"{step.task.id}", f"{_build_title(step.task)} ({step.status} already)", width, "dim"
-            )
+            title = f"{_build_title(step.task)} ({step.status} already)"
+            yield from format_labelled(f"{step.task.id}", title, width, "dim")
     yield from format_summary(plan, looked, width)
 
 
@@ -81,10 +80,9 @@ def format_task(
         what = f"{task.action} {task.target}".strip() or "what the task says"
         yield from format_labelled("calls", f"filled in by the model when its turn comes: {what}", width, CARE)
     if leave is not None:
-        covers = f"to {leave.effect.value} {leave.kind.value} {leave.pattern} with {leave.tool}"
-        yield from format_labelled(
-            "your yes", f"is leave {covers}, {leave.uses} times at most, for this task alone", width
-        )
+        what = f"to {leave.effect.value} {leave.kind.value} {leave.pattern} with {leave.tool}"
+        told = f"is leave {what}, {leave.uses} times at most, for this task alone"
+        yield from format_labelled("your yes", told, width)
     for call in calls:
         facts = call.facts
         way_back = "can be undone" if not facts.irreversible else "CANNOT be undone"
@@ -159,9 +157,8 @@ def format_step_outcome(step: StepState, width: int) -> Iterator[Text]:
 
 def format_failure(step: StepState, width: int) -> Iterator[Text]:
     """Yield what failed: the task, and each call of it that did not do what it is for."""
-    yield from format_labelled(
-        "failed", f"{step.task.id}. {_build_title(step.task)}: {step.reason}", width, BAD, label_style=BAD
-    )
+    told = f"{step.task.id}. {_build_title(step.task)}: {step.reason}"
+    yield from format_labelled("failed", told, width, BAD, label_style=BAD)
     for call in step.newest_calls:
         if not call.is_settled:
             yield from format_labelled("call", f"{call.tool} {call.target}: {call.why or call.status}", width)
@@ -231,10 +228,7 @@ class PlanProgress:
 
 
 class PlanPerson:
-    """Answers what is asked about a session's plan by showing a sheet, in a way that cannot be done by accident.
-
-    Enter alone is no answer.
-    """
+    """Answers what is asked about a plan by showing a sheet, never by accident: Enter alone is no answer."""
 
     def __init__(self, session: Session, screen: Screen, terminal: Terminal) -> None:
         self.session, self.screen, self.terminal = session, screen, terminal

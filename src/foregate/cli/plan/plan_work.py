@@ -141,9 +141,8 @@ class PlanWork:
         if report.is_paused:
             self.screen.say(f"foregate plans resume {name} goes on", "dim")
         elif report.status != "completed":
-            self.screen.say(
-                f"foregate plans retry {name} tries again; foregate plans rollback {name} takes back", "dim"
-            )
+            retry, back = f"foregate plans retry {name} tries again", f"foregate plans rollback {name} takes back"
+            self.screen.say(f"{retry}; {back}", "dim")
 
 
 def dump_report(report: PlanReport) -> Json:
