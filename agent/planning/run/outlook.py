@@ -12,7 +12,7 @@ from foregate.agent.planning.ask.planner import GATE, Planning
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import build_own_turn
-from foregate.evidence.state.plan import PlanState, StepState
+from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import find_effect_on, is_exact_only, is_wide, name_exact_call
 from foregate.schemas import strict_json
@@ -21,7 +21,7 @@ from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
-from foregate.schemas.task_plan import FAILURE_CHOICES, FailureChoice, PlannedCall, PlanTask
+from foregate.schemas.task_plan import PlannedCall, PlanTask
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind
 
@@ -158,32 +158,6 @@ def build_plan_need(state: PlanState, looked: PlanPreview, edited: Planning, *, 
         if found:
             request[name] = [sentence(one) for one in found]
     return Need(GATE, "person", f"confirm:{state.number}", (), (state.digest,), request)
-
-
-def build_task_need(state: PlanState, task: PlanTask, looked: PlanPreview) -> Need:
-    """Return the question whether the next task of a plan may run."""
-    request: dict[str, Json] = {
-        "question": f"Run task {task.id}?",
-        "answers": ["yes", "no"],
-        "task": strict_json.dump(task),
-        "calls": [describe_call(call) for call in looked.of(task.id)],
-    }
-    return Need(GATE, "person", f"task:{task.id}", (), (state.digest,), request)
-
-
-def failure_choices(step: StepState) -> list[FailureChoice]:
-    """Return what may be chosen after a failure: no retry while nobody knows whether a call took effect."""
-    return [choice for choice in FAILURE_CHOICES if choice != "retry" or not step.unknown_call]
-
-
-def build_failure_need(state: PlanState, step: StepState) -> Need:
-    """Return the question how a plan goes on after a failure it asks about."""
-    request: dict[str, Json] = {
-        "question": f"Task {step.task.id} failed: {step.reason}. How to go on?",
-        "answers": list(failure_choices(step)),
-        "failed": step.task.id,
-    }
-    return Need(GATE, "person", f"failure:{step.task.id}", (), (state.digest,), request)
 
 
 def describe_call(call: CallPreview) -> Json:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -14,35 +14,23 @@ from foregate.agent.loop import runner
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import run_to_outcome
-from foregate.agent.planning.ask.planner import (
-    Planning,
-    assess_plan,
-    collect_prior_work,
-    propose_plan,
-    record_proposal,
-)
+from foregate.agent.planning.ask import planner
 from foregate.agent.planning.format.configuration import Configuration, Role
 from foregate.agent.planning.format.reader import read_plan
-from foregate.agent.planning.run import control, next_step, outlook
+from foregate.agent.planning.run import control, filling, next_step, outlook
 from foregate.agent.planning.run.answering import PlanReport, answer_results, build_report, render_summary
-from foregate.agent.planning.run.filling import (
-    ENDING,
-    FILLED_IN,
-    ask_for_calls,
-    build_fill_request,
-    lacking,
-    may_go_again,
-    render_task_heading,
-)
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, PlanState, StepState
+from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import Report, Status
+from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
-from foregate.schemas.task_plan import PlanTask, TaskStatus
+from foregate.schemas.strict_json import Json
+from foregate.schemas.task_plan import FAILURE_CHOICES, PlanTask, TaskStatus
 from foregate.schemas.tool_call import ToolCall
 
 
@@ -117,9 +105,9 @@ class PlanController:
             return await self._take_plan_step()
         if task.proposed_plan:
             return await self.confirm(step=self._ended is not None and (self.step or state.stepwise))
-        before = await collect_prior_work(self.session, self.configuration)
+        before = await planner.collect_prior_work(self.session, self.configuration)
         query = task.messages[-1].text  # after a question of the planner this is another query
-        planning = await propose_plan(self.session, query, self.model("planning"), self.configuration, before)
+        planning = await planner.propose_plan(self.session, query, self.model("planning"), self.configuration, before)
         if planning.plan is not None:
             return None
         return await self.session.pause(RunResult("needs_input", planning.question))
@@ -139,7 +127,7 @@ class PlanController:
         `step` the person is asked before each task, whatever they answer here.
         """
         session, state, uses = self.session, await self.follow(), self.configuration.execution.target_uses
-        edited, most = Planning(None), self.configuration.planning.max_plans
+        edited, most = planner.Planning(None), self.configuration.planning.max_plans
         while True:
             looked, digest = await control.preview_open_tasks(session, state, uses), state.digest
             if seen := not unseen and outlook.should_confirm(self.configuration, state, looked):
@@ -159,12 +147,14 @@ class PlanController:
             self._ended = None
             return None
 
-    async def _edit(self, text: str) -> Planning:
+    async def _edit(self, text: str) -> planner.Planning:
         session, state = self.session, self.state
         reading = read_plan(text, query=state.current_plan.query, catalogue=session.catalogue)
-        planning = assess_plan(session, reading, self.configuration, 0)
+        planning = planner.assess_plan(session, reading, self.configuration, 0)
         if planning.plan is not None:
-            await record_proposal(session, planning.plan, actor="person", notes=planning.notes, number=state.number)
+            await planner.record_proposal(
+                session, planning.plan, actor="person", notes=planning.notes, number=state.number
+            )
         return planning
 
     async def _take_plan_step(self) -> RunResult | None:
@@ -230,19 +220,36 @@ class PlanController:
         if self.session.person is None:
             return False
         looked = await control.preview_open_tasks(self.session, self.state, self.configuration.execution.target_uses)
-        reply = await outlook.ask_and_record(self.session, outlook.build_task_need(self.state, task, looked))
-        return reply is not None and reply.choice == "yes"
+        request: dict[str, Json] = {
+            "question": f"Run task {task.id}?",
+            "answers": ["yes", "no"],
+            "task": strict_json.dump(task),
+            "calls": [outlook.describe_call(call) for call in looked.of(task.id)],
+        }
+        return await self._ask_person(f"task:{task.id}", request) == "yes"
 
     async def ask_after_failure(self, step: StepState) -> RunResult | None:
         """Have the person choose how to go on after a failure; where nobody does, the plan stays paused."""
         paused = await self._pause_plan(f"task {step.task.id} failed: {step.reason}")
-        reply = await outlook.ask_and_record(self.session, outlook.build_failure_need(self.state, step))
-        said = reply.choice if reply is not None else ""
-        choice = next((one for one in outlook.failure_choices(step) if one == said), None)
+        # no retry while nobody knows whether a call took effect
+        choices = [choice for choice in FAILURE_CHOICES if choice != "retry" or not step.unknown_call]
+        request: dict[str, Json] = {
+            "question": f"Task {step.task.id} failed: {step.reason}. How to go on?",
+            "answers": list(choices),
+            "failed": step.task.id,
+        }
+        said = await self._ask_person(f"failure:{step.task.id}", request)
+        choice = next((one for one in choices if one == said), None)
         if choice is None:
             return paused
         await control.decide(self.session, self.state, step, choice)
         return None
+
+    async def _ask_person(self, key: str, request: Mapping[str, Json]) -> str:
+        """Return what the person chooses, "" where they do not now."""
+        need = Need(planner.GATE, "person", key, (), (self.state.digest,), request)
+        reply = await outlook.ask_and_record(self.session, need)
+        return reply.choice if reply is not None else ""
 
     @property
     def _parallel_limit(self) -> int:
@@ -270,7 +277,7 @@ class PlanController:
             await self._reconcile_call(step, unknown)
         elif not step.open_places:
             await self._record_done(step)
-        elif stopped := next((call for call in step.newest_calls if not may_go_again(call, step)), None):
+        elif stopped := next((call for call in step.newest_calls if not filling.may_go_again(call, step)), None):
             await self._record_failure(step, stopped.why, stopped.code)
         else:
             return False
@@ -280,7 +287,7 @@ class PlanController:
         planned = [step.task.calls[place] for step, place in places]
         calls = tuple(ToolCall.of(call.tool, call.arguments) for call in planned)
         tasks = {step.task.id: step.task for step, _ in places}.values()
-        text = "\n".join(render_task_heading(task, len(self.state.steps)) for task in tasks)
+        text = "\n".join(filling.render_task_heading(task, len(self.state.steps)) for task in tasks)
         response = ModelResponse(text, calls, finish_reason="tool_calls", model="plan")
         body = ModelResponded.of(
             response.stamp_calls(self.session.state.seq + 1),
@@ -294,7 +301,7 @@ class PlanController:
             await self._ask(step, "")
         elif step.responded:
             await self._assess_filled_calls(step)
-        elif error := await ask_for_calls(self.session, self.model("execution"), step, self.configuration):
+        elif error := await filling.ask_for_calls(self.session, self.model("execution"), step, self.configuration):
             await self._ask_again(step, error)
 
     async def _assess_filled_calls(self, step: StepState) -> None:
@@ -303,23 +310,23 @@ class PlanController:
             await self._reconcile_call(step, wrong)
         elif wrong is not None and wrong.status in ("failed", "denied"):
             await self._record_failure(step, wrong.why, wrong.code)
-        elif missing := wrong.why if wrong is not None else lacking(step, self.session.catalogue):
+        elif missing := wrong.why if wrong is not None else filling.lacking(step, self.session.catalogue):
             await self._ask_again(step, missing, wrong.code if wrong is not None else "")
         else:
             await self._record_done(step)
 
     async def _reconcile_call(self, step: StepState, call: CallState) -> None:
         """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
-        if call.code in ENDING or all(found.call != call.id for found in await reconcile_calls(self.session)):
+        if call.code in filling.ENDING or all(found.call != call.id for found in await reconcile_calls(self.session)):
             why = f"nobody knows whether {call.label} took effect ({call.why})"
             await self._record_failure(step, why, call.code)
 
     async def _ask_again(self, step: StepState, why: str, code: str = "") -> None:
-        await (self._ask(step, why) if step.asks < FILLED_IN else self._record_failure(step, why, code))
+        await (self._ask(step, why) if step.asks < filling.FILLED_IN else self._record_failure(step, why, code))
 
     async def _ask(self, step: StepState, why: str) -> None:
         model = self.model("execution").name
-        request = await build_fill_request(self.session, self.state, step, self.configuration, model, why)
+        request = await filling.build_fill_request(self.session, self.state, step, self.configuration, model, why)
         await control.record_change(self.session, self.state, "running", step, why=why, ask=request)
 
     async def _record_done(self, step: StepState) -> None:
@@ -328,7 +335,7 @@ class PlanController:
 
     async def _record_failure(self, step: StepState, why: str, code: str = "") -> None:
         """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
-        final = f"task {step.task.id} {ENDING[code]}" if code in ENDING else ""
+        final = f"task {step.task.id} {filling.ENDING[code]}" if code in filling.ENDING else ""
         await control.record_change(self.session, self.state, "failed", step, why=why, final=final)
 
     async def _finish_plan(self) -> RunResult | None:
