@@ -11,16 +11,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from foregate.agent.loop.internal_calls import run_observation
-from foregate.agent.planning.ask.asking import (
-    MODEL,
-    PLANNER,
-    PLANNER_AGAIN,
-    SIMPLER,
-    Question,
-    ask_model,
-    sentence,
-    suggest_rewording,
-)
+from foregate.agent.planning.ask import asking
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.reader import Reading, add_own_id, read_plan
 from foregate.agent.planning.format.validator import validate_reading
@@ -65,9 +56,9 @@ class Planning(Struct, frozen=True):
     @property
     def question(self) -> str:
         """What the person is asked where there is no plan: what was wrong, and how the request could be worded."""
-        wrong = "; ".join(dict.fromkeys(sentence(defect) for defect in self.defects[:3]))
+        wrong = "; ".join(dict.fromkeys(asking.sentence(defect) for defect in self.defects[:3]))
         more = f"; and {len(self.defects) - 3} more" if len(self.defects) > 3 else ""
-        return f"I could not make a plan of this ({wrong}{more}). {suggest_rewording(self.query, self.defects)}"
+        return f"I could not make a plan of this ({wrong}{more}). {asking.suggest_rewording(self.query, self.defects)}"
 
 
 async def make_plan(session: Session, query: str, model: Model, configuration: Configuration) -> Planning:
@@ -99,17 +90,19 @@ async def propose_plan(
             "tools": describe_tools(session),
             "workspace": files,
         }
-        if told := [strict_json.dump(defect) for defect in planning.defects if defect.field != MODEL]:
+        if told := [strict_json.dump(defect) for defect in planning.defects if defect.field != asking.MODEL]:
             request |= {"defects": told[:_MOST_DEFECTS], "before": before[:_LONGEST]}
         if already:
             request["already"] = already
-        question = Question(GATE, number, f"{PLANNER}\n{PLANNER_AGAIN}" if told else PLANNER, request)
+        question = asking.Question(
+            GATE, number, f"{asking.PLANNER}\n{asking.PLANNER_AGAIN}" if told else asking.PLANNER, request
+        )
         if simpler := 1 < number == tries:
-            question = replace(question, prompt=SIMPLER)
+            question = replace(question, prompt=asking.SIMPLER)
         else:
             question = replace(question, schema_name=NAME, schema=build_wire_schema())
         read = partial(read_plan if simpler else parse_wire_plan, query=query, catalogue=session.catalogue)
-        reading, before, notes = await ask_model(session, model, configuration.models.planning, question, read)
+        reading, before, notes = await asking.ask_model(session, model, configuration.models.planning, question, read)
         reading = replace(reading, notes=(*reading.notes, *notes))
         planning = replace(assess_plan(session, reading, configuration, number), query=query)
         if planning.plan is not None:

@@ -12,17 +12,8 @@ from msgspec.structs import replace
 from pydantic import BaseModel
 
 from foregate.agent.loop import runner
+from foregate.agent.planning.ask import planner
 from foregate.agent.planning.ask.asking import MODEL, RESULTS, RESULTS_AGAIN, Question, ask_model, sentence
-from foregate.agent.planning.ask.planner import (
-    FROM_FILE,
-    Planning,
-    WirePlan,
-    WireTask,
-    assess_plan,
-    describe_tools,
-    parse_wire_plan,
-    record_proposal,
-)
 from foregate.agent.planning.format.configuration import Configuration, FormattingSection
 from foregate.agent.planning.format.reader import Reading
 from foregate.agent.session.elide_results import format_result
@@ -74,7 +65,7 @@ def is_answer_due(session: Session, state: PlanState, configuration: Configurati
         case "failed":
             return report.status != "completed"
         case "requested":
-            return task.messages[0].text not in ("", FROM_FILE)
+            return task.messages[0].text not in ("", planner.FROM_FILE)
         case "never":
             return False
 
@@ -96,12 +87,12 @@ async def ask_until_usable(
         said, before, _ = await ask_model(session, model, configuration.models.planning, question, read)
         if said.plan is None and not said.defects:
             return replace(report, answer=said.answer)
-        planning = assess_plan(session, said, configuration, number)
+        planning = planner.assess_plan(session, said, configuration, number)
         if planning.plan is not None and planning.plan.digest == state.digest:
             again = PlanDefect(0, "plan", "this very plan has run", "plan only what is left, or answer in words")
-            planning = Planning(None, (again,))
+            planning = planner.Planning(None, (again,))
         if planning.plan is not None:
-            await record_proposal(session, planning.plan, notes=planning.notes, number=state.number + 1)
+            await planner.record_proposal(session, planning.plan, notes=planning.notes, number=state.number + 1)
             return replace(report, answer=said.answer, further=planning.plan)
         defects = planning.defects
         if any(defect.field == MODEL for defect in defects):
@@ -114,7 +105,7 @@ def _build_results_request(
 ) -> dict[str, Json]:
     task = session.state.task
     assert task is not None
-    said = [message.text for message in task.messages if message.text != FROM_FILE]
+    said = [message.text for message in task.messages if message.text != planner.FROM_FILE]
     most = count_room(state, configuration)
     request: dict[str, Json] = {
         "request": "\n".join(said),
@@ -125,7 +116,7 @@ def _build_results_request(
         "plans_left": left,
     }
     if left:
-        request["tools"] = describe_tools(session)
+        request["tools"] = planner.describe_tools(session)
     return request
 
 
@@ -173,7 +164,7 @@ NAME = "plan_results_v1"
 """The name the schema travels under."""
 
 
-_PLAN = tuple(WirePlan.model_fields)
+_PLAN = tuple(planner.WirePlan.model_fields)
 """The keys of a plan; they stand beside the answer, since endpoints bound how deep a schema nests."""
 
 
@@ -182,7 +173,7 @@ class WireResults(BaseModel):
 
     answer: str | None
     goal: str | None
-    tasks: list[WireTask] | None
+    tasks: list[planner.WireTask] | None
 
 
 class WireLastResults(BaseModel):
@@ -212,7 +203,7 @@ def parse_conclusion(text: str, *, left: int, query: str, catalogue: Catalogue) 
         return Reading(None, answer=answer)
     if not left:
         return _say_wrong("plan", "the last plan of this request has run", "answer in words")
-    found = parse_wire_plan(strict_json.canonical(plan).decode(), query=query, catalogue=catalogue)
+    found = planner.parse_wire_plan(strict_json.canonical(plan).decode(), query=query, catalogue=catalogue)
     return replace(found, answer=answer)
 
 
