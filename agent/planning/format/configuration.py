@@ -29,7 +29,7 @@ Role = Literal["planning", "execution"]
 
 
 class ConfigurationSection(BaseModel):
-    """Every key is in default.yaml, so that none is a surprise."""
+    """Every key is in default.yaml and explained there, so that none is a surprise."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
 
@@ -59,8 +59,6 @@ class Models(ConfigurationSection):
 
 
 class PlanningSection(ConfigurationSection):
-    """What the planner is asked for, and how often."""
-
     planning_tries: int = Field(ge=1, le=10)
     min_tasks: int = Field(ge=1)
     max_tasks_asked: int = Field(ge=1)
@@ -69,8 +67,6 @@ class PlanningSection(ConfigurationSection):
 
 
 class ValidationSection(ConfigurationSection):
-    """What a plan may be."""
-
     max_tasks: int = Field(ge=1)
     max_task_depth: int = Field(ge=1)
     allow_tool_fallback: bool
@@ -78,8 +74,6 @@ class ValidationSection(ConfigurationSection):
 
 
 class ExecutionSection(ConfigurationSection):
-    """How a plan runs."""
-
     confirmation: Literal["always", "dangerous", "as_planned"]
     strict_dependencies: bool
     parallel_observations: bool
@@ -124,8 +118,6 @@ class DialectSection(ConfigurationSection):
 
 
 class StreamingSection(ConfigurationSection):
-    """What may be done of a response before all of it is there."""
-
     execute: Literal["off", "observations"]
 
 
@@ -193,7 +185,7 @@ def lay_over_defaults(file: Path | None) -> LoadedConfiguration:
     tree = _build_default_tree()
     if file is None:
         return LoadedConfiguration(default_configuration(), find_provenance(tree))
-    layer = read_file(file)
+    layer = read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
     problems = find_problems(layer, tree)
     if problems:
         more = f" (and {len(problems) - 1} more: `foregate config check {layer.name}` lists them)"
@@ -205,14 +197,10 @@ def lay_over_defaults(file: Path | None) -> LoadedConfiguration:
 def check_configuration(file: Path) -> list[str]:
     """Return every problem of a configuration file as a sentence; an empty list means it can be used."""
     try:
-        return find_problems(read_file(file), _build_default_tree())
+        layer = read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
+        return find_problems(layer, _build_default_tree())
     except PolicyError as error:
         return [str(error)]
-
-
-def read_file(file: Path) -> Layer:
-    """Return a configuration file; raise PolicyError with one sentence when it cannot be read."""
-    return read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
 
 
 def find_problems(layer: Layer, tree: Tree) -> list[str]:

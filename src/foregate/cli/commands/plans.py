@@ -91,13 +91,9 @@ def show(plan: PlanName, as_json: options.AsJson = False) -> None:
     entry = find_plan(plan)
     if as_json:
         results = [step.result for step in entry.state.steps.values()]
-        tasks = [strict_json.dump(result) | {"success": result.success} for result in results]
-        told: dict[str, Json] = {
-            "plan": strict_json.dump(entry.state.current_plan),
-            "results": tasks,
-            "answer": entry.state.answer,
-        }
-        typer.echo(to_json_line(summarise_plan(entry) | told))
+        tasks: list[Json] = [strict_json.dump(result) | {"success": result.success} for result in results]
+        told: dict[str, Json] = {"plan": strict_json.dump(entry.state.current_plan), "results": tasks}
+        typer.echo(to_json_line(summarise_plan(entry) | told | {"answer": entry.state.answer}))
         return
     console = Console(highlight=False, emoji=False, markup=False)
     for row in format_labelled("plan", f"{entry.state.current_plan.goal} ({entry.standing})", console.width, "bold"):
@@ -137,8 +133,13 @@ def resume(
         task = work.opened.session.state.task
         if not work.state.running or task is None:
             raise UsageError(f"this plan is not under way; `foregate plans retry {name}` or `foregate execute {name}`")
+        words = say
+        if task.paused == "needs_input" and not say:
+            work.screen.show_question(task.question)
+            words = await work.terminal.read_answer("you> ") or ""
+            if not words.strip():
+                raise UsageError("the plan waits for an answer; give it with --say")
         if task.paused == "needs_input":
-            words = say or await ask_person(work, task.question)
             await work.opened.session.record_message(words)
         if choice := WAYS.get(failed) or (None if work.terminal.interactive else "go_on"):
             for step_failed in list_undecided(work.state):
@@ -147,15 +148,6 @@ def resume(
         return await work.drive(work.driver.run()), True
 
     raise typer.Exit(run_async(go_on(setting, go, as_json)))
-
-
-async def ask_person(work: PlanWork, question: str) -> str:
-    """Return the person's answer to a question of the plan; raise UsageError where there is none."""
-    work.screen.show_question(question)
-    words = await work.terminal.read_answer("you> ")
-    if not words or not words.strip():
-        raise UsageError("the plan waits for an answer; give it with --say")
-    return words
 
 
 @app.command("retry")
