@@ -104,10 +104,8 @@ class ApprovalGate:
         return "" if spared else "the policy asks for each change"
 
     def find_permission(self, ask: Ask, turn: Turn, uses: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
-        """Return the scope items that leave given earlier uses up for a call, None when no leave covers it.
-
-        `uses` holds what the response's calls use already. A grant is not used up.
-        """
+        """Return the scope items that leave given earlier uses up for a call, None when no leave covers it. `uses`
+        holds what the response's calls use already. A grant is not used up."""
         counted = uses.get(ask.facts.call.id, ())
         if all(any(is_granted(grant, code, ask) for grant in turn.grants) for code in ask.codes):
             return counted
@@ -165,9 +163,7 @@ def spare_advice(
     gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy
 ) -> dict[str, Ruling]:
     """Return the rulings of a gate that needs no advice on these calls, for nobody can say yes to any; {} otherwise.
-
-    They ask, so that a call is let go by nothing but the leave that is not there.
-    """
+    They ask, so that a call is let go by nothing but the leave that is not there."""
     approval = ApprovalGate(policy)
     asks = [ask for facts in calls if (ask := approval.find_hopeless_ask(facts, turn, so_far))]
     if len(asks) < len(calls):

@@ -145,10 +145,8 @@ def name_exact_call(facts: CallFacts) -> tuple[ResourceKind, str]:
 
 
 def is_covered_by(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str, folder: str = "") -> bool:
-    """Whether one item covers an effect on a resource; an exact call is compared by its digest alone.
-
-    The same words elsewhere are another command, so the `folder` it runs in must be the item's.
-    """
+    """Whether one item covers an effect on a resource; an exact call is compared by its digest alone. The same words
+    elsewhere are another command, so the `folder` it runs in must be the item's."""
     if item.kind is not kind:
         return False
     if item.pattern.startswith(_DIGEST) or name.startswith(_DIGEST):

@@ -30,10 +30,8 @@ class RulesVerdict(NamedTuple):
 
 
 def apply_rules(facts: CallFacts, policy: Policy) -> RulesVerdict:
-    """Return what the rules say of one call.
-
-    Raises PolicyError when a deny or ask rule cannot be evaluated and no other rule denies: the call must not run.
-    """
+    """Return what the rules say of one call. Raises PolicyError when a deny or ask rule cannot be evaluated and no
+    other rule denies: the call must not run."""
     hits: list[Rule] = []
     unclear: PolicyError | None = None
     for rule in policy.rules.list:

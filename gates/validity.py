@@ -31,10 +31,8 @@ REFERENCES = 10_000
 
 
 class SchemaCheck:
-    """Finds the defects of arguments, following at most `references` references for one call.
-
-    Raises jsonschema.SchemaError for a schema that is none.
-    """
+    """Finds the defects of arguments, following at most `references` references for one call. Raises
+    jsonschema.SchemaError for a schema that is none."""
 
     def __init__(self, schema: Mapping[str, Json], *, closed: bool, references: int = REFERENCES) -> None:
         own = remove_dialects(schema)

@@ -43,10 +43,8 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class EventBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """The body of an event; the tag of its class is the name its events have in the log.
-
-    A field with a default is left out of the log where it has that default; every other field is always written.
-    """
+    """The body of an event; the tag of its class is the name its events have in the log. A field with a default is left
+    out of the log where it has that default; every other field is always written."""
 
     @property
     def kind(self) -> Kind:
@@ -91,10 +89,8 @@ class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"
 
 
 class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
-    """What holds from now on; None where it stays as it was.
-
-    `before` is the hash of the policy until then, in the event that carries another policy.
-    """
+    """What holds from now on; None where it stays as it was. `before` is the hash of the policy until then, in the
+    event that carries another policy."""
 
     policy: Mapping[str, Json] | None = None
     layers: Mapping[str, Json] | None = None
@@ -131,10 +127,8 @@ class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compr
 
 
 class Checkpoint(EventBody, frozen=True, kw_only=True, tag="checkpoint"):
-    """An undo of the call `undo` that is about to begin, with its `steps`.
-
-    Where an undo broke off: the steps left, those `restored` before, and `why`.
-    """
+    """An undo of the call `undo` that is about to begin, with its `steps`. Where an undo broke off: the steps left,
+    those `restored` before, and `why`."""
 
     undo: str
     steps: tuple[str, ...]
@@ -157,10 +151,8 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TaskStarted(EventBody, frozen=True, kw_only=True, tag="task_started"):
-    """A task begins: its number in the session and its depth, 0 for a person's.
-
-    `plan` says that the person asked for a plan. A child task inherits `refusals`; None for any other task.
-    """
+    """A task begins: its number in the session and its depth, 0 for a person's. `plan` says that the person asked for a
+    plan. A child task inherits `refusals`; None for any other task."""
 
     task: int
     depth: int
@@ -247,9 +239,7 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
 
 class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
     """How a call that ran ended. `duration` is in milliseconds; `dropped` counts the bytes of the text left out.
-
-    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter.
-    """
+    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter."""
 
     call: str
     tool: str

@@ -16,10 +16,8 @@ from foregate.schemas.tool_call import CallFacts, ToolCall
 
 
 class Standing(Enum):
-    """How a call stands, from loosest to strictest; rulings are joined by `max`.
-
-    HOLD may be cured and sent again; DENY is final for that digest in its task.
-    """
+    """How a call stands, from loosest to strictest; rulings are joined by `max`. HOLD may be cured and sent again; DENY
+    is final for that digest in its task."""
 
     ALLOW = "allow"
     ASK = "ask"
@@ -55,9 +53,7 @@ def find_standing(code: str) -> Standing:
 
 class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
-
-    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.
-    """
+    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`."""
 
     gate: str
     code: str
@@ -90,10 +86,8 @@ class Need(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(Struct, frozen=True, forbid_unknown_fields=True):
-    """The recorded answer to a need, bound to what it was asked about.
-
-    `value` is None when there was no usable answer; `error` then says why. `seq` is the event number.
-    """
+    """The recorded answer to a need, bound to what it was asked about. `value` is None when there was no usable answer;
+    `error` then says why. `seq` is the event number."""
 
     gate: str
     who: Who

@@ -33,11 +33,8 @@ class Block(Struct, frozen=True):
                 yield from item.find_places()
 
     def fit_to(self, count: int) -> Block:
-        """Return the block for that many calls, as a log can hold it.
-
-        A place there is no call in, or that was named before, is left out; blocks nested deeper than a log holds run in
-        turn.
-        """
+        """Return the block for that many calls, as a log can hold it. A place there is no call in, or that was named
+        before, is left out; blocks nested deeper than a log holds run in turn."""
         return self._build_fitting(set(range(count)), 0)
 
     def _build_fitting(self, left: set[int], depth: int) -> Block:
@@ -58,10 +55,8 @@ class Block(Struct, frozen=True):
         return Block(self.kind, kept) if kept else None
 
     def find_step(self, place: int, number: int) -> int | Block | None:
-        """Return the item that is step `number`, from 1, for the call in `place`; None where there is no such.
-
-        It is that item of the innermost sequential block around the call that has so many before the call.
-        """
+        """Return the item that is step `number`, from 1, for the call in `place`; None where there is no such. It is
+        that item of the innermost sequential block around the call that has so many before the call."""
         for at, item in enumerate(self.items):
             if item == place or (isinstance(item, Block) and place in item.find_places()):
                 inner = item.find_step(place, number) if isinstance(item, Block) else None
@@ -129,9 +124,7 @@ class ModelResponse(Struct, frozen=True):
 
     def stamp_calls(self, seq: int) -> ModelResponse:
         """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.
-
-        So it is what reading its recorded form gives, whoever made it.
-        """
+        So it is what reading its recorded form gives, whoever made it."""
         calls = tuple(reread_call(call, f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
         text, reasoning = strict_json.scrub(self.text), strict_json.scrub(self.reasoning)
         if self.order is None and not self.deferred:

@@ -52,10 +52,8 @@ class ToolCall(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call with its arguments as sent, to be parsed again by whoever reads it.
-
-    `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.
-    """
+    """A call with its arguments as sent, to be parsed again by whoever reads it. `defect` says why the call cannot be
+    read, "" where it can. `wire_id` is "" where it is the same as `id`."""
 
     id: str
     name: str
@@ -177,10 +175,8 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Atom(Struct, frozen=True, forbid_unknown_fields=True):
-    """A word of the arguments that names something, who said it first, and at which event.
-
-    `told` is set while only what stands in files names it: no person, no listing, no search and no command's output.
-    """
+    """A word of the arguments that names something, who said it first, and at which event. `told` is set while only
+    what stands in files names it: no person, no listing, no search and no command's output."""
 
     text: str
     origin: Origin
@@ -245,11 +241,8 @@ class Score(Struct, frozen=True):
 
 
 class CallFacts(Struct, frozen=True):
-    """Effect, capabilities in force, reversibility and scores of one call.
-
-    `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
-    `spec` is None for a tool nobody knows.
-    """
+    """Effect, capabilities in force, reversibility and scores of one call. `risky` is: side-effecting and (external,
+    irreversible, high impact or broader than the policy's scope). `spec` is None for a tool nobody knows."""
 
     call: ToolCall
     survey: Survey
@@ -296,10 +289,8 @@ class CallFacts(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, forbid_unknown_fields=True):
-    """A resource a call changed: content hashes before and after, "" where nothing was or is there.
-
-    `before` names the before-image in the blob store when it equals a stored content.
-    """
+    """A resource a call changed: content hashes before and after, "" where nothing was or is there. `before` names the
+    before-image in the blob store when it equals a stored content."""
 
     resource: Resource
     before: str = ""

@@ -53,10 +53,8 @@ class Effect(StrEnum):
         """Whether the effect is anything but an observation."""
 
     def covers(self, other: Effect) -> bool:
-        """Whether leave for this effect is leave for `other`: delete covers edit, edit covers create.
-
-        Nothing covers `unknown`, not even itself: only the exact digest of a call does.
-        """
+        """Whether leave for this effect is leave for `other`: delete covers edit, edit covers create. Nothing covers
+        `unknown`, not even itself: only the exact digest of a call does."""
         if other is Effect.UNKNOWN or self is Effect.UNKNOWN:
             return False
         return self is other or other in _COVERED.get(self, ())

@@ -66,9 +66,7 @@ CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 
 class Check(Struct, frozen=True, forbid_unknown_fields=True):
     """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
-
-    `unseen` could be read; `uncheckable` needs more than a read, a test run for instance.
-    """
+    `unseen` could be read; `uncheckable` needs more than a read, a test run for instance."""
 
     text: str
     result: CheckResult
@@ -120,11 +118,8 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
-    """One response as the judge sees it.
-
-    `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: a TurnRecord holds
-    their event numbers, and rebuilding a turn brings them back.
-    """
+    """One response as the judge sees it. `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of
+    the same log: a TurnRecord holds their event numbers, and rebuilding a turn brings them back."""
 
     calls: tuple[ToolCall, ...]
     text: str = ""

@@ -93,10 +93,8 @@ def judge_any_turn(
 def redecide(
     turn: Turn, recorded: Judgement, policy: Policy, bench: Prelude, before: Policy, catalogue: Catalogue
 ) -> Redecision:
-    """Judge a turn that was recorded under the policy `before` again under `policy`, whose gates are `bench`.
-
-    Recorded answers are used, whatever policy they were given under, where they answer what is asked now.
-    """
+    """Judge a turn that was recorded under the policy `before` again under `policy`, whose gates are `bench`. Recorded
+    answers are used, whatever policy they were given under, where they answer what is asked now."""
     turn, unknown, looked = survey_again(turn, policy, before, catalogue)
     facts = bench.facts(turn)
     other = {call.digest for call in turn.calls if call.id in looked}
@@ -148,11 +146,8 @@ def replay_turn(
     looked: Collection[str] = (),
     otherwise: Callable[[Need, Turn], Answer] | None = None,
 ) -> Replayed:
-    """Judge a turn as the loop would have, which puts its own question last.
-
-    Answers about the digests in `looked`, whose calls were surveyed otherwise, do not fit.
-    `otherwise` answers what no recorded answer fits.
-    """
+    """Judge a turn as the loop would have, which puts its own question last. Answers about the digests in `looked`,
+    whose calls were surveyed otherwise, do not fit. `otherwise` answers what no recorded answer fits."""
     left = [answer for answer in turn.answers if answer.gate != "loop" and not set(looked).intersection(answer.digests)]
     afterwards = [answer for answer in turn.answers if answer.gate == "loop"]
     given: list[Answer] = []
@@ -175,10 +170,8 @@ def replay_turn(
 
 
 def replace_answers(turn: Turn, given: Sequence[Answer], afterwards: Sequence[Answer]) -> Turn:
-    """Return the turn with these answers alone: with the safety budget as it stood when no others had been given.
-
-    The leave that answers to the loop's own question brought is not there before them.
-    """
+    """Return the turn with these answers alone: with the safety budget as it stood when no others had been given. The
+    leave that answers to the loop's own question brought is not there before them."""
     if not (given or turn.answers):
         return turn
     (calls, rounds), (more_calls, more_rounds) = count_advice(turn.answers), count_advice(given)

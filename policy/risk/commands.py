@@ -54,10 +54,8 @@ def find_operands(command: Command, policy: Policy) -> list[str]:
 
 
 def is_observation(entry: CommandEntry, words: list[str]) -> bool:
-    """Whether every word is a listed option, the value of one, the one subcommand, or an allowed operand.
-
-    Words that only a shell would give a meaning are refused: whoever wrote them meant more than one command.
-    """
+    """Whether every word is a listed option, the value of one, the one subcommand, or an allowed operand. Words that
+    only a shell would give a meaning are refused: whoever wrote them meant more than one command."""
     operands = 0
     rest = iter(words)
     marked = options_end = False
@@ -104,10 +102,8 @@ def is_shell_syntax(word: str) -> bool:
 
 
 def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
-    """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on.
-
-    Raises PolicyError when its words cannot be told apart.
-    """
+    """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on. Raises
+    PolicyError when its words cannot be told apart."""
     if command.problem:
         raise PolicyError(command.problem)
     words = split_shell_words(command.shell) if command.shell else list(command.argv)
@@ -118,10 +114,8 @@ def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
 
 
 def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
-    """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over.
-
-    A wanted option may stand anywhere behind: `git push origin --force` is `git push --force`.
-    """
+    """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over. A
+    wanted option may stand anywhere behind: `git push origin --force` is `git push --force`."""
     if at >= len(words) or not matches_text(wanted[0], get_program_name(words[at])):
         return False
     at += 1

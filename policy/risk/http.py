@@ -71,9 +71,7 @@ def is_allowed_host(host: str, policy: Policy) -> bool:
 
 def is_private(address: str | IPv4Address | IPv6Address) -> bool:
     """Whether an address must not be reached: anything but a public unicast address, and what is no address at all.
-
-    Addresses that carry another one (v4-mapped, 6to4, Teredo, NAT64) are judged by both.
-    """
+    Addresses that carry another one (v4-mapped, 6to4, Teredo, NAT64) are judged by both."""
     try:
         ip = ip_address(address.partition("%")[0]) if isinstance(address, str) else address
     except ValueError:

@@ -99,10 +99,8 @@ def load_policy_layers(user_file: FilePath | None = None, workspace: FilePath | 
 
 
 def load_policy(named: FilePath | str) -> Policy:
-    """Return the policy of a file over the defaults; `named` is its path or the bare name of a shipped one.
-
-    No workspace file is read. Raises PolicyError with one sentence that names file, line, key and what is allowed.
-    """
+    """Return the policy of a file over the defaults; `named` is its path or the bare name of a shipped one. No
+    workspace file is read. Raises PolicyError with one sentence that names file, line, key and what is allowed."""
     return load_policy_layers(resolve_policy_file(str(named))).policy
 
 

@@ -51,10 +51,8 @@ def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy
 
 
 def restore_policy(data: Json) -> Policy:
-    """Return a policy a session recorded; keys an earlier version did not know have their defaults.
-
-    A list of `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy.
-    """
+    """Return a policy a session recorded; keys an earlier version did not know have their defaults. A list of
+    `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy."""
     try:
         return validate_policy(data)
     except ValidationError:
