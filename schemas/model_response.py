@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import ToolCall, record_calls
 
 BlockKind = Literal["parallel", "sequential"]
 _KINDS = ("parallel", "sequential")
@@ -125,20 +125,14 @@ class ModelResponse(Struct, frozen=True):
     def stamp_calls(self, seq: int) -> ModelResponse:
         """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.
         So it is what reading its recorded form gives, whoever made it."""
-        calls = tuple(reread_call(call, f"c{seq}.{index}") for index, call in enumerate(self.calls, start=1))
+        recorded = enumerate(record_calls(self.calls), start=1)
+        calls = tuple(replace(call, id=f"c{seq}.{index}").call for index, call in recorded)
         text, reasoning = strict_json.scrub(self.text), strict_json.scrub(self.reasoning)
         if self.order is None and not self.deferred:
             return replace(self, text=text, reasoning=reasoning, calls=calls)
         order = self.order.fit_to(len(calls)) if self.order is not None else None
         deferred = tuple(place for place in sorted(set(self.deferred)) if 0 <= place < len(calls))
         return replace(self, text=text, reasoning=reasoning, calls=calls, order=order, deferred=deferred)
-
-
-def reread_call(call: ToolCall, id: str) -> ToolCall:  # noqa: A002
-    """Return a call, read anew from its text, under another id; one that could not be read keeps its defect."""
-    if call.defect:
-        return ToolCall.from_defect(call.name, call.raw, call.defect, id=id, wire_id=call.wire_id)
-    return ToolCall.parse(call.name, call.raw, id=id, wire_id=call.wire_id)
 
 
 class Follower:

@@ -12,6 +12,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
 from enum import Enum
 from functools import cache
 from operator import attrgetter
@@ -39,12 +40,10 @@ def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) 
     """Return the value `text` holds; raise InvalidJson with one sentence for anything that is not strict JSON."""
     if len(text) > max_bytes or (len(text) * 4 > max_bytes and len(text.encode("utf-8", "surrogatepass")) > max_bytes):
         raise InvalidJson(f"the JSON is larger than {max_bytes} bytes; send less")
-    if _is_deeper_than(text, max_depth):
+    if is_too_deep(text, max_depth):
         raise InvalidJson(f"the JSON is nested deeper than {max_depth}; flatten it")
     try:
         value: Json = _DECODER.decode(text)
-    except InvalidJson:
-        raise
     except RecursionError:
         raise InvalidJson(f"the JSON is nested deeper than {max_depth}; flatten it") from None
     except ValueError as error:
@@ -59,7 +58,7 @@ def canonical(value: Json) -> bytes:
     try:
         if _is_plain(value):
             return _ENCODER.encode(value)
-        return "".join(_write_value(value)).encode("utf-8")
+        return _write_value(value).encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidJson("a text holds a lone surrogate, which has no UTF-8 form; remove it") from None
 
@@ -87,9 +86,17 @@ def decode_record(text: str) -> Json:
     return value
 
 
-def is_too_deep(text: str) -> bool:
-    """Whether a line of the log is nested deeper than anything Foregate writes."""
-    return _is_deeper_than(text, MAX_RECORD_DEPTH)
+def is_too_deep(text: str, limit: int = MAX_RECORD_DEPTH) -> bool:
+    """Whether brackets outside strings nest deeper than `limit`, by default than anything Foregate writes."""
+    if text.count("[") + text.count("{") <= limit:  # cheap when there are few brackets at all
+        return False
+    outside = "".join(_ESCAPE.sub("", text).split('"')[::2])
+    depth = 0
+    for bracket in _BRACKET.findall(outside):
+        depth += 1 if bracket in "[{" else -1
+        if depth > limit:
+            return True
+    return False
 
 
 def sha256(data: bytes) -> str:
@@ -112,19 +119,6 @@ def scrub(text: str) -> str:
 def scrub_escapes(text: str) -> str:
     """Return JSON text in which each escape of a lone surrogate is one of U+FFFD: how others write a cut emoji."""
     return _SURROGATES.sub(lambda found: found[0] if found[1] is None else "\\ufffd", text) if "\\u" in text else text
-
-
-def _is_deeper_than(text: str, limit: int) -> bool:
-    """Whether brackets outside strings nest deeper than `limit`; cheap when there are few brackets at all."""
-    if text.count("[") + text.count("{") <= limit:
-        return False
-    outside = "".join(_ESCAPE.sub("", text).split('"')[::2])
-    depth = 0
-    for bracket in _BRACKET.findall(outside):
-        depth += 1 if bracket in "[{" else -1
-        if depth > limit:
-            return True
-    return False
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
@@ -182,16 +176,13 @@ def _is_plain(value: Json) -> bool:
     return True
 
 
-def _write_value(value: Json) -> list[str]:
+def _write_value(value: Json) -> str:
     if isinstance(value, Mapping):
         keys = sorted(value, key=lambda key: key.encode("utf-16-be", "surrogatepass"))
-        inner = [f"{_quote(key)}:{''.join(_write_value(value[key]))}" for key in keys]
-        return ["{", ",".join(inner), "}"]
+        return f"{{{','.join(f'{_quote(key)}:{_write_value(value[key])}' for key in keys)}}}"
     if isinstance(value, (list, tuple)):
-        return ["[", ",".join("".join(_write_value(item)) for item in value), "]"]
-    if isinstance(value, float):
-        return [_format_number(value)]
-    return [_quote(value)]
+        return f"[{','.join(map(_write_value, value))}]"
+    return _format_number(value) if isinstance(value, float) else _quote(value)
 
 
 def _quote(value: Json) -> str:
@@ -206,21 +197,15 @@ def _format_number(number: float) -> str:
     if number == 0:
         return "0"
     sign = "-" if number < 0 else ""
-    mantissa, _, exponent = repr(abs(number)).partition("e")
-    whole, _, fraction = mantissa.partition(".")
-    fraction = "" if fraction == "0" else fraction
-    point = len(whole) + int(exponent or 0)
-    digits = (whole + fraction).lstrip("0")
-    point -= len(whole + fraction) - len(digits)
-    digits = digits.rstrip("0")
+    _, numerals, exponent = Decimal(repr(number)).normalize().as_tuple()
+    digits, point = "".join(map(str, numerals)), len(numerals) + int(exponent)
     if len(digits) <= point <= 21:
         return sign + digits + "0" * (point - len(digits))
     if 0 < point <= 21:
         return f"{sign}{digits[:point]}.{digits[point:]}"
     if -6 < point <= 0:
         return f"{sign}0.{'0' * -point}{digits}"
-    head = digits[0] + (f".{digits[1:]}" if len(digits) > 1 else "")
-    return f"{sign}{head}e{point - 1:+d}"
+    return f"{sign}{digits[0]}{'.' * (len(digits) > 1)}{digits[1:]}e{point - 1:+d}"
 
 
 _DECODER = json.JSONDecoder(
@@ -279,12 +264,9 @@ def as_object(value: Json, name: str = "the value") -> Mapping[str, Json]:
 
 def as_texts(value: Json, name: str = "the value") -> tuple[str, ...]:
     """Return the items of a list of texts; `name` is what the sentence calls it."""
-    if not isinstance(value, (list, tuple)):
+    if not (isinstance(value, (list, tuple)) and all(isinstance(item, str) for item in value)):
         raise InvalidJson(f"`{name}` is not a list of texts")
-    found = tuple(item for item in value if isinstance(item, str))
-    if len(found) < len(value):
-        raise InvalidJson(f"`{name}` is not a list of texts")
-    return found
+    return tuple(value)
 
 
 def _get(value: Json, key: str, kind: type[Scalar], default: Scalar | None) -> Scalar:
@@ -338,13 +320,14 @@ def read_model(kind: type, data: Json) -> Any:
 def _describe_fields(noun: type[Struct]) -> tuple[tuple[str, str, Any, Writer | None], ...]:
     """Return of each field its name, its key, its default (one that equals nothing where it has none), its writer."""
     return tuple(
-        (field.name, field.encode_name, _find_default(field), _find_writer(field.type))
+        (
+            field.name,
+            field.encode_name,
+            field.default if field.default_factory is NODEFAULT else field.default_factory(),
+            _find_writer(field.type),
+        )
         for field in msgspec.structs.fields(noun)
     )
-
-
-def _find_default(field: msgspec.structs.FieldInfo) -> Any:
-    return field.default if field.default_factory is NODEFAULT else field.default_factory()
 
 
 @cache
