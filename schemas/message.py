@@ -1,4 +1,4 @@
-"""A message of the conversation as a model gets it."""
+"""The messages of a conversation: as a model gets them, as they are kept, and in the form chat endpoints share."""
 
 from __future__ import annotations
 
@@ -161,15 +161,19 @@ class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 def write_messages(messages: Sequence[Message]) -> bytes:
     """Return messages as they are kept."""
-    return strict_json.canonical([strict_json.dump(_build_kept(message)) for message in messages])
+    kept = [
+        KeptMessage(
+            role=message.role,
+            text=message.text,
+            call=message.call,
+            calls=tuple(RecordedCall(id=call.id, name=call.name, arguments=call.raw) for call in message.calls),
+        )
+        for message in messages
+    ]
+    return strict_json.canonical([strict_json.dump(message) for message in kept])
 
 
 def read_messages(data: bytes) -> list[Message]:
     """Return the messages that were kept, so that what is sent is what is in the log; raise InvalidJson for others."""
     kept = strict_json.load(tuple[KeptMessage, ...], strict_json.parse(data.decode(), max_bytes=len(data) + 1))
     return [Message(one.role, one.text, tuple(call.call for call in one.calls), one.call) for one in kept]
-
-
-def _build_kept(message: Message) -> KeptMessage:
-    calls = tuple(RecordedCall(id=call.id, name=call.name, arguments=call.raw) for call in message.calls)
-    return KeptMessage(role=message.role, text=message.text, call=message.call, calls=calls)

@@ -27,10 +27,7 @@ class Block(Struct, frozen=True):
     def find_places(self) -> Iterator[int]:
         """Yield the places of the calls in the block and in the blocks inside it, in written order."""
         for item in self.items:
-            if isinstance(item, int):
-                yield item
-            else:
-                yield from item.find_places()
+            yield from (item,) if isinstance(item, int) else item.find_places()
 
     def fit_to(self, count: int) -> Block:
         """Return the block for that many calls, as a log can hold it. A place there is no call in, or that was named

@@ -15,7 +15,7 @@ from pathlib import Path as FilePath
 from pydantic import ValidationError
 
 from foregate.policy.policy import Policy
-from foregate.policy.source import checks
+from foregate.policy.source.checks import find_defects, find_surprises
 from foregate.policy.source.keys import POLICY, Keys
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over, read_layer
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml, walk_values
@@ -149,7 +149,7 @@ def list_surprises(file: FilePath) -> list[str]:
     layer = read_layer(file, file.name, trusted=True)
     tree = Tree(copy.deepcopy(default_data()))
     lay_over(tree, layer)
-    found = (locate_problem(tree, *one) for one in checks.find_surprises(build_policy(tree, [layer])))
+    found = (locate_problem(tree, *one) for one in find_surprises(build_policy(tree, [layer])))
     return [sentence for _, sentence in sorted(found)]
 
 
@@ -188,7 +188,7 @@ def find_tree_problems(tree: Tree) -> Iterator[tuple[int, str]]:
     misfits = list(find_misfits(tree, POLICY))
     yield from misfits
     if not misfits:
-        for path, sentence in checks.find_defects(Policy.model_validate_json(json.dumps(tree.data))):
+        for path, sentence in find_defects(Policy.model_validate_json(json.dumps(tree.data))):
             yield locate_problem(tree, path, sentence)
 
 
