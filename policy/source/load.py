@@ -15,8 +15,7 @@ from pathlib import Path as FilePath
 from pydantic import ValidationError
 
 from foregate.policy.policy import Policy
-from foregate.policy.source.checks import find_defects, find_surprises
-from foregate.policy.source.keys import POLICY, Keys
+from foregate.policy.source.keys import POLICY, Keys, find_defects, find_surprises
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over, read_layer
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml, walk_values
 from foregate.policy.source.workspace_file import tighten_tree
