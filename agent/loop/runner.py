@@ -26,7 +26,7 @@ from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
 from foregate.policy.policy import Policy
-from foregate.policy.source.record import narrow_limits
+from foregate.policy.source.load import narrow_limits
 from foregate.schemas.codes import REPEATED_HOLD, NotRunCode
 from foregate.schemas.errors import LogError, ModelError, RuntimeLost, UsageError
 from foregate.schemas.event import Continuation, Draft, ModelResponded

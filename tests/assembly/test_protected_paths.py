@@ -10,8 +10,7 @@ from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.api import Agent
 from foregate.assembly.own_secrets import find_protected_globs
 from foregate.policy.risk.globs import is_off_limits
-from foregate.policy.source.load import default_policy
-from foregate.policy.source.record import add_protected_globs
+from foregate.policy.source.load import add_protected_globs, default_policy
 from foregate.schemas.errors import UsageError
 
 

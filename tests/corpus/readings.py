@@ -25,8 +25,7 @@ from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn, redecide
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer, read_layer
-from foregate.policy.source.load import resolve_policy_file
-from foregate.policy.source.record import restore_policy
+from foregate.policy.source.load import resolve_policy_file, restore_policy
 from foregate.schemas import codec, strict_json
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import ForegateError

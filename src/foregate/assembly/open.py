@@ -107,7 +107,7 @@ async def _open_session(
     from foregate.assembly.model_roles import ModelRoles
     from foregate.assembly.own_secrets import find_own_secrets
     from foregate.assembly.remote import connect_runtime, list_remarks
-    from foregate.policy.source.record import record_layers
+    from foregate.policy.source.load import record_layers
     from foregate.telemetry.log.masking import mask_text
     from foregate.telemetry.otel.switch import open_telemetry
 
@@ -198,7 +198,7 @@ def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...]
     from foregate.assembly.own_secrets import find_protected_globs
     from foregate.assembly.remote import find_own_files, read_mcp_servers
     from foregate.policy.policy import Policy
-    from foregate.policy.source.record import add_protected_globs
+    from foregate.policy.source.load import add_protected_globs
 
     loaded, policy = choose_policy(setting, root)
     named = None if isinstance(setting.policy, Policy) else find_policy_file(setting.policy, setting.environ)

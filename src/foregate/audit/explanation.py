@@ -12,8 +12,7 @@ from foregate.assembly.home import find_session
 from foregate.gates.questions import find_first_origin
 from foregate.gates.replay.counterfactuals import NO_CALL, Counterfactual, CounterfactualSearch
 from foregate.policy.policy import Policy
-from foregate.policy.source.load import default_policy
-from foregate.policy.source.record import describe_origin, restore_policy
+from foregate.policy.source.load import default_policy, describe_origin, restore_policy
 from foregate.policy.source.strict_yaml import format_path
 from foregate.policy.source.values import list_values
 from foregate.schemas.errors import InvalidJson, LogError, UsageError

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
 from foregate.policy.source.layers import Layer
-from foregate.policy.source.record import replace_user_layer, restore_policy
+from foregate.policy.source.load import replace_user_layer, restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.policy.source.values import is_outside_judging
 from foregate.schemas import strict_json

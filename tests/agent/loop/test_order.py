@@ -14,7 +14,7 @@ from foregate.agent.testing.model import says
 from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
-from foregate.policy.source.record import restore_policy
+from foregate.policy.source.load import restore_policy
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foregate.gates.replay.redecide import PolicyComparison, Redecision
-from foregate.policy.source.record import validate_policy
+from foregate.policy.source.load import validate_policy
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import (

@@ -9,10 +9,11 @@ import pytest
 from pydantic import ValidationError
 
 from foregate.policy.source.layers import read_layer
-from foregate.policy.source.load import default_policy, load_policy_layers
-from foregate.policy.source.record import (
+from foregate.policy.source.load import (
     add_protected_globs,
+    default_policy,
     describe_origin,
+    load_policy_layers,
     narrow_limits,
     record_layers,
     replace_user_layer,
