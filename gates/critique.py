@@ -13,10 +13,10 @@ from foregate.gates.approval import spare_advice
 from foregate.gates.questions import build_critique_need, find_standing_without_advice
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import CritiqueCode, GateName
-from foregate.schemas.critique import Critique
 from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_schema import Critique
 from foregate.schemas.tool_call import CallFacts, Origin, ToolCall
 from foregate.schemas.turn import Turn
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
+from typing import Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from foregate.schemas.strict_json import Json
 
@@ -35,3 +36,12 @@ def _build_strict_object(schema: Mapping[str, Json]) -> dict[str, Json]:
         result["required"] = list(names)
         result["additionalProperties"] = False
     return result
+
+
+class Critique(BaseModel):
+    """`pre_execution_critique_v1`. A critique can tighten, never loosen."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+    verdict: Literal["accept", "replan"]
+    issues: list[str]
+    summary: str

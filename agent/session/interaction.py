@@ -13,7 +13,6 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session, TurnInHand
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.critique import Critique
 from foregate.schemas.errors import InvalidJson, ModelError
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Grant, Need
@@ -22,7 +21,7 @@ from foregate.schemas.model_response import Usage
 from foregate.schemas.plan import Plan
 from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.strict_schema import strict_schema
+from foregate.schemas.strict_schema import Critique, strict_schema
 from foregate.schemas.turn import Turn
 
 

@@ -9,12 +9,11 @@ import pytest
 
 from foregate.agent.session.interaction import ask_advisor
 from foregate.agent.testing.model import ScriptedModel, answers
-from foregate.schemas.critique import Critique
 from foregate.schemas.errors import ModelError
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Plan
-from foregate.schemas.strict_schema import strict_schema
+from foregate.schemas.strict_schema import Critique, strict_schema
 from tests.agent.world import ACCEPT, plan_json
 from tests.policies import policy_with
 

@@ -8,9 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import build_wire_schema
-from foregate.schemas.critique import Critique
 from foregate.schemas.plan import Plan
-from foregate.schemas.strict_schema import strict_schema
+from foregate.schemas.strict_schema import Critique, strict_schema
 from tests.agent.models.openai.scripted_server import ScriptedServer, message
 from tests.agent.models.openai.strict_rules import strict_refusals
 from tests.agent.models.openai.test_model import HELLO, model_at

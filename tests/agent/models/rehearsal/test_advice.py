@@ -9,10 +9,10 @@ import pytest
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.schemas import strict_json
-from foregate.schemas.critique import Critique
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.plan import Plan
 from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_schema import Critique
 
 
 def asked(call: Json, words: str, **more: Json) -> list[Message]:
