@@ -1,4 +1,5 @@
-"""The JSON Schema of a noun as strict endpoints take it: every key required, no other key allowed."""
+"""What a critic answers in JSON, and the JSON Schema of such an answer as strict endpoints take it: every key required,
+no other key allowed."""
 
 from __future__ import annotations
 

@@ -82,15 +82,9 @@ class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
 
     def raise_by(self, other: Capabilities) -> Capabilities:
         """Return the riskier of both, flag by flag: a second opinion may raise a risk, never lower it."""
-        return Capabilities(
-            read_only=self.read_only and other.read_only,
-            external_side_effect=self.external_side_effect or other.external_side_effect,
-            needs_approval=self.needs_approval or other.needs_approval,
-            idempotent=self.idempotent and other.idempotent,
-            high_impact_write=self.high_impact_write or other.high_impact_write,
-            reversible=self.reversible and other.reversible,
-            personal_memory=self.personal_memory and other.personal_memory,
-        )
+        tame = ("read_only", "idempotent", "reversible")
+        pairs = {flag: (getattr(self, flag), getattr(other, flag)) for flag in self.__struct_fields__}
+        return Capabilities(**{flag: all(pair) if flag in tame else any(pair) for flag, pair in pairs.items()})
 
 
 UNDECLARED = Capabilities()

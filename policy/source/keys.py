@@ -1,4 +1,5 @@
-"""What the keys of a YAML file may be: read from the typed model behind it, for errors that say what is allowed."""
+"""What the keys and values of a YAML file may be: read from the typed model behind it, for errors that say what is
+allowed, and what types cannot say, such as patterns that compile and rules that can match."""
 
 from __future__ import annotations
 
@@ -40,9 +41,7 @@ class Keys:
         """Return the schema of the value at a path, None where there is no such key."""
         node: Mapping[str, Any] | None = self.resolve_node(self.schema)
         for step in path:
-            if node is None:
-                return None
-            node = self.find_inner_node(node, step)
+            node = self.find_inner_node(node, step) if node is not None else None
         return node
 
     def resolve_node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -98,8 +97,7 @@ class Keys:
 
     def list_names(self, node: Mapping[str, Any]) -> list[str]:
         """Return the keys a mapping may have."""
-        names = node.get("properties") or self.resolve_node(node.get("propertyNames", {})).get("enum") or ()
-        return list(names)
+        return list(node.get("properties") or self.resolve_node(node.get("propertyNames", {})).get("enum") or ())
 
     def describe_allowed_at(self, path: Path) -> str:
         """Return what is allowed at a path, as the end of a sentence."""
@@ -108,23 +106,23 @@ class Keys:
 
     def describe_allowed(self, node: Mapping[str, Any]) -> str:
         """Return what a node of the schema allows, in words."""
-        if "enum" in node:
-            return f"one of {join_names(node['enum'])}"
-        if "const" in node:
-            return f"only {node['const']}"
-        kind = node.get("type")
-        if kind == "integer":
-            return describe_whole_number(node.get("minimum"), node.get("maximum"))
-        if kind == "number":
-            return f"a number from {node['minimum']} to {node['maximum']}"
-        if kind == "boolean":
-            return "true or false"
-        if kind == "string":
-            return f"text that fits {node['pattern']}" if "pattern" in node else "text"
-        if kind == "array":
-            if "prefixItems" in node:
-                return f"a list of {len(node['prefixItems'])} values"
-            return f"a list, each entry {self.describe_allowed(self.resolve_node(node['items']))}"
+        match node:
+            case {"enum": names}:
+                return f"one of {join_names(names)}"
+            case {"const": only}:
+                return f"only {only}"
+            case {"type": "integer"}:
+                return describe_whole_number(node.get("minimum"), node.get("maximum"))
+            case {"type": "number", "minimum": least, "maximum": most}:
+                return f"a number from {least} to {most}"
+            case {"type": "boolean"}:
+                return "true or false"
+            case {"type": "string"}:
+                return f"text that fits {node['pattern']}" if "pattern" in node else "text"
+            case {"type": "array", "prefixItems": places}:
+                return f"a list of {len(places)} values"
+            case {"type": "array"}:
+                return f"a list, each entry {self.describe_allowed(self.resolve_node(node['items']))}"
         names = self.list_names(node)
         return f"a mapping with the keys {join_names(names)}" if names else "a mapping"
 

@@ -1,5 +1,5 @@
 """From YAML text to the policy in force: the defaults, one user file over them, and a workspace file that may only
-tighten."""
+tighten; and what a session records of that."""
 
 from __future__ import annotations
 
@@ -46,11 +46,6 @@ class LoadedPolicy:
     ignored: tuple[str, ...] = ()
     sources: tuple[str, ...] = ("default.yaml",)
     workspace: Mapping[str, Data] = field(default_factory=dict)
-
-    @property
-    def origins(self) -> dict[str, str]:
-        """Return where each value comes from that is not the default's."""
-        return {key: origin for key, origin in self.provenance.items() if origin != "default"}
 
 
 @cache
@@ -156,7 +151,12 @@ def list_surprises(file: FilePath) -> list[str]:
 def build_policy(tree: Tree, layers: Sequence[Layer]) -> Policy:
     """Return the values in force as a policy; raise PolicyError naming the first that cannot be one."""
     raise_first(find_tree_problems(tree), layers[-1] if layers else None)
-    return Policy.model_validate_json(json.dumps(tree.data))
+    return build_from_data(tree.data)
+
+
+def build_from_data(data: Data) -> Policy:
+    """Return the policy of these values; raise ValueError where they make none."""
+    return Policy.model_validate_json(json.dumps(data))
 
 
 def raise_first(problems: Iterator[tuple[int, str]], layer: Layer | None) -> None:
@@ -188,7 +188,7 @@ def find_tree_problems(tree: Tree) -> Iterator[tuple[int, str]]:
     misfits = list(find_misfits(tree, POLICY))
     yield from misfits
     if not misfits:
-        for path, sentence in find_defects(Policy.model_validate_json(json.dumps(tree.data))):
+        for path, sentence in find_defects(build_from_data(tree.data)):
             yield locate_problem(tree, path, sentence)
 
 
@@ -237,8 +237,6 @@ def find_provenance(tree: Tree) -> dict[str, str]:
     return found
 
 
-_PARENT = "what its parent task had left"
-_GUARD = " and Foregate's own files"
 _EMPTY_ONCE = (("commands", "open_ended"),)
 """Lists that refuse what versions without them let through: where one is missing, its session was judged without."""
 
@@ -249,13 +247,10 @@ def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> d
     `from` maps each key that is not the default's to where it comes from, `workspace` holds the workspace file's own
     values, and `guarded` the globs of Foregate's own files. A policy given as an object has no origins.
     """
-    if loaded is None:
-        return {"given": True, **({"guarded": list(guarded)} if guarded else {})}
-    found: dict[str, Json] = {
-        "from": {key: scrub(origin) for key, origin in loaded.origins.items()},
-        "workspace": dict(loaded.workspace),
-        "guarded": list(guarded),
-    }
+    found: dict[str, Json] = {"given": loaded is None, "guarded": list(guarded)}
+    if loaded is not None:
+        found["from"] = {key: scrub(origin) for key, origin in loaded.provenance.items() if origin != "default"}
+        found["workspace"] = dict(loaded.workspace)
     return {name: value for name, value in found.items() if value}
 
 
@@ -268,9 +263,9 @@ def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy
     policy = layer_policy(user, restore_layer(get_object(layers, "workspace"))).policy
     policy = add_protected_globs(policy, as_texts(get_list(layers, "guarded"), "guarded"))
     for spent in get_list(layers, "spent"):
-        policy = narrow_limits(
-            policy, {name: _read_counts(usage, name) for name, usage in as_object(spent, "spent").items()}
-        )
+        usages = {name: as_object(usage, name) for name, usage in as_object(spent, "spent").items()}
+        counts = {name: {counter: get_int(of, counter) for counter in of} for name, of in usages.items()}
+        policy = narrow_limits(policy, counts)
     return policy
 
 
@@ -278,12 +273,12 @@ def restore_policy(data: Json) -> Policy:
     """Return a policy a session recorded; keys an earlier version did not know have their defaults. A list of
     `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy."""
     try:
-        return validate_policy(data)
+        return build_from_data(data)
     except ValidationError:
         default = dict(default_data())
         for section, key in _EMPTY_ONCE:
             default[section] = {**default[section], key: []}
-        return validate_policy(fill_defaults(data, default))
+        return build_from_data(fill_defaults(data, default))
 
 
 def fill_defaults(data: Data, default: Data) -> Data:
@@ -297,13 +292,13 @@ def fill_defaults(data: Data, default: Data) -> Data:
 def describe_origin(key: str, layers: Mapping[str, Json] | None, default: bool) -> str:
     """Return where the value of a key comes from, in words; `default` tells whether it is the embedded policy's."""
     if layers and key.split(".")[0] in ("limits", "safety") and layers.get("spent") and not default:
-        return _PARENT
+        return "what its parent task had left"
     known = get_object(layers or {}, "from").get(key)
     if known is not None:
         return str(known)
     if default or (layers is not None and not layers.get("given")):
         guarded = key == "files.protected" and bool(layers and layers.get("guarded"))
-        return f"the default policy{_GUARD if guarded else ''}"
+        return "the default policy and Foregate's own files" if guarded else "the default policy"
     return "a policy given by the program" if layers else "the log does not say where it comes from"
 
 
@@ -313,7 +308,7 @@ def add_protected_globs(policy: Policy, globs: Sequence[str]) -> Policy:
         return policy
     data = policy.model_dump(mode="json")
     data["files"]["protected"] = list(dict.fromkeys([*data["files"]["protected"], *globs]))
-    return validate_policy(data)
+    return build_from_data(data)
 
 
 def narrow_limits(policy: Policy, spent: Mapping[str, Mapping[str, int]]) -> Policy:
@@ -323,14 +318,4 @@ def narrow_limits(policy: Policy, spent: Mapping[str, Mapping[str, int]]) -> Pol
         for name, count in usage.items():
             if data[section][name]:
                 data[section][name] = max(1, data[section][name] - count)
-    return validate_policy(data)
-
-
-def _read_counts(usage: Json, name: str) -> dict[str, int]:
-    counts = as_object(usage, name)
-    return {counter: get_int(counts, counter) for counter in counts}
-
-
-def validate_policy(data: Data) -> Policy:
-    """Return the policy of these values."""
-    return Policy.model_validate_json(json.dumps(data))
+    return build_from_data(data)

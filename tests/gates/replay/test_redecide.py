@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from foregate.gates.replay.redecide import PolicyComparison, Redecision
-from foregate.policy.source.load import validate_policy
+from foregate.policy.source.load import build_from_data
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import (
@@ -28,7 +28,7 @@ async def again(story: Story, changes: dict[str, Any] | None = None) -> list[Red
     """Return a story's turns judged again, under its own policy with changes."""
     results = []
     for turn in read_judged_turns(await events_of(story)):
-        own = validate_policy(turn.in_force.policy)
+        own = build_from_data(turn.in_force.policy)
         comparison = PolicyComparison(own, policy_with(changes, own), build_catalogue(turn.in_force.catalogue or ()))
         results.append(comparison.redecide(turn.turn, turn.judgement))
     return results
