@@ -65,15 +65,12 @@ class ApprovalGate:
         return opinion
 
     def is_unattended(self, turn: Turn) -> bool:
-        """Whether no person can be asked."""
         return self.policy.approval.mode == "never" or not turn.attended
 
     def find_hopeless_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
-        """Return why a call is certain to be denied because nobody can say yes, None while any answer may free it.
-
-        What asks goes on asking, and leave only shrinks while judging. Leave for this effect on these resources is a
-        chance whatever it was given for: a plan or critique that cannot be had asks for a reason of its own.
-        """
+        """Return why a call is certain to be denied because nobody can say yes, None while any answer may free it. What
+        asks goes on asking, and leave only shrinks while judging. Leave for this effect on these resources is a chance
+        whatever it was given for: a plan or critique that cannot be had asks for a reason of its own."""
         ask = self.find_ask(facts, turn, so_far) if self.is_unattended(turn) else None
         if ask is None or self.find_permission(ask, turn, {}) is not None:
             return None
@@ -173,7 +170,6 @@ def spare_advice(
 
 
 def deny_asks(asks: Sequence[Ask], code: ApprovalCode, message: str, reason: str = "") -> dict[str, Ruling]:
-    """Return the denials of all calls that ask."""
     return {ask.facts.call.id: Ruling(Standing.DENY, code, f"{message} ({ask.why})", reason=reason) for ask in asks}
 
 

@@ -108,7 +108,6 @@ class CritiqueGate:
         )
 
     def describe_budget(self, turn: Turn) -> dict[str, Json]:
-        """Return what of the safety budget was used."""
         safety, used = self.policy.safety, turn.counters
         return {
             "calls_used": used.safety_calls,

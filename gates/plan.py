@@ -161,7 +161,6 @@ class PlanGate:
 
 
 def hold_as_drift(open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
-    """Return the holds of calls the plan does not cover."""
     return rule_alike(open_, Ruling(Standing.HOLD, "plan_drift", _DRIFT + remedy, reason=why))
 
 
@@ -185,7 +184,6 @@ def describe_remedy(commands: Sequence[str]) -> str:
 
 
 def build_detail(plan: Plan, result: str) -> dict[str, Json]:
-    """Return what is recorded of a plan."""
     return {
         "result": result,
         "plan": plan.model_dump(mode="json"),

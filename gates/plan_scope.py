@@ -104,11 +104,9 @@ def find_covering_items(
     approved: bool = False,
     during: str = "",
 ) -> tuple[int, ...] | None:
-    """Return the items (by index) that cover the call, None when something is not covered.
-
-    `spent` counts uses by earlier calls of the same response; `same_tool` binds items to their step's tool; with
-    `approved` only items a person said yes to count. `during` is the task of a confirmed plan that runs.
-    """
+    """Return the items (by index) that cover the call, None when something is not covered. `spent` counts uses by
+    earlier calls of the same response; `same_tool` binds items to their step's tool; with `approved` only items a
+    person said yes to count. `during` is the task of a confirmed plan that runs."""
     open_ = [
         (index, item)
         for index, item in enumerate(plan.items)
@@ -199,5 +197,4 @@ def has_own_folder(facts: CallFacts) -> bool:
 
 
 def is_wide(pattern: str) -> bool:
-    """Whether a pattern could match more than one name."""
     return any(char in pattern for char in _WILD)

@@ -65,7 +65,6 @@ def build_need(turn: Turn, gate: str, who: Who, calls: Sequence[CallFacts], requ
 
 
 def join_user_words(turn: Turn) -> str:
-    """Return the task's user messages, oldest first."""
     return "\n\n".join(said.text for said in turn.user_messages)[-_LONG:]
 
 
@@ -89,7 +88,6 @@ def describe_call(facts: CallFacts) -> dict[str, Json]:
 
 
 def describe_plan(plan: PlanInForce | None) -> Json:
-    """Return the plan in force as advice sees it."""
     if plan is None:
         return None
     items = [

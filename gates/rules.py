@@ -1,4 +1,8 @@
-"""Gate `rules`: the operator's own rules; a call that was refused once stays refused."""
+"""Gate `rules`: the operator's own rules; a call that was refused once stays refused.
+
+Whatever is not certain counts against the call: deny and ask rules match when any resource of the call fits, ignore
+case, and reach what lies beneath; allow rules match only when every resource fits exactly.
+"""
 
 from __future__ import annotations
 
@@ -129,11 +133,9 @@ def is_rule_host(wanted: str, resource: SurveyedResource) -> bool:
 
 
 def is_command_match(rule: Rule, wanted: Sequence[str], command: Command | None, policy: Policy) -> bool:
-    """Whether a command is the rule's program with its leading arguments.
-
-    An allow rule wants exactly these words in front of an argument vector. A strict rule knows the program by its last
-    path component, passes over options, and searches all words of a shell line or of a program that runs others.
-    """
+    """Whether a command is the rule's program with its leading arguments. An allow rule wants exactly these words in
+    front of an argument vector. A strict rule knows the program by its last path component, passes over options, and
+    searches all words of a shell line or of a program that runs others."""
     if command is None:
         return False
     if rule.then == "allow" and not command.problem:

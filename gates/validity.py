@@ -31,8 +31,8 @@ REFERENCES = 10_000
 
 
 class SchemaCheck:
-    """Finds the defects of arguments, following at most `references` references for one call. Raises
-    jsonschema.SchemaError for a schema that is none."""
+    """A tool's JSON Schema, compiled once; patterns run on RE2, no reference leaves the schema, and at most
+    `references` are followed for one call. Raises jsonschema.SchemaError for a schema that is none."""
 
     def __init__(self, schema: Mapping[str, Json], *, closed: bool, references: int = REFERENCES) -> None:
         own = remove_dialects(schema)
@@ -167,11 +167,9 @@ _UNPLANNED = Ruling(
 
 @dataclass(frozen=True)
 class ValidityGate:
-    """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema.
-
-    It also holds the changes of a response that brings more of them than may be made without a plan: no policy turns
-    this gate off, and nobody's `anyway` reaches it.
-    """
+    """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema. It also holds the
+    changes of a response that brings more of them than may be made without a plan: no policy turns this gate off, and
+    nobody's `anyway` reaches it."""
 
     policy: Policy
     catalogue: Catalogue
@@ -221,7 +219,6 @@ class ValidityGate:
 
 
 def hold_invalid(why: str, *numbers: Number) -> Ruling:
-    """Return the hold of arguments that cannot be used."""
     return Ruling(Standing.HOLD, "invalid_arguments", why, numbers=numbers)
 
 

@@ -260,11 +260,9 @@ class ToolEntry(PolicySection):
 
 
 class CommandEntry(PolicySection):
-    """A program that only observes when all its options are listed. `operands` False refuses further words.
-
-    `beneath` are those of the options with which it reads what is in folders. `--` among the options tells that the
-    program takes whatever follows it for operands.
-    """
+    """A program that only observes when all its options are listed. `operands` False refuses further words. `beneath`
+    are those of the options with which it reads what is in folders. `--` among the options tells that the program takes
+    whatever follows it for operands."""
 
     options: tuple[str, ...]
     valued: tuple[str, ...] = ()
@@ -283,11 +281,9 @@ class Context(PolicySection):
 
 
 class Commands(PolicySection):
-    """Which commands only observe, how long one may run (seconds), and the environment it sees.
-
-    `open_ended` are leading words of commands that may go on to run anything. `execute_command` is the tool behind the
-    tag of that name.
-    """
+    """Which commands only observe, how long one may run (seconds), and the environment it sees. `open_ended` are
+    leading words of commands that may go on to run anything. `execute_command` is the tool behind the tag of that
+    name."""
 
     read_only: dict[str, CommandEntry]
     wrappers: tuple[str, ...]
@@ -338,11 +334,9 @@ class Files(PolicySection):
 
 
 class Sensitive(PolicySection):
-    """What is masked before an event is written: matches of RE2 patterns, and values Foregate itself was given.
-
-    `names` are globs for the names of such values, in upper case, and `common` the values, in lower case, that are no
-    secret whatever their name.
-    """
+    """What is masked before an event is written: matches of RE2 patterns, and values Foregate itself was given. `names`
+    are globs for the names of such values, in upper case, and `common` the values, in lower case, that are no secret
+    whatever their name."""
 
     patterns: tuple[str, ...]
     names: tuple[str, ...]

@@ -1,4 +1,5 @@
-"""Every public code, by who gives it. Auditors filter by these names; once shipped they only change with notice."""
+"""Every public code, by who gives it, and what it means. Auditors filter by these names; once shipped they only change
+with notice."""
 
 from __future__ import annotations
 

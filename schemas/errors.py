@@ -1,16 +1,4 @@
-"""Errors a person may meet; each message is one sentence that says what to do.
-
-ForegateError
-├── InvalidJson        bytes that are not the strict JSON we read
-├── PolicyError        a policy file, key or value
-├── LogError           a log that cannot be read or written
-│   ├── SessionHeld    another process owns the session
-│   └── TamperedLog    the chain does not hold
-├── WorkspaceError     a path that is not ours to touch
-├── ModelError         the model endpoint failed for good
-├── RuntimeLost        where tools run is gone
-└── UsageError         a command or an API used the wrong way
-"""
+"""Errors a person may meet; each message is one sentence that says what to do."""
 
 from __future__ import annotations
 

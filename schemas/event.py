@@ -1,4 +1,4 @@
-"""The events of a session's log."""
+"""The events of a session's log: the bodies of what a model said and what was judged of it, and all kinds in one."""
 
 from __future__ import annotations
 
@@ -131,12 +131,9 @@ _ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred")
 
 
 class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):
-    """A turn and its judgement. Judging the turn again gives the bytes of the judgement.
-
-    `fingerprints` hold per call id what was known of the call's resources. `stuck` is the loop's own question about a
-    call that was held again, `notice` what the model is told with the judgement, and `early` marks a read of a
-    response that still arrived.
-    """
+    """A turn and its judgement. Judging the turn again gives the bytes of the judgement. `fingerprints` hold per call
+    id what was known of the call's resources. `stuck` is the loop's own question about a call that was held again,
+    `notice` what the model is told with the judgement, and `early` marks a read of a response that still arrived."""
 
     turn: TurnRecord
     judgement: Judgement
@@ -157,11 +154,9 @@ class NeedRaised(EventBody, frozen=True, kw_only=True, tag="need_raised"):
 
 
 class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
-    """The answer to a question. `response` is the hash of the blob with the model's words, None for a person.
-
-    `usage` is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with
-    the answer.
-    """
+    """The answer to a question. `response` is the hash of the blob with the model's words, None for a person. `usage`
+    is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with the
+    answer."""
 
     answer: Answer
     usage: Usage | None = None

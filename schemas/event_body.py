@@ -1,4 +1,4 @@
-"""What every kind of event has in common: a name, and a body of which every field is known."""
+"""What every kind of event has in common, and the bodies of a session's, a task's and a call's events."""
 
 from __future__ import annotations
 
@@ -58,12 +58,9 @@ def get_kind(body: type[EventBody]) -> Kind:
 
 
 class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"):
-    """The first event: everything needed to judge the session again elsewhere.
-
-    `policy` holds every value in force, `layers` where each comes from. `dialect` is "" for the native one. `runtime`
-    names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` the session and event
-    a child was started at.
-    """
+    """The first event: everything needed to judge the session again elsewhere. `policy` holds every value in force,
+    `layers` where each comes from. `dialect` is "" for the native one. `runtime` names where the tools run, `agent`
+    whom a served session serves, `parent` and `parent_event` the session and event a child was started at."""
 
     workspace: str
     model: str
@@ -108,12 +105,9 @@ class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):
 
 
 class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compressed"):
-    """The part of the conversation that the model is no longer sent.
-
-    `left_out` holds ranges of places (first, and first after), `shortened` places and the characters that stay of
-    them. `before` and `after` are tokens as `counted_by` counts them. `open` and `summary` stand in the place of what
-    is left out.
-    """
+    """The part of the conversation that the model is no longer sent. `left_out` holds ranges of places (first, and
+    first after), `shortened` places and the characters that stay of them. `before` and `after` are tokens as
+    `counted_by` counts them. `open` and `summary` stand in the place of what is left out."""
 
     strategy: str
     limit: int
@@ -198,12 +192,9 @@ RulingWord = Literal["allow", "ask", "hold", "deny", "not_run"]
 
 
 class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was at a resource before a call.
-
-    `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
-    names the blob that holds it ("" for nothing, and for a directory that is only moved); `parents` are directories
-    above that were missing.
-    """
+    """What was at a resource before a call. `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's
+    own keeping) or "" for nothing; `image` names the blob that holds it ("" for nothing, and for a directory that is
+    only moved); `parents` are directories above that were missing."""
 
     kind: ResourceKind
     id: str
@@ -219,11 +210,9 @@ class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
-    """A call is about to run: durable before the effect, with all a probe after a crash needs.
-
-    `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
-    that still arrives; `look` is the event that judged the early read this call is answered from.
-    """
+    """A call is about to run: durable before the effect, with all a probe after a crash needs. `side_effect` is
+    recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response that still arrives;
+    `look` is the event that judged the early read this call is answered from."""
 
     call: str
     tool: str

@@ -1,4 +1,4 @@
-"""What the judge says of a turn: one verdict per call, and every decision that led there."""
+"""What judging says: how a call stands, what a gate asks, is answered and rules, and the judgement on a turn."""
 
 from __future__ import annotations
 
@@ -69,11 +69,9 @@ Who = Literal["planner", "critic", "person"]
 
 
 class Need(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question of `gate` to `who`, for all calls of the response that want it.
-
-    `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
-    `code` is the code of the ASK behind it; `expires_at` is a UTC time, only for a person.
-    """
+    """A question of `gate` to `who`, for all calls of the response that want it. `key` tells needs of one gate apart;
+    `request` is what is asked, as JSON without floats; `calls` are call ids. `code` is the code of the ASK behind it;
+    `expires_at` is a UTC time, only for a person."""
 
     gate: str
     who: Who
@@ -153,11 +151,9 @@ class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Consequence(Struct, frozen=True, forbid_unknown_fields=True):
-    """What follows for the task: the next request goes without tools, or a person is asked `question`.
-
-    `slots` names what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay
-    away for the next request or for the rest of the task.
-    """
+    """What follows for the task: the next request goes without tools, or a person is asked `question`. `slots` names
+    what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay away for the next
+    request or for the rest of the task."""
 
     kind: Literal["words_only_next", "ask_user"]
     question: str = ""
@@ -166,11 +162,9 @@ class Consequence(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Opinion(Struct, frozen=True):
-    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`.
-
-    `plan` is a plan the gate accepts and `first` the call it was written for: it is in force once that call is
-    allowed. `uses` names the scope items a call uses up; `grants` is leave a person gave with this turn.
-    """
+    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`. `plan` is a
+    plan the gate accepts and `first` the call it was written for: it is in force once that call is allowed. `uses`
+    names the scope items a call uses up; `grants` is leave a person gave with this turn."""
 
     rulings: Mapping[str, Ruling]
     consequence: Consequence | None = None

@@ -57,11 +57,9 @@ UNANSWERED = json.dumps(
 
 
 class WireNames:
-    """A reversible table from any text to the wire's alphabet, unique within one request.
-
-    What the wire allows stays as it is; everything else is spelled with underscores, and with a piece of its hash
-    where two would be spelled alike.
-    """
+    """A reversible table from any text to the wire's alphabet, unique within one request. What the wire allows stays as
+    it is; everything else is spelled with underscores, and with a piece of its hash where two would be spelled
+    alike."""
 
     def __init__(self, names: Collection[str], longest: int = MAX_NAME) -> None:
         self._longest = longest
@@ -97,11 +95,9 @@ class WireNames:
 
 
 def format_messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
-    """Return the messages, each answer right behind the message that called, as endpoints demand.
-
-    Ids are the session's own. A call without an answer gets one that says so. Raises ModelError for an answer to a
-    call nobody made, and for calls or answers of one id.
-    """
+    """Return the messages, each answer right behind the message that called, as endpoints demand. Ids are the session's
+    own. A call without an answer gets one that says so. Raises ModelError for an answer to a call nobody made, and for
+    calls or answers of one id."""
     answers = _index_answers(history)
     ids = WireNames([call.id for message in history for call in message.calls], MAX_ID)
     result: list[dict[str, Json]] = []
@@ -160,7 +156,6 @@ class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 def write_messages(messages: Sequence[Message]) -> bytes:
-    """Return messages as they are kept."""
     kept = [
         KeptMessage(
             role=message.role,

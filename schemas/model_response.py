@@ -1,4 +1,4 @@
-"""What a model said: the only thing an adapter or a dialect returns."""
+"""What a model said, the only thing an adapter or a dialect returns; the order its calls run in, and who follows it."""
 
 from __future__ import annotations
 
@@ -133,11 +133,9 @@ class ModelResponse(Struct, frozen=True):
 
 
 class Follower:
-    """Follows a response, and hands on what it is told to whoever follows it; `to` may be a mere taker of words.
-
-    It is passed as `on_text`. A model that knows only words calls it with each piece of them; one that knows more
-    tells it of calls, and of a new beginning.
-    """
+    """Follows a response, and hands on what it is told to whoever follows it; `to` may be a mere taker of words. It is
+    passed as `on_text`. A model that knows only words calls it with each piece of them; one that knows more tells it of
+    calls, and of a new beginning."""
 
     def __init__(self, to: Callable[[str], None] | None = None) -> None:
         self._to = to

@@ -1,8 +1,10 @@
-"""Strict JSON: what we read from models, tools and files, and the canonical bytes we hash.
+"""Strict JSON: what we read from models, tools and files, the canonical bytes we hash, and nouns as recorded values.
 
 Reading refuses duplicate keys, NaN and infinities, lone surrogates, oversize, depth and integers of more
 than 4,300 digits (the limit of Python's own converter, kept because conversion is quadratic).
 Writing follows RFC 8785; integers beyond 2^53, where the RFC gives up, are written as their digits.
+Each `get_` function returns the field `key` of an object whose shape nothing has checked, or `default` where it has no
+such field or null there; without a default a missing field raises InvalidJson, as does a field of another type.
 """
 
 from __future__ import annotations
@@ -225,7 +227,6 @@ Scalar = TypeVar("Scalar", str, int, bool)
 
 
 def get_text(value: Json, key: str, default: str | None = None) -> str:
-    """Return a text."""
     return _get(value, key, str, default)
 
 
@@ -235,7 +236,6 @@ def get_int(value: Json, key: str, default: int | None = None) -> int:
 
 
 def get_bool(value: Json, key: str, default: bool | None = None) -> bool:
-    """Return true or false."""
     return _get(value, key, bool, default)
 
 

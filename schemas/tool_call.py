@@ -1,4 +1,4 @@
-"""One call of a tool, as the model asked for it."""
+"""One call of a tool: as the model asked for it, what looking found, what is computed of it, and what came of it."""
 
 from __future__ import annotations
 
@@ -15,12 +15,9 @@ from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceK
 
 
 class ToolCall(Struct, frozen=True):
-    """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse.
-
-    `raw` is the arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`, a sentence
-    for the model. `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when
-    unparsable).
-    """
+    """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse. `raw` is the
+    arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`, a sentence for the
+    model. `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when unparsable)."""
 
     id: str
     wire_id: str
@@ -75,7 +72,6 @@ class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:
-    """Return the recorded form of calls."""
     return tuple(RecordedCall.of(call) for call in calls)
 
 
@@ -186,10 +182,8 @@ class Atom(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Command(Struct, frozen=True, forbid_unknown_fields=True):
     """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
-
     `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
-    nobody says yes to a command unaware of what it would replace.
-    """
+    nobody says yes to a command unaware of what it would replace."""
 
     argv: tuple[str, ...] = ()
     shell: str = ""

@@ -1,4 +1,4 @@
-"""What is known of a tool before it is called."""
+"""What is known of a tool before it is called: what it can do, to which things, with which effect."""
 
 from __future__ import annotations
 
@@ -94,11 +94,9 @@ OBSERVER = Capabilities(
 
 
 class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):
-    """A parameter that names a resource, and what the call would do to it.
-
-    `access` is an effect; `create` turns into `edit` where the thing exists already. A list of strings names
-    several resources. `default` is the id used when the parameter is missing ("" = no resource then).
-    """
+    """A parameter that names a resource, and what the call would do to it. `access` is an effect; `create` turns into
+    `edit` where the thing exists already. A list of strings names several resources. `default` is the id used when the
+    parameter is missing ("" = no resource then)."""
 
     parameter: str
     kind: ResourceKind
@@ -107,11 +105,9 @@ class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
-
-    `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the
-    operator's own, all others can only raise a risk. `capabilities` None means undeclared: the worst.
-    """
+    """Name, description, JSON Schema of the arguments, and what the tool declares of itself. `provenance` is `builtin`,
+    `python`, `mcp:<server>` or `remote`; declarations of the first two count as the operator's own, all others can only
+    raise a risk. `capabilities` None means undeclared: the worst."""
 
     name: str
     description: str

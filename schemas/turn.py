@@ -1,4 +1,4 @@
-"""A response to be judged: all the judge reads, small and closed."""
+"""A response to be judged: all the judge reads, small and closed; also as its event holds it."""
 
 from __future__ import annotations
 
@@ -159,11 +159,9 @@ class PlanUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TurnRecord(TurnBasis, frozen=True, kw_only=True):
-    """A turn as `turn_judged` holds it: what lies in other events is named by its number.
-
-    `proposed` are calls that stand in no response, for Foregate made them. `judged_calls` says how many calls of the
-    response were judged, None for all of them.
-    """
+    """A turn as `turn_judged` holds it: what lies in other events is named by its number. `proposed` are calls that
+    stand in no response, for Foregate made them. `judged_calls` says how many calls of the response were judged, None
+    for all of them."""
 
     user_messages: tuple[int, ...]
     answers: tuple[int, ...] = ()

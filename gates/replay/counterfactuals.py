@@ -74,12 +74,10 @@ class CounterfactualSearch:
 
     @cached_property
     def prelude(self) -> Prelude:
-        """The gates as they were."""
         return build_prelude(self.policy, self.catalogue)
 
     @cached_property
     def facts(self) -> Mapping[str, CallFacts]:
-        """The facts of the turn's calls as they were."""
         return self.prelude.facts(self.turn)
 
     @cached_property
@@ -205,7 +203,6 @@ class CounterfactualSearch:
         return replace(self.turn, surveys=tuple(surveys))
 
     def _build_grants(self) -> tuple[Grant, ...]:
-        """Return a grant for each reason the call was asked about."""
         reasons = [("approval", "approval_required")]
         for row in self.rows:
             if any(r.call == self.call.id and r.standing is Standing.ASK for r in row.rulings):

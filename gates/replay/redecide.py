@@ -65,16 +65,13 @@ class Redecision(Struct, frozen=True):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether every call comes out as recorded."""
         return all(call.change == "unchanged" for call in self.calls)
 
 
 class Replayed(Struct, frozen=True):
-    """A turn judged as the loop would have: answers are handed in as they are asked for.
-
-    `missing` names, by call, the questions no answer of the turn fits; for the judgement they count as met, a person's
-    with a yes and advice with none to be had. `used` are the answers that fitted.
-    """
+    """A turn judged as the loop would have: answers are handed in as they are asked for. `missing` names, by call, the
+    questions no answer of the turn fits; for the judgement they count as met, a person's with a yes and advice with
+    none to be had. `used` are the answers that fitted."""
 
     judgement: Judgement
     missing: Mapping[str, Need]
@@ -212,7 +209,6 @@ def build_side(verdict: Verdict, answers: Sequence[Answer]) -> Side:
 
 
 def compare_verdicts(row: CallChange, old: Verdict, new: Verdict, used: Sequence[Answer]) -> CallChange:
-    """Return the row of a call whose new verdict is certain."""
     now = build_side(new, used)
     ran, runs = old.standing is Standing.ALLOW, new.standing is Standing.ALLOW
     change: Change = "unchanged"
@@ -249,7 +245,6 @@ class PolicyComparison:
 
     @cached_property
     def prelude(self) -> Prelude:
-        """The gates of the other policy."""
         return build_prelude(self.after, self.catalogue)
 
     @cached_property
@@ -258,7 +253,6 @@ class PolicyComparison:
         return compare_policies(self.before, self.after)
 
     def redecide(self, turn: Turn, recorded: Judgement) -> Redecision:
-        """Judge a turn again under the other policy."""
         return redecide(turn, recorded, self.after, self.prelude, self.before, self.catalogue)
 
     def find_deciding_keys(self, turn: Turn, recorded: Judgement, calls: Sequence[str]) -> dict[str, tuple[Path, ...]]:

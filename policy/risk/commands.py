@@ -139,7 +139,6 @@ def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bo
 
 
 def get_program_name(program: str) -> str:
-    """Return a program without its path."""
     return program.rsplit("/", 1)[-1]
 
 
@@ -184,11 +183,9 @@ def is_open_ended(words: Sequence[str], policy: Policy) -> bool:
 
 
 def is_left_open(entry: str, words: Sequence[str]) -> bool:
-    """Whether one entry says so: its names stand in front, and no word that is no option follows them.
-
-    Words of the entry that begin with a dash are options that may stand in between; with `...` at its end no further
-    word helps. Words that end before all names were met leave open whether they follow.
-    """
+    """Whether one entry says so: its names stand in front, and no word that is no option follows them. Words of the
+    entry that begin with a dash are options that may stand in between; with `...` at its end no further word helps.
+    Words that end before all names were met leave open whether they follow."""
     parts = entry.split()
     whatever = parts[-1:] == [_WHATEVER_FOLLOWS]
     names = [part for part in parts if not part.startswith("-") and part != _WHATEVER_FOLLOWS]

@@ -1,4 +1,5 @@
-"""What a call is, computed from the call, its survey and the policy."""
+"""What a call is, computed from the call, its survey and the policy: effect, capabilities, and the scores of risk and
+uncertainty, in thousandths with reasons, exact integers that are the same on every machine."""
 
 from __future__ import annotations
 
@@ -170,7 +171,6 @@ def combine_reasons(reasons: Iterable[Reason]) -> Score:
 
 
 def measure_risk(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
-    """Return how much could be lost by this call."""
     return combine_reasons(_find_dangers(facts, turn, policy))
 
 
@@ -293,7 +293,6 @@ def is_unscoped(facts: CallFacts, turn: Turn, request: RequestFacts, origins: Ma
 
 
 def is_named_by_user(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
-    """Whether the user named a resource."""
     return is_named(resource.id, request.things) or origins.get(resource.id) is Origin.USER
 
 

@@ -25,11 +25,9 @@ def effect_of_method(method: str) -> Effect:
 
 
 def read_host(url: str) -> str:
-    """Return the host of an `http` or `https` URL as it is compared, "" where readers of URLs could disagree.
-
-    Refused are white space, control characters, backslashes, non-ASCII (write `xn--` names), user information and
-    any other scheme.
-    """
+    """Return the host of an `http` or `https` URL as it is compared, "" where readers of URLs could disagree. Refused
+    are white space, control characters, backslashes, non-ASCII (write `xn--` names), user information and any other
+    scheme."""
     if _UNCLEAR.search(url):
         return ""
     try:
@@ -84,7 +82,6 @@ def is_private(address: str | IPv4Address | IPv6Address) -> bool:
 
 
 def _find_inner_addresses(ip: IPv6Address) -> list[IPv4Address]:
-    """Return the IPv4 addresses inside an IPv6 one."""
     found = [inner for inner in (ip.ipv4_mapped, ip.sixtofour, *(ip.teredo or ())) if inner is not None]
     if int(ip) >> 32 == 0 or any(ip in net for net in _TRANSLATED):
         found.append(IPv4Address(int(ip) & 0xFFFFFFFF))

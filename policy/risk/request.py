@@ -34,7 +34,6 @@ def split_words(text: str) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4096)
 def split_phrase(phrase: str) -> tuple[str, ...]:
-    """Return the words of a phrase of the policy."""
     return tuple(word for word in split_words(phrase) if word != STOP)
 
 

@@ -34,7 +34,6 @@ class Keys:
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """The JSON Schema of the whole file."""
         return self.model.model_json_schema()
 
     def find_node(self, path: Path) -> Mapping[str, Any] | None:
@@ -55,7 +54,6 @@ class Keys:
                 return node
 
     def find_inner_node(self, node: Mapping[str, Any], step: str | int) -> Mapping[str, Any] | None:
-        """Return the schema one step further in."""
         if isinstance(step, int):
             places = node.get("prefixItems")
             if places is not None:
@@ -86,7 +84,6 @@ class Keys:
                 stack.extend(((*path, place), within) for place, within in enumerate(value))
 
     def describe_unknown_key(self, path: Path, node: Mapping[str, Any]) -> str:
-        """Return the sentence about an unknown key."""
         if (instead := self.gone.get(format_path(path))) is not None:
             return f"the key `{format_path(path)}` is gone; {instead}"
         names = self.list_names(node)
@@ -96,7 +93,6 @@ class Keys:
         return f"the key `{escape_text(format_path(path))}` is unknown; {hint}"
 
     def list_names(self, node: Mapping[str, Any]) -> list[str]:
-        """Return the keys a mapping may have."""
         return list(node.get("properties") or self.resolve_node(node.get("propertyNames", {})).get("enum") or ())
 
     def describe_allowed_at(self, path: Path) -> str:
@@ -128,14 +124,12 @@ class Keys:
 
 
 def describe_whole_number(least: int | None, most: int | None) -> str:
-    """Return the words for a whole number within bounds."""
     if least is not None and most is not None:
         return f"a whole number from {least} to {most}"
     return f"a whole number, {least} or more" if least is not None else "a whole number"
 
 
 def join_names(names: list[str]) -> str:
-    """Return names as people list them."""
     cut = [f"`{name}`" for name in names[:_MOST_NAMES]]
     return ", ".join(cut) + (", ..." if len(names) > _MOST_NAMES else "")
 
@@ -172,7 +166,6 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
 
 
 def find_rule_defects(rule: Rule) -> Iterator[tuple[Path, str]]:
-    """Yield what is wrong with one rule."""
     given = [name for name in _MATCHERS if getattr(rule, name) is not None]
     if not given:
         yield (), 'matches nothing in particular; give it a matcher (`tool: "*"` is every call)'
@@ -213,7 +206,6 @@ def find_globs(policy: Policy) -> Iterator[tuple[Path, str, str]]:
 
 
 def explain_bad_glob(glob: str) -> str:
-    """Return why a glob cannot be used, "" when it can."""
     if not glob:
         return "an empty pattern matches nothing; write a path or a glob such as `logs/**`"
     try:
@@ -224,7 +216,6 @@ def explain_bad_glob(glob: str) -> str:
 
 
 def explain_bad_words(entry: str) -> str:
-    """Return why leading words of a command cannot be listed, "" when they can."""
     words = entry.split()
     if not words or words[0].startswith("-") or words[0] == "...":
         return f"`{escape_text(entry)}` names no program; write it first, as in `env ...`"
@@ -234,7 +225,6 @@ def explain_bad_words(entry: str) -> str:
 
 
 def explain_bad_host(host: str) -> str:
-    """Return why a host cannot be listed, "" when it can."""
     bare = host.removeprefix("*.")
     if host == "*" or (_HOST_GLOB.fullmatch(host) and normalise_host(bare)):
         return ""
@@ -243,7 +233,6 @@ def explain_bad_host(host: str) -> str:
 
 
 def explain_bad_expression(pattern: str) -> str:
-    """Return why a regular expression cannot be used, "" when it can."""
     options = re2.Options()
     options.log_errors = False
     try:
@@ -257,7 +246,6 @@ def explain_bad_expression(pattern: str) -> str:
 
 
 def explain_bad_phrase(phrase: str) -> str:
-    """Return why a phrase cannot be found in a text, "" when it can."""
     return "" if split_phrase(phrase) else f"`{escape_text(phrase)}` holds no word; write words"
 
 

@@ -80,7 +80,6 @@ class Tree:
             self.places[*path, *here] = (layer, layer.find_line((*origin, *here)))
 
     def remove_entry(self, path: Path) -> None:
-        """Take an entry out."""
         del self.get(path[:-1])[path[-1]]
         self.forget_places(path)
 
@@ -91,7 +90,6 @@ class Tree:
 
 
 def lay_over(tree: Tree, layer: Layer) -> None:
-    """Lay a file over the values in force."""
     stack: list[tuple[Path, Data]] = [((), layer.data)]
     while stack:
         path, value = stack.pop()
@@ -122,11 +120,9 @@ def get_rule_id(rule: Data) -> str:
 
 
 def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy", decimals: bool = False) -> Layer:
-    """Return a file as a layer; raise PolicyError with one sentence when it cannot be read.
-
-    A file that is not `trusted` must be a regular file of its own, not a link to something else. `kind` is what a
-    sentence calls the file; `decimals` allows numbers that are not whole.
-    """
+    """Return a file as a layer; raise PolicyError with one sentence when it cannot be read. A file that is not
+    `trusted` must be a regular file of its own, not a link to something else. `kind` is what a sentence calls the file;
+    `decimals` allows numbers that are not whole."""
     name = str(file)
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

@@ -50,7 +50,6 @@ class LoadedPolicy:
 
 @cache
 def default_policy() -> Policy:
-    """Return the embedded default policy."""
     return build_policy(Tree(copy.deepcopy(default_data())), [])
 
 
@@ -206,7 +205,6 @@ def find_misfits(tree: Tree, keys: Keys) -> Iterator[tuple[int, str]]:
 
 
 def describe_misfit(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
-    """Return the sentence about a value of the wrong type."""
     key = escape_text(format_path(path))
     if kind == "missing":
         return f"the key `{key}` is missing; it is {keys.describe_allowed_at(path)}"
@@ -242,11 +240,9 @@ _EMPTY_ONCE = (("commands", "open_ended"),)
 
 
 def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str, Json]:
-    """Return what is recorded beside a policy, without what is empty.
-
-    `from` maps each key that is not the default's to where it comes from, `workspace` holds the workspace file's own
-    values, and `guarded` the globs of Foregate's own files. A policy given as an object has no origins.
-    """
+    """Return what is recorded beside a policy, without what is empty. `from` maps each key that is not the default's to
+    where it comes from, `workspace` holds the workspace file's own values, and `guarded` the globs of Foregate's own
+    files. A policy given as an object has no origins."""
     found: dict[str, Json] = {"given": loaded is None, "guarded": list(guarded)}
     if loaded is not None:
         found["from"] = {key: scrub(origin) for key, origin in loaded.provenance.items() if origin != "default"}
@@ -256,10 +252,8 @@ def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> d
 
 def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
     """Return the policy of a session with these recorded layers, had it been opened with the user's layer `user`.
-
     Raises PolicyError where the workspace's file would have been refused beneath it, InvalidJson for layers that were
-    not recorded so.
-    """
+    not recorded so."""
     policy = layer_policy(user, restore_layer(get_object(layers, "workspace"))).policy
     policy = add_protected_globs(policy, as_texts(get_list(layers, "guarded"), "guarded"))
     for spent in get_list(layers, "spent"):

@@ -46,11 +46,9 @@ _PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 
 def parse_yaml(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[str, int]]:
-    """Return the value of the one document in `text`, and the line of every dotted path in it.
-
-    An empty document is an empty mapping. Numbers are whole; with `decimals` also finite decimal ones. Raises
-    PolicyError with one sentence that names `name`, the line, and what is allowed instead.
-    """
+    """Return the value of the one document in `text`, and the line of every dotted path in it. An empty document is an
+    empty mapping. Numbers are whole; with `decimals` also finite decimal ones. Raises PolicyError with one sentence
+    that names `name`, the line, and what is allowed instead."""
     refuse_text(text, name)
     builder = _Builder(name, decimals)
     try:
@@ -83,7 +81,6 @@ def escape_text(text: object, longest: int = 80) -> str:
 
 
 def refuse(name: str, line: int, sentence: str) -> NoReturn:
-    """Raise the PolicyError of a place in a file."""
     raise PolicyError(f"{name}:{line}: {sentence}")
 
 
@@ -122,7 +119,6 @@ class _Builder:
         refuse(self.name, self.line, sentence)
 
     def take_event(self, event: Any) -> None:
-        """Take in the next event."""
         self.line = event.start_mark.line + 1
         match event:
             case DocumentStartEvent():

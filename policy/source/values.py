@@ -85,7 +85,6 @@ def format_policy(loaded: LoadedPolicy, effective: bool = False) -> list[str]:
 
 
 def format_rows(rows: Sequence[Mapping[str, Data]]) -> list[str]:
-    """Return rows as lines with the origins below each other."""
     written = [(f"{row['key']}: {format_value(row['value'])}", row["from"]) for row in rows]
     width = min(max((len(left) for left, _ in written), default=0), 72)
     return [f"{left:<{width}}  # {origin}" for left, origin in written]

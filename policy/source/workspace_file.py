@@ -1,4 +1,4 @@
-"""Applying a workspace's own file: each key joined with what is in force, loosening refused."""
+"""What a workspace's own file may do: tighten. One table says what tighter means for each key; loosening is refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,6 @@ def build_order_direction(*values: Data) -> Direction:
 
 
 def grow_list(default: Data, old: Data, new: Data) -> tuple[Data, Outcome]:
-    """Add what is new to a list."""
     more = [entry for entry in new if entry not in old]
     return [*old, *more], "tightened" if more else "same"
 
@@ -228,13 +227,11 @@ def add_rules(tree: Tree, layer: Layer, rules: list[Data]) -> None:
 
 
 def describe_loosening(path: Path, old: Data, direction: Direction) -> str:
-    """Return the sentence about a value that would loosen."""
     now, key = "not set" if old is None else f"`{escape_text(json.dumps(old))}`", escape_text(format_path(path))
     return f"`{key}` would loosen the policy, where it is {now}; allowed is {direction.words}"
 
 
 def describe_no_say(path: Path) -> str:
-    """Return the sentence about a key that is not a workspace's to set."""
     within = sorted(name for name in TIGHTER if name.startswith(f"{path[0]}."))
     names = ", ".join(f"`{name}`" for name in within or sorted({name.partition(".")[0] for name in TIGHTER}))
     key, where = escape_text(format_path(path)), "there it" if within else "it"
