@@ -104,7 +104,8 @@ class ApprovalGate:
         """Return the scope items that leave given earlier uses up for a call, None when no leave covers it. `uses`
         holds what the response's calls use already. A grant is not used up."""
         counted = uses.get(ask.facts.call.id, ())
-        if all(any(is_granted(grant, code, ask) for grant in turn.grants) for code in ask.codes):
+        given = {(grant.gate, grant.code) for grant in turn.grants if is_grant_for(grant, ask.facts)}
+        if all((ask.gate, code) in given for code in ask.codes):
             return counted
         if ask.gate != self.name or turn.plan is None:
             return None
@@ -171,11 +172,6 @@ def spare_advice(
 
 def deny_asks(asks: Sequence[Ask], code: ApprovalCode, message: str, reason: str = "") -> dict[str, Ruling]:
     return {ask.facts.call.id: Ruling(Standing.DENY, code, f"{message} ({ask.why})", reason=reason) for ask in asks}
-
-
-def is_granted(grant: Grant, code: str, ask: Ask) -> bool:
-    """Whether a grant, exactly as it was shown, is leave for one reason to ask about a call."""
-    return (grant.gate, grant.code) == (ask.gate, code) and is_grant_for(grant, ask.facts)
 
 
 def is_grant_for(grant: Grant, facts: CallFacts) -> bool:

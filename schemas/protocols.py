@@ -21,18 +21,16 @@ from foregate.schemas.turn import Turn
 
 
 class SoFar(Struct):
-    """What judging has found before the gate now asked: facts per call, joined rulings, decisions."""
+    """What judging has found before the gate now asked: facts per call, joined rulings, decisions. `settled` once a
+    consequence is drawn, so that no Need is raised any more; `plan` is one accepted while judging this turn, not yet in
+    force, and `plan_first` the call it was written for."""
 
     facts: Mapping[str, CallFacts]
     rulings: dict[str, tuple[str, Ruling]] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
-    details: dict[str, Mapping[str, Json]] = field(default_factory=dict)
     settled: bool = False
-    """A consequence has been drawn: no Need is raised any more."""
     plan: PlanInForce | None = None
-    """A plan accepted while judging this turn, not yet in force."""
     plan_first: str = ""
-    """The call that plan was written for."""
     uses: dict[str, tuple[int, ...]] = field(default_factory=dict)
     grants: list[Grant] = field(default_factory=list)
 

@@ -79,12 +79,12 @@ def _read_arguments(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str
     """Return the strictly parsed arguments or the defect, and the digest."""
     try:
         value = strict_json.parse(raw)
+        defect = "the arguments are not a JSON object; send an object"
     except InvalidJson as error:
-        return None, str(error), strict_json.digest({"name": name, "raw": raw})
-    if not isinstance(value, dict):
-        why = "the arguments are not a JSON object; send an object"
-        return None, why, strict_json.digest({"name": name, "raw": raw})
-    return value, "", strict_json.digest({"name": name, "arguments": value})
+        value, defect = None, str(error)
+    if isinstance(value, dict):
+        return value, "", strict_json.digest({"name": name, "arguments": value})
+    return None, defect, strict_json.digest({"name": name, "raw": raw})
 
 
 _SHORT = 8192

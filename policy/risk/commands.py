@@ -14,6 +14,7 @@ from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
 
 _OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
+_UNLISTED = CommandEntry(options=("--",))
 _LINE = " \t\n;|&()`<>"
 _MOST_WORDS = 4096
 _STARTS = ("$(", "`", ">", "2>", "&>")
@@ -27,9 +28,8 @@ def effect_of_command(command: Command, policy: Policy) -> Effect:
         return Effect.EXECUTE
     program, *words = command.argv
     entry = policy.commands.read_only.get(program)
-    if "/" in program or entry is None or not is_observation(entry, words):
-        return Effect.EXECUTE
-    return Effect.OBSERVATION
+    observes = "/" not in program and entry is not None and is_observation(entry, words)
+    return Effect.OBSERVATION if observes else Effect.EXECUTE
 
 
 def can_read_beneath(command: Command, policy: Policy) -> bool:
@@ -40,13 +40,13 @@ def can_read_beneath(command: Command, policy: Policy) -> bool:
 
 def find_operands(command: Command, policy: Policy) -> list[str]:
     """Return the words of a command that are neither options nor the values of options its entry lists."""
-    entry = policy.commands.read_only.get(command.argv[0]) if command.argv else None
+    entry = policy.commands.read_only.get(command.argv[0], _UNLISTED) if command.argv else _UNLISTED
     found: list[str] = []
     rest = iter(command.argv[1:])
     for word in rest:
-        if word == "--" and (entry is None or word in entry.options):
+        if word == "--" and word in entry.options:
             return [*found, *rest]
-        if entry is not None and word in entry.valued:
+        if word in entry.valued:
             next(rest, None)
         elif not word.startswith("-") or word == "-":
             found.append(word)
@@ -56,12 +56,11 @@ def find_operands(command: Command, policy: Policy) -> list[str]:
 def is_observation(entry: CommandEntry, words: list[str]) -> bool:
     """Whether every word is a listed option, the value of one, the one subcommand, or an allowed operand. Words that
     only a shell would give a meaning are refused: whoever wrote them meant more than one command."""
-    operands = 0
-    rest = iter(words)
+    if any(map(is_shell_syntax, words)):
+        return False
+    operands, rest = 0, iter(words)
     marked = options_end = False
     for word in rest:
-        if is_shell_syntax(word):
-            return False
         if word == "--" and not options_end:
             # Not every program takes what follows for operands: find still reads `-exec` there, and runs it.
             if marked:
@@ -69,8 +68,7 @@ def is_observation(entry: CommandEntry, words: list[str]) -> bool:
             marked, options_end = True, word in entry.options
         elif word.startswith("-") and word != "-" and not options_end:
             if word in entry.valued:
-                value = next(rest, None)
-                if value is None or is_shell_syntax(value):
+                if next(rest, None) is None:
                     return False
             elif word not in entry.options and not has_attached_value(entry, word):
                 return False

@@ -29,11 +29,8 @@ class Layer:
 
     def find_line(self, path: Path) -> int:
         """Return the line of a path, or of the nearest one around it."""
-        while path:
-            if (line := self.lines.get(format_path(path))) is not None:
-                return line
-            path = path[:-1]
-        return 1
+        ends = (path[:end] for end in range(len(path), 0, -1))
+        return next((line for end in ends if (line := self.lines.get(format_path(end)))), 1)
 
 
 @dataclass(slots=True)
@@ -55,10 +52,8 @@ class Tree:
 
     def find_place(self, path: Path) -> tuple[Layer, int] | None:
         """Return the layer and line a value comes from, None for the defaults."""
-        for end in range(len(path), -1, -1):
-            if path[:end] in self.places:
-                return self.places[path[:end]]
-        return None
+        ends = (path[:end] for end in range(len(path), -1, -1))
+        return next((self.places[end] for end in ends if end in self.places), None)
 
     def describe_origin(self, path: Path) -> str:
         """Return where a value comes from, as shown: `default` or file and line."""
@@ -85,8 +80,7 @@ class Tree:
 
     def forget_places(self, path: Path) -> None:
         """Forget the places of a value and of everything in it."""
-        for known in [known for known in self.places if known[: len(path)] == path]:
-            del self.places[known]
+        self.places = {known: place for known, place in self.places.items() if known[: len(path)] != path}
 
 
 def lay_over(tree: Tree, layer: Layer) -> None:
