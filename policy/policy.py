@@ -110,12 +110,10 @@ class Uncertainty(PolicySection):
 
 
 class Requirement(PolicySection):
-    """Evidence a call needs on each own resource of `kind` it would do `effects` to, if the resource exists.
-
-    `accepts` lists evidence kinds; `remedy` is the tool that would bring it (with `parameter` set to the resource).
-    `content`: `same` needs the current content observed; `not_changed` is content with having seen the thing, unless
-    its content was observed and has changed; `any` never compares. `whole` needs all of the content observed.
-    """
+    """Evidence a call needs on each own resource of `kind` it would do `effects` to, if the resource exists. `accepts`
+    lists evidence kinds; `remedy` is the tool that would bring it (with `parameter` set to the resource). `content`:
+    `same` needs the current content observed; `not_changed` is content with having seen the thing, unless its content
+    was observed and has changed; `any` never compares. `whole` needs all of the content observed."""
 
     effects: tuple[Effect, ...]
     kind: ResourceKind
