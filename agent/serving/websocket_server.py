@@ -32,7 +32,7 @@ from foregate.agent.tools.remote.protocol import (
     encode_frame,
     parse_agent_frame,
 )
-from foregate.policy.elsewhere import Serving
+from foregate.policy.policy import Serving
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.tool_call import ToolCall

@@ -28,7 +28,7 @@ from foregate.agent.tools.remote.protocol import (
     encode_frame,
     parse_runtime_frame,
 )
-from foregate.policy.elsewhere import Runtime
+from foregate.policy.policy import Runtime
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 
 _GOODBYE = 2
