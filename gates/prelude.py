@@ -26,7 +26,6 @@ from foregate.schemas.codes import GateCode, GateName, PostludeCode
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import (
     CallRuling,
-    Consequence,
     Decision,
     Judgement,
     Mode,
@@ -77,7 +76,6 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
     """Ask each gate about the calls that still stand below HOLD; return a judgement, or what must be known first.
     `facts` spares computing them when the caller has them already."""
     so_far = SoFar(bench.facts(turn) if facts is None else facts)
-    consequence: tuple[str, Consequence] | None = None
     live: Sequence[ToolCall] = turn.calls
     ids = {call.id for call in live}
     for gate in bench.gates:
@@ -92,10 +90,9 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
         if join_rulings(gate.name, opinion, live, so_far):
             live = [call for call in live if not so_far.rulings[call.id][1].standing.stops]
             ids = {call.id for call in live}
-        if opinion.consequence is not None and consequence is None:
-            consequence = (gate.name, opinion.consequence)
-            so_far.settled = True
-    return conclude_judgement(turn, so_far, consequence, bench.holds_all)
+        if opinion.consequence is not None and so_far.consequence is None:
+            so_far.consequence = (gate.name, opinion.consequence)
+    return conclude_judgement(turn, so_far, bench.holds_all)
 
 
 def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far: SoFar) -> Opinion | Need:
@@ -109,7 +106,7 @@ def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so
         return Opinion({call.id: build_gate_error(gate, f"{type(error).__name__}: {error}") for call in live})
     if isinstance(opinion, Need):
         may_ask = gate.mode != "shadow" or getattr(gate, "shadow_asks", False)
-        if may_ask and not so_far.settled and turn.actor == "model":
+        if may_ask and so_far.consequence is None and turn.actor == "model":
             return opinion
         held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
         return Opinion(build_rulings(gate.name, live, dict.fromkeys(opinion.calls, held)))
@@ -155,9 +152,7 @@ def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_
     return stopped
 
 
-def conclude_judgement(
-    turn: Turn, so_far: SoFar, consequence: tuple[str, Consequence] | None, holds_all: bool
-) -> Judgement:
+def conclude_judgement(turn: Turn, so_far: SoFar, holds_all: bool) -> Judgement:
     """Return the judgement: an ASK nobody settled is denied, a call no gate ruled on is held."""
     verdicts = [build_verdict(call, so_far) for call in turn.calls]
     if holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
@@ -174,8 +169,8 @@ def conclude_judgement(
     return Judgement(
         tuple(verdicts),
         tuple(so_far.decisions),
-        consequence[1] if consequence else None,
-        consequence[0] if consequence else "",
+        so_far.consequence[1] if so_far.consequence else None,
+        so_far.consequence[0] if so_far.consequence else "",
         plan,
         tuple(so_far.grants),
         {call: items for call, items in uses.items() if call in allowed and items},

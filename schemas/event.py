@@ -9,26 +9,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from foregate.schemas.event_body import (
-    CallAnswered,
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
-    EffectUndone,
-    EventBody,
-    Kind,
-    OutcomeResolved,
-    OutcomeUnknown,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
-    TaskEnded,
-    TaskPaused,
-    TaskStarted,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
+from foregate.schemas.event_body import CallBody, ClosingBody, ContextCompressed, EventBody, Kind, OpeningBody
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Block, ModelResponse, Usage
 from foregate.schemas.plan import PlanInForce
@@ -173,31 +154,9 @@ GENESIS = "0" * 64
 
 Actor = Literal["user", "parent", "model", "planner", "critic", "person", "runner", "postlude", "foregate", "tool"]
 
-Body: TypeAlias = (
-    SessionStarted
-    | CatalogChanged
-    | PolicyChanged
-    | TaskStarted
-    | UserMessage
-    | ModelResponded
-    | TurnJudged
-    | NeedRaised
-    | NeedAnswered
-    | ToolStarted
-    | ToolFinished
-    | CallAnswered
-    | OutcomeUnknown
-    | OutcomeResolved
-    | EffectUndone
-    | ContextCompressed
-    | PlanProposed
-    | PlanConfirmed
-    | PlanStepChanged
-    | TaskPaused
-    | TaskEnded
-    | SessionEnded
-    | Checkpoint
-)
+JudgingBody: TypeAlias = ModelResponded | TurnJudged | NeedRaised | NeedAnswered
+PlanBody: TypeAlias = PlanProposed | PlanConfirmed | PlanStepChanged
+Body: TypeAlias = OpeningBody | JudgingBody | CallBody | ContextCompressed | PlanBody | ClosingBody
 """What happened: one class per kind of event, so that a reader can `match` and end in `assert_never`."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, cast, get_args
+from typing import Literal, TypeAlias, cast, get_args
 
 from msgspec import Struct, field
 
@@ -301,3 +301,8 @@ class EffectUndone(EventBody, frozen=True, kw_only=True, tag="effect_undone"):
     changes: tuple[Change, ...]
     evidence: tuple[EvidenceRecord, ...]
     steps: tuple[str, ...]
+
+
+OpeningBody: TypeAlias = SessionStarted | CatalogChanged | PolicyChanged | TaskStarted | UserMessage
+ClosingBody: TypeAlias = TaskPaused | TaskEnded | SessionEnded | Checkpoint
+CallBody: TypeAlias = ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone

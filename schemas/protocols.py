@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from foregate.schemas.codes import GateName
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import Kind
-from foregate.schemas.judgement import Decision, Grant, Mode, Need, Opinion, Ruling
+from foregate.schemas.judgement import Consequence, Decision, Grant, Mode, Need, Opinion, Ruling
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import PlanInForce
@@ -21,14 +21,14 @@ from foregate.schemas.turn import Turn
 
 
 class SoFar(Struct):
-    """What judging has found before the gate now asked: facts per call, joined rulings, decisions. `settled` once a
-    consequence is drawn, so that no Need is raised any more; `plan` is one accepted while judging this turn, not yet in
-    force, and `plan_first` the call it was written for."""
+    """What judging has found before the gate now asked: facts per call, joined rulings, decisions. Once a gate drew
+    a `consequence`, no Need is raised any more. `plan` is one accepted while judging this turn, not yet in force, and
+    `plan_first` the call it was written for."""
 
     facts: Mapping[str, CallFacts]
     rulings: dict[str, tuple[str, Ruling]] = field(default_factory=dict)
     decisions: list[Decision] = field(default_factory=list)
-    settled: bool = False
+    consequence: tuple[str, Consequence] | None = None
     plan: PlanInForce | None = None
     plan_first: str = ""
     uses: dict[str, tuple[int, ...]] = field(default_factory=dict)
