@@ -15,7 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event
-from foregate.schemas.turn_record import export_turn
+from foregate.schemas.turn import export_turn
 from foregate.telemetry.export.export import Export, ExportOptions, Family
 from foregate.telemetry.export.restore import parse_document as read_document
 from foregate.telemetry.export.restore import restore_sessions

@@ -12,9 +12,9 @@ from foregate.cli.terminal.rows import format_event as rows_of_event
 from foregate.cli.terminal.timeline import format_conversation
 from foregate.evidence.state.plan_history import read_plans
 from foregate.evidence.state.session import SessionState
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.message import Message
-from foregate.schemas.turn_record import export_turn
+from foregate.schemas.turn import export_turn
 from foregate.telemetry.export.lines import read_sent_requests
 from tests.corpus.log import Log, lines, text, turns_of
 
@@ -53,8 +53,8 @@ def list_plans(log: Log) -> str:
     for session in log.sessions:
         for entry in read_plans(log.events(session)):
             results = [step.result for step in entry.state.steps.values()]
-            told = {"plan": codec.dump(entry.state.current_plan), "answer": entry.state.answer}
-            tasks = [codec.dump(result) | {"success": result.success} for result in results]
+            told = {"plan": strict_json.dump(entry.state.current_plan), "answer": entry.state.answer}
+            tasks = [strict_json.dump(result) | {"success": result.success} for result in results]
             found.append(about_plan(entry) | told | {"results": tasks})
     return lines(found)
 
@@ -94,7 +94,7 @@ def describe_message(message: Message) -> list[Any]:
 
 def describe_undo(what: UndoableChange) -> dict[str, Any]:
     """Return a change that can be taken back as JSON: its before-images as they are recorded."""
-    return to_builtins(what) | {"before": [codec.dump(image) for image in what.before]}
+    return to_builtins(what) | {"before": [strict_json.dump(image) for image in what.before]}
 
 
 def describe_state(state: SessionState) -> dict[str, Any]:
@@ -110,7 +110,7 @@ def describe_state(state: SessionState) -> dict[str, Any]:
         "running": sorted(state.in_flight),
         "unknown": sorted(state.parked),
         "still open": state.describe_open_trouble(),
-        "grants": [codec.dump(grant) for grant in state.grants],
+        "grants": [strict_json.dump(grant) for grant in state.grants],
         "unanswered": sorted(state.open.unanswered) if state.open is not None else [],
         "task": None
         if task is None
@@ -119,10 +119,10 @@ def describe_state(state: SessionState) -> dict[str, Any]:
             "used": {name: count for name, count in task.used.items() if count},
             "active": task.active,
             "paused": [task.paused, task.question],
-            "plan": codec.dump(task.plan) if task.plan is not None else None,
+            "plan": strict_json.dump(task.plan) if task.plan is not None else None,
             "task plan": [task.proposed_plan, task.running_plan, task.during, task.wants_plan],
-            "grants": [codec.dump(grant) for grant in task.grants],
-            "refusals": [codec.dump(refusal) for refusal in task.refusals],
+            "grants": [strict_json.dump(grant) for grant in task.grants],
+            "refusals": [strict_json.dump(refusal) for refusal in task.refusals],
             "holds": sorted([*key, count] for key, count in task.holds.items()),
             "fired": [task.fired, task.shadow_fired],
             "slots": [task.slots_asked, task.slots_answered],

@@ -26,7 +26,7 @@ from foregate.gates.replay.redecide import judge_any_turn, redecide
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer, read_layer
 from foregate.policy.source.load import resolve_policy_file, restore_policy
-from foregate.schemas import codec, strict_json
+from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import KINDS
@@ -76,7 +76,7 @@ def verify(log: Log) -> str:
         for head in (None, log.head_anchor(session)):
             result = verify_session(log, session, head)
             told = {"sentence": result.sentence, "head": result.head, "proven": result.proven}
-            found.append(told | codec.dump(result))
+            found.append(told | strict_json.dump(result))
     return lines(found)
 
 
@@ -105,7 +105,7 @@ def show_decisions(log: Log) -> str:
 
 def note(log: Log) -> str:
     """The replay notes."""
-    return lines(codec.dump(one) for session in log.sessions for one in build_session_notes(log.events(session)))
+    return lines(strict_json.dump(one) for session in log.sessions for one in build_session_notes(log.events(session)))
 
 
 def judge_again(log: Log) -> str:
@@ -120,8 +120,8 @@ def judge_again(log: Log) -> str:
         policy, bench, catalogue = benches[key]
         now = judge_any_turn(turn.turn, policy, bench)
         again = redecide(turn.turn, turn.judgement, policy, bench, policy, catalogue)
-        told = codec.dump(now)
-        same = canonical(told) == canonical(codec.dump(turn.judgement))
+        told = strict_json.dump(now)
+        same = canonical(told) == canonical(strict_json.dump(turn.judgement))
         calls = {} if again.is_unchanged and not again.spared else {"differs": to_builtins(again)}
         found.append({"seq": turn.seq, "same": same, **({} if same else {"judgement": told}), **calls})
     return lines(found)
