@@ -23,6 +23,7 @@ from foregate.agent.tools.remote.protocol import (
     Attached,
     Cancel,
     Frame,
+    FromAgent,
     Look,
     Recall,
     Refused,
@@ -30,7 +31,7 @@ from foregate.agent.tools.remote.protocol import (
     Seen,
     Welcome,
     encode_frame,
-    parse_agent_frame,
+    parse_frame,
 )
 from foregate.policy.policy import Serving
 from foregate.schemas import strict_json
@@ -121,7 +122,7 @@ class WebSocketServer:
         try:
             await talk.send(self._welcome)
             async for message in connection:
-                frame = parse_agent_frame(message, self._policy.max_message)
+                frame = parse_frame(message, self._policy.max_message, FromAgent)
                 if talk.seat is None:
                     talk.seat = await self._take_seat(frame, connection)
                     await talk.send(Attached(talk.seat.server.session.name))

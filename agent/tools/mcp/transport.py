@@ -138,8 +138,8 @@ class ServerProcess:
                         await self._wind_down(process)
                     tasks.cancel_scope.cancel()
         finally:
-            for end in (out_end, errors_end, into, heard, hear, say, said):
-                end.close()
+            for part in (out_end, errors_end, into, heard, hear, say, said):
+                part.close()
 
     async def _read_messages(self, process: subprocess.Popen[bytes], out: asyncio.StreamReader, heard: Heard) -> None:
         """Hand on each line that is a message, until the output ends or the server sends what no server may."""

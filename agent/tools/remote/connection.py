@@ -4,30 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
-from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
-from foregate.agent.tools.remote.protocol import (
-    VERSION,
-    Attach,
-    Attached,
-    Cancel,
-    Look,
-    Recall,
-    Refused,
-    Request,
-    Response,
-    RuntimeAddress,
-    Seen,
-    Welcome,
-    encode_frame,
-    parse_runtime_frame,
-)
+from foregate.agent.tools.remote import protocol
 from foregate.policy.policy import Runtime
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 
@@ -39,7 +24,8 @@ _STRAY = 100
 """Answers to nothing that was asked before a runtime is no longer listened to."""
 _SHOWN = 300
 """Characters of a runtime's own words that an error shows."""
-Question = Request | Look | Recall
+Answer = protocol.Response | protocol.Seen
+Question = protocol.Request | protocol.Look | protocol.Recall
 
 
 class ConnectionLost(Exception):
@@ -61,22 +47,17 @@ class RuntimeConnection:
     what came of it. A runtime that stays away raises RuntimeLost.
     """
 
-    def __init__(self, address: RuntimeAddress, token: str, policy: Runtime) -> None:
-        self._address, self._token, self.policy = address, token, policy
+    def __init__(self, url: str, token: str, policy: Runtime) -> None:
+        self.url, self._token, self.policy = url, token, policy
         self.agent = ""
-        self.welcome: Welcome | None = None
+        self.welcome: protocol.Welcome | None = None
         self._connection: ClientConnection | None = None
         self._attached = False
         self._reader: asyncio.Task[None] | None = None
         self._connecting = asyncio.Lock()
-        self._waiting: dict[str, asyncio.Future[Response | Seen]] = {}
+        self._waiting: dict[str, asyncio.Future[Answer]] = {}
 
-    @property
-    def url(self) -> str:
-        """Where the runtime is, for people."""
-        return self._address.url
-
-    async def open(self) -> Welcome:
+    async def open(self) -> protocol.Welcome:
         """Connect for the first time and return what the runtime says of itself; raise UsageError where it cannot."""
         try:
             async with self._connecting:
@@ -88,46 +69,33 @@ class RuntimeConnection:
 
     async def ask(
         self, question: Callable[[], Question], *, patience: float | None = None, within: float | None = None
-    ) -> Response | Seen:
+    ) -> Answer:
         """Return the answer to a question, which is made anew for each try; raise RuntimeLost where there is none.
 
         `patience` seconds a broken connection is tried again, the policy's without; `within` seconds each try is to be
         answered.
         """
 
-        async def attempt() -> Response | Seen:
+        patience = self.policy.patience if patience is None else patience
+        backoff, tries, since = self.policy.backoff / 1000, 0, 0.0
+        while True:
             try:
                 async with asyncio.timeout(within):
                     return await self._ask_once(question())
-            except TimeoutError:
-                raise ConnectionLost("it does not answer") from None
-
-        patience = self.policy.patience if patience is None else patience
-        backoff = self.policy.backoff / 1000
-        retrying = AsyncRetrying(
-            stop=stop_after_delay(patience),
-            wait=wait_exponential(multiplier=backoff, max=max(backoff, _LONGEST_WAIT)),
-            retry=retry_if_exception_type(ConnectionLost),
-            reraise=True,
-        )
-        try:
-            try:
-                # It may work for long before the connection breaks: patience counts from then.
-                return await attempt()
-            except ConnectionLost:
-                if not patience:
-                    raise
-            answer: Response | Seen = await retrying(attempt)
-        except ConnectionLost as gone:
-            raise RuntimeLost(f"the runtime at {self.url} is lost: {gone}") from None
-        return answer
+            except (ConnectionLost, TimeoutError) as error:
+                why = str(error) if isinstance(error, ConnectionLost) else "it does not answer"
+            since = since or time.monotonic()  # it may work for long before the connection breaks
+            if time.monotonic() - since >= patience:
+                raise RuntimeLost(f"the runtime at {self.url} is lost: {why}")
+            await asyncio.sleep(min(backoff * 2 ** (tries - 1), max(backoff, _LONGEST_WAIT)) if tries else 0)
+            tries += 1
 
     async def cancel(self, id: str) -> None:  # noqa: A002
         """Tell the runtime to stop a request, as far as it can be told."""
         if self._connection is not None and self._attached:
             with suppress(ConnectionClosed, TimeoutError):
                 async with asyncio.timeout(self.policy.timeout):
-                    await self._connection.send(encode_frame(Cancel(id)))
+                    await self._connection.send(protocol.encode_frame(protocol.Cancel(id)))
 
     async def close(self) -> None:
         """End the connection."""
@@ -138,17 +106,16 @@ class RuntimeConnection:
             await self._connection.close()
         self._connection = None
 
-    async def _ask_once(self, question: Question) -> Response | Seen:
-        text = encode_frame(question)
+    async def _ask_once(self, question: Question) -> Answer:
+        text = protocol.encode_frame(question)
         async with self._connecting:
             connection = await self._get_connection()
         assert self.welcome is not None
         if len(text.encode()) > self.welcome.max_message:
-            raise UsageError(
-                f"the call is larger than the {self.welcome.max_message} bytes the runtime takes; send less"
-            )
-        answer: asyncio.Future[Response | Seen]
-        answer = self._waiting[question.id] = asyncio.get_running_loop().create_future()
+            most = self.welcome.max_message
+            raise UsageError(f"the call is larger than the {most} bytes the runtime takes; send less")
+        answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._waiting[question.id] = answer
         try:
             await connection.send(text)
             return await answer
@@ -168,12 +135,12 @@ class RuntimeConnection:
         assert connection is not None
         if not self._attached:
             try:
-                await connection.send(encode_frame(Attach(self.agent)))
+                await connection.send(protocol.encode_frame(protocol.Attach(self.agent)))
                 said = await self._read_next(connection)
             except (ConnectionLost, ConnectionClosed) as error:
                 self._connection = None
                 raise ConnectionLost(str(error) if isinstance(error, ConnectionLost) else describe_end(error)) from None
-            if not isinstance(said, Attached):
+            if not isinstance(said, protocol.Attached):
                 raise ConnectionLost("it did not take us in")
             self._attached = True
             self._reader = asyncio.ensure_future(self._read(connection))
@@ -199,15 +166,13 @@ class RuntimeConnection:
             )
         except InvalidStatus as error:
             status = error.response.status_code
-            raise ConnectionLost(
-                "it refused the token" if status == 401 else f"it answered with HTTP {status}"
-            ) from None
+            why = "it refused the token" if status == 401 else f"it answered with HTTP {status}"
+            raise ConnectionLost(why) from None
         except (OSError, TimeoutError, InvalidHandshake, WebSocketException) as error:
             raise ConnectionLost(f"{error or type(error).__name__}"[:_SHOWN]) from None
         self._attached = False
         try:
-            said = await self._read_next(self._connection)
-            self._greet(said)
+            self._greet(await self._read_next(self._connection))
         except ConnectionLost:
             connection, self._connection = self._connection, None
             await connection.close()
@@ -215,7 +180,7 @@ class RuntimeConnection:
 
     def _greet(self, said: object) -> None:
         """Check what a runtime says first; one that offers other tools than before is another one."""
-        if not isinstance(said, Welcome) or said.v != VERSION:
+        if not isinstance(said, protocol.Welcome) or said.v != protocol.VERSION:
             raise ConnectionLost("it speaks another version of this protocol; update the older side")
         if self.welcome is not None and said.tools != self.welcome.tools:
             raise ConnectionLost("it offers other tools than before; open a new session")
@@ -225,14 +190,14 @@ class RuntimeConnection:
         """Return the next message of the handshake; raise ConnectionLost with the runtime's reason, or ours."""
         try:
             async with asyncio.timeout(self.policy.timeout):
-                said = parse_runtime_frame(await connection.recv(), self.policy.max_message)
+                said = protocol.parse_frame(await connection.recv(), self.policy.max_message, protocol.FromRuntime)
         except TimeoutError:
             raise ConnectionLost("it did not answer in time") from None
         except ConnectionClosed as closed:
             raise ConnectionLost(describe_end(closed)) from None
         except InvalidJson as error:
             raise ConnectionLost(f"it sent what no runtime sends: {error}"[:_SHOWN]) from None
-        if isinstance(said, Refused):
+        if isinstance(said, protocol.Refused):
             raise ConnectionLost(said.message[:_SHOWN])
         return said
 
@@ -241,16 +206,16 @@ class RuntimeConnection:
         why, stray = "the connection was closed", 0
         try:
             async for message in connection:
-                said = parse_runtime_frame(message, self.policy.max_message)
-                match said:
-                    case Refused():
-                        why = said.message[:_SHOWN]
-                    case Response() | Seen() if (waiting := self._waiting.get(said.id)) and not waiting.done():
-                        waiting.set_result(said)
-                    case Response() | Seen():
-                        stray += 1
-                    case _:
-                        raise InvalidJson("it greets in the middle of a talk")
+                said = protocol.parse_frame(message, self.policy.max_message, protocol.FromRuntime)
+                waiting = self._waiting.get(said.id) if isinstance(said, Answer) else None
+                if isinstance(said, protocol.Refused):
+                    why = said.message[:_SHOWN]
+                elif waiting is not None and not waiting.done():
+                    waiting.set_result(said)
+                elif isinstance(said, Answer):
+                    stray += 1
+                else:
+                    raise InvalidJson("it greets in the middle of a talk")
                 if stray > _STRAY:
                     raise InvalidJson("it answers what nobody asked")
         except ConnectionClosed as closed:
@@ -260,9 +225,9 @@ class RuntimeConnection:
             connection.transport.abort()  # nothing more is read from one that breaks the rules, not even its goodbye
         finally:
             self._connection, self._attached = None, False
-            for waiting in self._waiting.values():
-                if not waiting.done():
-                    waiting.set_exception(ConnectionLost(why))
+            for left in self._waiting.values():
+                if not left.done():
+                    left.set_exception(ConnectionLost(why))
             await connection.close()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
@@ -15,16 +14,8 @@ from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.strict_json import Json
 
 
-@dataclass(frozen=True, slots=True)
-class RuntimeAddress:
-    """A checked address; `url` is how it is shown and recorded."""
-
-    url: str
-    secure: bool
-
-
-def parse_address(text: str, *, insecure: bool = False) -> RuntimeAddress:
-    """Return the address of a runtime.
+def parse_address(text: str, *, insecure: bool = False) -> str:
+    """Return the address of a runtime, as it is shown and recorded.
 
     Raises UsageError for what is none, for one that holds a secret, and without TLS for another machine unless
     `insecure` says that this is meant.
@@ -44,9 +35,7 @@ def parse_address(text: str, *, insecure: bool = False) -> RuntimeAddress:
             "use wss://, or say --insecure-runtime"
         )
     name = f"[{host}]" if ":" in host else host
-    return RuntimeAddress(
-        f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path or '/'}", parts.scheme == "wss"
-    )
+    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{parts.path or '/'}"
 
 
 def is_loopback(host: str) -> bool:
@@ -68,17 +57,17 @@ State = Literal["finished", "refused", "unknown", "running", "missing"]
 """What came of a request: it ran to its end; it was not run; nobody can tell; it still runs; it never came here."""
 
 
-class Frame(Struct, frozen=True, tag_field="type"):
+class Frame(Struct, frozen=True, tag_field="type", tag=str.lower):
     """A message; its `type` is its class's name in lower case."""
 
 
-class Attach(Frame, frozen=True, tag="attach", forbid_unknown_fields=True):
+class Attach(Frame, frozen=True, forbid_unknown_fields=True):
     """Who calls: the agent's session, which is served by one session of the runtime, also after a restart."""
 
     agent: str
 
 
-class Request(Frame, frozen=True, tag="request", forbid_unknown_fields=True):
+class Request(Frame, frozen=True, forbid_unknown_fields=True):
     """One call. `arguments` is their JSON as the model sent it, `digest` what was judged, `deadline` milliseconds.
 
     The same `id` sent again is answered with what came of it, and never run again. `approved` says that a person has
@@ -100,27 +89,27 @@ class CallToSurvey(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: str
 
 
-class Look(Frame, frozen=True, tag="look", forbid_unknown_fields=True):
+class Look(Frame, frozen=True, forbid_unknown_fields=True):
     """Asks what calls would touch, as it is now; runs nothing."""
 
     id: str
     calls: tuple[CallToSurvey, ...]
 
 
-class Cancel(Frame, frozen=True, tag="cancel", forbid_unknown_fields=True):
+class Cancel(Frame, frozen=True, forbid_unknown_fields=True):
     """Stops a request that waits or runs."""
 
     id: str
 
 
-class Recall(Frame, frozen=True, tag="recall", forbid_unknown_fields=True):
+class Recall(Frame, frozen=True, forbid_unknown_fields=True):
     """Asks what came of an earlier request, without sending it again."""
 
     id: str
     digest: str
 
 
-class Welcome(Frame, frozen=True, tag="welcome", forbid_unknown_fields=True):
+class Welcome(Frame, frozen=True, forbid_unknown_fields=True):
     """What a runtime says first: what it speaks, what it is, how large a message may be, and its tools.
 
     A tool is as the log of a session records it.
@@ -132,13 +121,13 @@ class Welcome(Frame, frozen=True, tag="welcome", forbid_unknown_fields=True):
     tools: tuple[dict[str, Json], ...]
 
 
-class Attached(Frame, frozen=True, tag="attached", forbid_unknown_fields=True):
+class Attached(Frame, frozen=True, forbid_unknown_fields=True):
     """The runtime's session that serves the agent, where `audit` and `undo` find what was done."""
 
     session: str
 
 
-class Seen(Frame, frozen=True, tag="seen", forbid_unknown_fields=True):
+class Seen(Frame, frozen=True, forbid_unknown_fields=True):
     """What a look found, a survey per call."""
 
     id: str
@@ -154,7 +143,7 @@ class Problem(Struct, frozen=True, forbid_unknown_fields=True):
     observed: dict[str, Json] | None = None
 
 
-class Response(Frame, frozen=True, tag="response", forbid_unknown_fields=True):
+class Response(Frame, frozen=True, forbid_unknown_fields=True):
     """What came of a request. `data` is the tool's result as recorded, `duration` milliseconds."""
 
     id: str
@@ -165,7 +154,7 @@ class Response(Frame, frozen=True, tag="response", forbid_unknown_fields=True):
     duration: int = 0
 
 
-class Refused(Frame, frozen=True, tag="refused", forbid_unknown_fields=True):
+class Refused(Frame, frozen=True, forbid_unknown_fields=True):
     """Why the runtime ends the connection, or could not read a message, in one sentence."""
 
     message: str
@@ -183,19 +172,8 @@ def encode_frame(frame: Frame) -> str:
     ).decode()
 
 
-def parse_agent_frame(message: str | bytes, bound: int) -> FromAgent:
-    """Return what an agent says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
-    said: FromAgent = _parse(message, bound, FromAgent)
-    return said
-
-
-def parse_runtime_frame(message: str | bytes, bound: int) -> FromRuntime:
-    """Return what a runtime says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
-    said: FromRuntime = _parse(message, bound, FromRuntime)
-    return said
-
-
-def _parse(message: str | bytes, bound: int, kind: Any) -> Any:
+def parse_frame(message: str | bytes, bound: int, kind: Any) -> Any:
+    """Return what one of the `kind` says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
     if isinstance(message, bytes):
         raise InvalidJson("it is binary; messages are text")
     value = strict_json.parse(message, max_bytes=bound, max_depth=_DEEPEST)

@@ -18,7 +18,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 from foregate.schemas.protocols import Reconciled, RunContext
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import EvidenceRecord, Origin, Survey, ToolCall, ToolResult
+from foregate.schemas.tool_call import Origin, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
@@ -55,9 +55,8 @@ class RemoteTools(BaseToolSource):
         wanted = [call for call in calls if call.name in self._specs and call.arguments is not None]
         found: dict[str, Survey] = {}
         for part in split_calls(wanted):
-            look = Look(
-                f"look:{next(self._looks)}:{self._session}", tuple(CallToSurvey(call.name, call.raw) for call in part)
-            )
+            surveyed = tuple(CallToSurvey(call.name, call.raw) for call in part)
+            look = Look(f"look:{next(self._looks)}:{self._session}", surveyed)
             try:
                 said = await self._connection.ask(partial(replace, look), within=self._connection.policy.timeout)
             except UsageError:
@@ -73,23 +72,20 @@ class RemoteTools(BaseToolSource):
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         """Have the runtime run a call and return what came of it; raise RuntimeLost where nobody can tell."""
-        id, timeout = self._id(call.id), self._specs[call.name].timeout - self._slack  # noqa: A001
-        until = time.monotonic() + timeout
+        id, policy = self._id(call.id), self._connection.policy  # noqa: A001
+        until = time.monotonic() + self._specs[call.name].timeout - policy.patience - _MARGIN
 
         def request() -> Request:
             left = max(0, round((until - time.monotonic()) * 1000))
             return Request(id, call.name, call.raw, call.digest, left, context.approved)
 
-        answered = False
         try:
             said = await self._connection.ask(request)
-            answered = True
         except UsageError as error:
-            answered = True
             return ToolResult(False, str(error), error="too_large", origin=Origin.EXTERNAL)
-        finally:
-            if not answered:
-                await self._connection.cancel(id)
+        except BaseException:
+            await self._connection.cancel(id)
+            raise
         if not isinstance(said, Response):
             raise RuntimeLost("the runtime answered something else than what was asked")
         return build_result(said)
@@ -105,16 +101,10 @@ class RemoteTools(BaseToolSource):
         if not isinstance(said, Response) or said.state not in ("finished", "refused"):
             return None
         result = build_result(said)
+        if said.state == "refused" and said.errors and said.errors[0].code == "duplicate_id":
+            return None
         ran = said.state == "finished" and (result.ok or bool(result.changes) or result.exit_code is not None)
-        return (
-            None
-            if said.state == "refused" and said.errors and said.errors[0].code == "duplicate_id"
-            else (Reconciled(ran, result))
-        )
-
-    @property
-    def _slack(self) -> int:
-        return self._connection.policy.patience + _MARGIN
+        return Reconciled(ran, result)
 
     def _id(self, call: str) -> str:
         return f"{self._session}:{call}"
@@ -136,9 +126,8 @@ def build_specs(welcome: Welcome | None, connection: RuntimeConnection) -> dict[
     tools = welcome.tools if welcome is not None else ()
     policy = connection.policy
     if len(tools) > policy.max_tools:
-        raise UsageError(
-            f"the runtime offers {len(tools)} tools, more than the {policy.max_tools} of runtime.max_tools"
-        )
+        most = f"the {policy.max_tools} of runtime.max_tools"
+        raise UsageError(f"the runtime offers {len(tools)} tools, more than {most}")
     found: dict[str, ToolSpec] = {}
     for data in tools:
         try:
@@ -172,22 +161,15 @@ def build_result(response: Response) -> ToolResult:
     """Return what a runtime answers as a result: its words are external, and it charges nothing."""
     if response.state == "finished":
         try:
-            result = strict_json.load(ToolResult, response.data or {})
+            ran = strict_json.load(ToolResult, response.data or {})
         except (InvalidJson, ValueError):
             return ToolResult(False, "the runtime's answer cannot be read", error="runtime_answer", unknown=True)
-        evidence = tuple(mark_external(record) for record in result.evidence if len(record.resource.id) <= _ID)[
-            :_RECORDS
-        ]
-        changes = tuple(change for change in result.changes if len(change.resource.id) <= _ID)[:_RECORDS]
+        evidence = [replace(r, origin=Origin.EXTERNAL) for r in ran.evidence if len(r.resource.id) <= _ID]
+        changes = [change for change in ran.changes if len(change.resource.id) <= _ID]
+        seen, changed, dropped = tuple(evidence[:_RECORDS]), tuple(changes[:_RECORDS]), max(0, ran.dropped)
+        error = "" if ran.ok else (ran.error or "tool_failed")[:64]
         return ToolResult(
-            result.ok,
-            result.content,
-            evidence,
-            changes,
-            Origin.EXTERNAL,
-            "" if result.ok else (result.error or "tool_failed")[:64],
-            dropped=max(0, result.dropped),
-            exit_code=result.exit_code,
+            ran.ok, ran.content, seen, changed, Origin.EXTERNAL, error, dropped=dropped, exit_code=ran.exit_code
         )
     problem = response.errors[0] if response.errors else Problem("runtime_answer", "it gave no reason")
     if response.state == "refused":
@@ -198,14 +180,5 @@ def build_result(response: Response) -> ToolResult:
 
 def describe_refusal(problem: Problem) -> str:
     """Return what a model reads of a call the runtime did not run: why, what cures it, and what that showed."""
-    said: dict[str, Json] = {"not_run": problem.code, "why": problem.message}
-    if problem.remedy is not None:
-        said["remedy"] = problem.remedy
-    if problem.observed is not None:
-        said["observed"] = problem.observed
-    return strict_json.encode_record(said).decode()
-
-
-def mark_external(record: EvidenceRecord) -> EvidenceRecord:
-    """Return a record as what it is: another machine's word."""
-    return replace(record, origin=Origin.EXTERNAL)
+    said = {"not_run": problem.code, "why": problem.message, "remedy": problem.remedy, "observed": problem.observed}
+    return strict_json.encode_record({key: value for key, value in said.items() if value is not None}).decode()

@@ -227,8 +227,8 @@ def test_an_address_that_could_be_overheard_or_holds_a_secret_is_refused(text: s
 
 @pytest.mark.parametrize("text", ["ws://127.0.0.1:1", "ws://[::1]:1", "ws://localhost:1", "wss://example.org/x"])
 def test_this_machine_and_tls_are_let_be(text: str) -> None:
-    assert parse_address(text).url.rstrip("/") == text
-    assert parse_address("ws://10.0.0.1:1", insecure=True).url == "ws://10.0.0.1:1/"
+    assert parse_address(text).rstrip("/") == text
+    assert parse_address("ws://10.0.0.1:1", insecure=True) == "ws://10.0.0.1:1/"
 
 
 def test_a_look_too_large_to_judge_is_a_problem_which_holds_the_call() -> None:
