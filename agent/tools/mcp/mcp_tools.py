@@ -11,8 +11,16 @@ from functools import partial
 from pathlib import Path
 
 from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable, build_result
-from foregate.agent.tools.mcp.definition import Definition, build_spec, read_definitions, read_effect
-from foregate.agent.tools.mcp.pins import Pins, build_review, format_names, get_pin_state
+from foregate.agent.tools.mcp.definition import (
+    Definition,
+    Pins,
+    build_review,
+    build_spec,
+    format_names,
+    get_pin_state,
+    read_definitions,
+    read_effect,
+)
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.tool import Tool
 from foregate.policy.policy import Mcp

@@ -120,8 +120,8 @@ async def start_servers(
 ) -> McpTools:
     """Return the MCP servers, started; raise UsageError where the extra is not installed."""
     try:
+        from foregate.agent.tools.mcp.definition import Pins
         from foregate.agent.tools.mcp.mcp_tools import McpTools
-        from foregate.agent.tools.mcp.pins import Pins
     except ImportError:
         raise UsageError("MCP servers need the extra `mcp`; install `foregate[mcp]`") from None
     pins = Pins(Home(Home.path(setting.environ)).pins)

@@ -7,8 +7,7 @@ from typing import Any
 
 from rich.console import Console
 
-from foregate.agent.tools.mcp.definition import read_definition
-from foregate.agent.tools.mcp.pins import Pin, build_review
+from foregate.agent.tools.mcp.definition import Pin, build_review, read_definition
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen

@@ -19,8 +19,8 @@ from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
+    from foregate.agent.tools.mcp.definition import Pins
     from foregate.agent.tools.mcp.mcp_tools import ReviewedServer
-    from foregate.agent.tools.mcp.pins import Pins
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
     from foregate.schemas.strict_json import Json
@@ -148,8 +148,7 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
 
 def _list_definitions(server: ReviewedServer, pins: Pins | None) -> list[tuple[ToolSpec, Mapping[str, Json]]]:
     """Return what a server lists: each tool as a specification, and how it stands to its pin."""
-    from foregate.agent.tools.mcp.definition import build_bare_spec, build_spec
-    from foregate.agent.tools.mcp.pins import describe_tool
+    from foregate.agent.tools.mcp.definition import build_bare_spec, build_spec, describe_tool
     from foregate.schemas.strict_json import as_object
 
     assert pins is not None
@@ -225,7 +224,7 @@ async def pin(
 ) -> int:
     """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
     from foregate.agent.session.session import utc_now
-    from foregate.agent.tools.mcp.pins import build_review, get_pin_state
+    from foregate.agent.tools.mcp.definition import build_review, get_pin_state
     from foregate.assembly.home import Home
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
@@ -270,7 +269,7 @@ async def diff(
     as_json: options.AsJson = False,
 ) -> int:
     """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
-    from foregate.agent.tools.mcp.pins import describe_unlisted
+    from foregate.agent.tools.mcp.definition import describe_unlisted
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.sheet import diff_tool, format_tool, format_unified

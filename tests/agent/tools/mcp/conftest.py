@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, Step
+from foregate.agent.tools.mcp.definition import Pins
 from foregate.agent.tools.mcp.mcp_tools import McpTools
-from foregate.agent.tools.mcp.pins import Pins
 from foregate.agent.tools.mcp.server_configuration import read_servers
 from foregate.api import Agent
 from foregate.policy.policy import Policy

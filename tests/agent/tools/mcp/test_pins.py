@@ -11,13 +11,14 @@ from hypothesis import strategies as st
 
 from foregate.agent.tools.mcp.definition import (
     Definition,
+    Pins,
     build_spec,
+    get_pin_state,
     read_capabilities,
     read_definition,
     read_effect,
     render_definition,
 )
-from foregate.agent.tools.mcp.pins import Pins, get_pin_state
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import WorkspaceError
