@@ -146,10 +146,9 @@ def _takes_context(run: Callable[..., object]) -> bool:
 
 
 def load_tools(place: str) -> list[Tool]:
-    """Return the tools of the module at `place`, a name or a path that ends in `.py`, in the order they are defined.
+    """Return the tools of the module at `place`, a name or a path that ends in `.py`; loading it runs it.
 
-    The module is the user's own program: loading it runs it. Raises UsageError for a module that cannot be loaded and
-    for one without tools.
+    Raises UsageError for a module that cannot be loaded and for one without tools.
     """
     module = load_module(place)
     found = {id(made): made for made in vars(module).values() if isinstance(made, Tool)}

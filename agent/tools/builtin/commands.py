@@ -181,10 +181,7 @@ def resolve_folder(workspace: Workspace, arguments: Arguments) -> str:
 
 
 def find_operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> list[str]:
-    """Return the files and folders of the workspace that words of a command name, canonical, without repetition.
-
-    Raises WorkspaceError for a word that names something outside the workspace.
-    """
+    """Return what words of a command name in the workspace, once each; raise WorkspaceError for one that leads out."""
     named = (word if word.startswith("/") or cwd == "." else f"{cwd}/{word}" for word in list_operands(words))
     paths = dict.fromkeys(map(workspace.resolve, named))
     return [path for path in paths if workspace.look(path).kind in ("file", "directory")]

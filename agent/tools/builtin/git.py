@@ -157,10 +157,9 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
 
 
 async def filter_secrets(repository: GitRepository, words: Sequence[str], paths: list[str]) -> tuple[list[str], int]:
-    """Return the paths a diff may show, and how many changed files are left out: secrets that nobody named.
+    """Return the paths a diff may show, and how many changed files are left out: secrets no path of the call names.
 
-    A secret among the paths of the call was judged as such. Where nothing else has changed the git folder is named,
-    which no diff ever shows.
+    Where nothing else has changed the git folder is named, which no diff ever shows.
     """
     policy = repository.policy
     ran = await repository.run_async(*words, "--name-only", "-z", "--", *paths, cap=policy.files.max_hash)
@@ -206,10 +205,7 @@ def git_log(workspace: Workspace, policy: Policy) -> Tool:
 
 
 def resolve_revision(repository: GitRepository, arguments: Arguments) -> list[str]:
-    """Return the commits a call names by their hashes, so that no name is an option, a path or a file's content.
-
-    Raises WorkspaceError for a name that stands for no commit.
-    """
+    """Return the commits a call names by their hashes, so that no name is an option, a path or a file's content."""
     if arguments.get("rev") is None:
         return []
     rev = get_text(arguments, "rev")
@@ -218,7 +214,7 @@ def resolve_revision(repository: GitRepository, arguments: Arguments) -> list[st
 
 
 def resolve_commit(repository: GitRepository, name: str) -> str:
-    """Return the hash of the commit a name stands for."""
+    """Return the hash of the commit a name stands for; raise WorkspaceError where it stands for none."""
     if _SIDE.match(name):
         ran = repository.run("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}", check=False)
         if ran.code == 0:
@@ -243,10 +239,7 @@ def git_add(workspace: Workspace, policy: Policy) -> Tool:
 
 
 def refuse_nested(repository: GitRepository, paths: Sequence[str]) -> None:
-    """Raise WorkspaceError when one of the paths is or holds a nested repository.
-
-    To stage one, git would start itself in there and run the programs its settings name.
-    """
+    """Raise WorkspaceError for a nested repository: to stage it, git would run the programs its settings name."""
     untracked = repository.run("ls-files", "-z", "--others", "--exclude-standard", "--", *paths)
     names = split_names(untracked, "what would be staged")
     inner = [name for name in (*paths, *repository.find_nested(*paths)) if repository.is_nested(name)]

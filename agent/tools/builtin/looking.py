@@ -93,10 +93,7 @@ def list_entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, 
 
 
 def is_match(glob: str, entry: Entry, base: str) -> bool:
-    """Whether an entry matches a glob: by its name, or by its path when the glob holds a slash; "" matches all.
-
-    Raises WorkspaceError for a glob that is too long or too large.
-    """
+    """Whether an entry matches a glob: by its name, or by its path when the glob holds a slash; "" matches all."""
     try:
         if "/" not in glob:
             return not glob or matches(glob, entry.name)
@@ -179,10 +176,7 @@ def find_files_to_search(workspace: Workspace, policy: Policy, path: str, glob: 
 def compile_pattern(
     pattern: str | bytes, *, literal: bool, any_case: bool, otherwise: str = "leave `regex` out"
 ) -> Any:
-    """Return the RE2 program, over what the pattern is of.
-
-    Raises WorkspaceError for a pattern RE2 cannot read; `otherwise` is what to do but correct it.
-    """
+    """Return the RE2 program; raise WorkspaceError for what is none. `otherwise` is what to do but correct it."""
     options = re2.Options()
     options.log_errors = False
     options.case_sensitive = not any_case

@@ -1,7 +1,4 @@
-"""Tools that make texts from patterns: every match in files replaced, and the placeholders of a template filled.
-
-A template is no language: nothing in it is run.
-"""
+"""Tools that replace matches in files and fill the placeholders of a template, which is no language: nothing is run."""
 
 from __future__ import annotations
 
@@ -196,10 +193,7 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
 
 
 def fill_template(template: str, variables: Arguments, most: int) -> str:
-    """Return the template with each placeholder replaced once: what a variable holds is never read again.
-
-    Raises WorkspaceError for a brace pair that is no placeholder, and for names that only one side has.
-    """
+    """Return the template with each placeholder replaced once: what a variable holds is never read again."""
     pieces: list[str] = []
     used: set[str] = set()
     done = size = 0

@@ -158,10 +158,7 @@ class McpConnection:
         return found
 
     async def call_tool(self, tool: str, arguments: Mapping[str, Json]) -> types.CallToolResult:
-        """Call a tool and return its answer; cancelling tells the server.
-
-        Raises ServerUnavailable where no answer came, ServerRefusal for an error of the server's.
-        """
+        """Return a tool's answer; raise ServerUnavailable where none came, ServerRefusal for the server's own error."""
         session, _ = self._open()
         self._traffic.renew()
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))

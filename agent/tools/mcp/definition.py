@@ -37,8 +37,7 @@ _QUIET.log_errors = False
 def find_problem(schema: Json) -> str:
     """Return why arguments cannot be checked against `schema`, "" where they can; its depth has been bounded before.
 
-    References stay within it and lead somewhere, patterns are RE2's, and nothing in it is invisible. What it costs to
-    follow references is bounded where arguments are checked.
+    What it costs to follow references is bounded where arguments are checked.
     """
     if not isinstance(schema, Mapping) or schema.get("type") != "object":
         return "its input schema is not one of an object"
@@ -142,10 +141,7 @@ class Definition(Struct, frozen=True):
 def read_definitions(
     listed: Sequence[Json], server: ServerConfiguration, policy: Mcp, *, check: bool = True
 ) -> list[Definition]:
-    """Return the definitions of a listing, in its order; those that cannot be offered say why.
-
-    Whoever only compares hashes needs no `check` of the input schemas.
-    """
+    """Return the definitions of a listing; those that cannot be offered say why. Hashes need no `check` of schemas."""
     found = [read_definition(entry, server, policy, check) for entry in listed[: policy.max_tools]]
     names = [definition.name for definition in found]
     twice = "its server lists two tools of this name"

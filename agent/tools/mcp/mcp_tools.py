@@ -1,7 +1,4 @@
-"""The servers of a session: started together, reviewed one after the other, ended together.
-
-Each call is checked once more against what was pinned.
-"""
+"""The servers of a session: started together, reviewed one by one, and compared with what was pinned at each call."""
 
 from __future__ import annotations
 
@@ -178,10 +175,7 @@ class McpTools:
     async def start(
         cls, listed: Sequence[ServerConfiguration], policy: Mcp, pins: Pins, environ: Mapping[str, str], root: Path
     ) -> McpTools:
-        """Start the servers and learn what they list; one that fails is noted, and the others serve.
-
-        Raises WorkspaceError where the pins cannot be read; then nothing is started.
-        """
+        """Start the servers, note those that fail; raise WorkspaceError, with none started, for unreadable pins."""
         for configuration in listed:
             pins.of(configuration.name)
         found = cls([ReviewedServer(configuration, policy, environ, root) for configuration in listed], pins)

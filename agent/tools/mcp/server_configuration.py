@@ -75,10 +75,7 @@ class ServerConfiguration(Struct, frozen=True):
 
 
 def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
-    """Return the servers of a file that are not disabled, and sentences on what of it has no effect.
-
-    Raises UsageError with one sentence that names file, server and key.
-    """
+    """Return the servers of a file that are not disabled, and remarks; raise UsageError naming file, server and key."""
     shown = make_visible(str(file))
     try:
         with file.open("rb") as stream:
@@ -159,10 +156,7 @@ def find_unexpanded(server: ServerConfiguration) -> Iterator[str]:
 
 
 def expand_variables(values: Mapping[str, str], environ: Mapping[str, str]) -> dict[str, str]:
-    """Return values with each `${NAME}` or `${NAME:-otherwise}` in them from the environment.
-
-    Raises UsageError that names the first variable that is not set.
-    """
+    """Return values with each `${NAME}` or `${NAME:-otherwise}` filled in; raise UsageError for one that is not set."""
 
     def value(match: re.Match[str]) -> str:
         name, otherwise = match.groups()

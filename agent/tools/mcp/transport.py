@@ -1,8 +1,7 @@
 """How a server is reached: as a process of ours, or at a URL; what it sends is bounded, and counted against a budget.
 
-A process has a small environment, its own process group and a certain end. The SDK's own transport keeps a line without
-an end in memory, however long; here such a line cuts the connection. Over HTTP no redirect leads off the server's
-origin, and no proxy of the environment is used.
+The SDK's own transport keeps a line without an end in memory, however long; here such a line cuts the connection. Over
+HTTP no redirect leads off the server's origin, and no proxy of the environment is used.
 """
 
 from __future__ import annotations
@@ -74,10 +73,7 @@ class ServerProcess:
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[Streams]:
-        """Yield the streams of messages from and to the process, which is gone with its group afterwards.
-
-        Raises UsageError where it cannot be started.
-        """
+        """Yield the streams from and to the process, gone with its group afterwards; raise UsageError without one."""
         with tempfile.TemporaryDirectory(prefix="foregate-mcp-", ignore_cleanup_errors=True) as empty:
             process = self._start(empty)
             pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
@@ -218,10 +214,8 @@ async def open_writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
 def build_environment(
     server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path
 ) -> dict[str, str]:
-    """Return what a server may see: the listed variables, and what its configuration gives it.
-
-    Of PATH only absolute folders outside the workspace stay, so that no file of it can pose as a program.
-    """
+    """Return the listed variables and the server's own; no folder of the workspace, whose files could pose as programs,
+    and no relative one stays in PATH."""
     listed = {name: environ[name] for name in policy.environment if name in environ}
     if "PATH" in listed:
         folders = (Path(folder) for folder in listed["PATH"].split(os.pathsep) if folder)

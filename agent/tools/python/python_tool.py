@@ -243,10 +243,7 @@ async def call_function(
 def catch_outcome(
     function: Callable[..., Any], keywords: Mapping[str, Any]
 ) -> tuple[Any, None] | tuple[None, Exception | SystemExit]:
-    """Return what a function returns, and what it raises.
-
-    In a thread it must not be raised: a future cannot hold a StopIteration, and whoever waits for it waits for ever.
-    """
+    """Return what a function returns, and what it raises: no future can hold a StopIteration that a thread raised."""
     try:
         return function(**keywords), None
     except (Exception, SystemExit) as error:

@@ -72,8 +72,7 @@ class RuntimeConnection:
     ) -> Answer:
         """Return the answer to a question, which is made anew for each try; raise RuntimeLost where there is none.
 
-        `patience` seconds a broken connection is tried again, the policy's without; `within` seconds each try is to be
-        answered.
+        A broken connection is tried again for `patience` seconds; each try is to be answered `within` seconds.
         """
 
         patience = self.policy.patience if patience is None else patience

@@ -15,11 +15,8 @@ from foregate.schemas.strict_json import Json
 
 
 def parse_address(text: str, *, insecure: bool = False) -> str:
-    """Return the address of a runtime, as it is shown and recorded.
-
-    Raises UsageError for what is none, for one that holds a secret, and without TLS for another machine unless
-    `insecure` says that this is meant.
-    """
+    """Return the address of a runtime, as it is shown and recorded; raise UsageError for one that is none, that holds a
+    secret, or that without TLS leads to another machine, unless `insecure` says that this is meant."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
@@ -110,10 +107,7 @@ class Recall(Frame, frozen=True, forbid_unknown_fields=True):
 
 
 class Welcome(Frame, frozen=True, forbid_unknown_fields=True):
-    """What a runtime says first: what it speaks, what it is, how large a message may be, and its tools.
-
-    A tool is as the log of a session records it.
-    """
+    """What a runtime says first: what it speaks and is, how large a message may be, and its tools as a log has them."""
 
     v: int
     foregate: str
