@@ -326,7 +326,6 @@ async def record_outcome(session: Session, call: str, outcome: KnownOutcome) -> 
 async def _record_resolution(
     session: Session, lost: OutcomeUnknown, outcome: KnownOutcome, actor: Actor, result: ToolResult | None = None
 ) -> None:
-    """Record that the outcome of a call is known now; `result` is None where nothing more is known."""
     body = OutcomeResolved(call=lost.call, tool=lost.tool, target=lost.target, outcome=outcome)
     if result is not None:
         body = replace(body, changes=result.changes, evidence=result.evidence)

@@ -228,7 +228,6 @@ def _find_move(changes: Sequence[Change], images: Mapping[str, BeforeImage]) -> 
 
 
 def _build_own_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
-    """Return the step that has a tool put back what only it can reach."""
     name, inverse = change.resource.id, place.inverse
     if inverse is None:
         raise WorkspaceError(f"the tool that could put `{name[:80]}` back is not there; start with it")
@@ -256,7 +255,6 @@ def _build_own_step(place: Snapshots, change: Change, image: BeforeImage) -> Und
 
 
 def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
-    """Return the step that puts a file, link or directory back, or removes what was created."""
     path, space, type_ = change.resource.id, place.workspace, image.type
 
     def get() -> bytes:
@@ -313,7 +311,6 @@ def _remove_empty_parents(space: Workspace, parents: Sequence[str]) -> None:
 
 
 def _build_move_step(place: Snapshots, source: Change, destination: Change, image: BeforeImage | None) -> UndoStep:
-    """Return the step that moves something back to where it was."""
     old, new, space = source.resource.id, destination.resource.id, place.workspace
     parents = image.parents if image is not None else ()
 

@@ -255,7 +255,6 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
 
 
 def _preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:
-    """Return the changes a call would make to files, or why it would fail as things are."""
     if any(resource.size > session.policy.files.max_read for resource in facts.resources):
         return (), ""
     try:

@@ -120,7 +120,6 @@ class Dispatch:
             await session.record(draft_answer(facts.call, facts, done.code, done.message))
 
     def _find_obstacle(self, facts: CallFacts) -> tuple[NotRunCode, str] | None:
-        """Return code and message when an allowed call does not run after all."""
         session, open_turn = self._session, self._open
         task, limits = session.state.task, session.policy.limits
         assert task is not None
@@ -185,7 +184,6 @@ class Dispatch:
         return going
 
     async def _run_place(self, place: int) -> bool:
-        """Run a call once what it would collide with is over."""
         call = self._calls[place]
         verdict = self._verdicts.get(call.id)
         if verdict is None:
@@ -199,7 +197,6 @@ class Dispatch:
         return call.id not in self._open.unanswered and call.id not in self._open.failed
 
     async def _skip_item(self, item: int | Block) -> bool:
-        """Answer the calls of an item that comes after a failure."""
         for place in (item,) if isinstance(item, int) else item.find_places():
             call = self._calls[place]
             verdict = self._verdicts.get(call.id)

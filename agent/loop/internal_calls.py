@@ -84,7 +84,6 @@ class Prefetch(Follower):
         self._seen: dict[str, PrefetchedResult] = {}
 
     def __call__(self, piece: str) -> None:
-        """A piece of the text has come."""
         begun = piece if self._said else piece.lstrip()
         if words := begun.rstrip():
             self._said, self._blank = self._said + self._blank + len(words), 0

@@ -82,7 +82,6 @@ class Surveyor:
     def _survey_resources(
         self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
-        """Yield the resources the arguments name, as they are now."""
         for target in self._get_targets(spec):
             given = arguments.get(target.parameter, target.default)
             if target.kind is ResourceKind.PROCESS:
@@ -102,7 +101,6 @@ class Surveyor:
     def _survey_name(
         self, spec: ToolSpec, target: TargetParameter, name: str, declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
-        """Yield what one name stands for, with the evidence this session has of it."""
         if target.kind in _PATHS:
             follow = target.access not in _ON_LINKS and spec.effect not in _ON_LINKS
             yield self._survey_path(target.kind, target.access, name, state, follow=follow)
@@ -128,7 +126,6 @@ class Surveyor:
     def _survey_path(
         self, kind: ResourceKind, access: Effect, name: str, state: SessionState, *, follow: bool = True
     ) -> SurveyedResource:
-        """Return a path of the workspace as it is now."""
         path = self._resolve(name, follow=follow)
         if path is None:
             return SurveyedResource(kind, name[:_MAX_NAME], access, protected="outside_workspace")
@@ -269,13 +266,11 @@ class Surveyor:
 
 
 def _name_resource(resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
-    """Return a resource that cannot be looked at, only named."""
     evidence = state.ledger.newest_records(resource)
     return SurveyedResource(resource.kind, resource.id, access, exists=True, evidence=evidence)
 
 
 def _place_word(word: str, cwd: Json) -> str:
-    """Return the path a word of a command names, run in the folder `cwd`."""
     return word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
 
 

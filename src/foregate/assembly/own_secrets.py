@@ -55,7 +55,6 @@ def find_own_secrets(
 
 
 def _find_keys(environ: Mapping[str, str], models: Iterable[Model]) -> Iterator[tuple[str, str]]:
-    """Yield the keys that are secret whatever the policy says."""
     from foregate.agent.models.openai.model import OpenAIModel
 
     yield KEY, environ.get(KEY, "")

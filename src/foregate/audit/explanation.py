@@ -176,7 +176,6 @@ def _find_other_calls(
 
 
 def _read_turn(log: Readable, session: str, event: Event) -> RecordedTurn:
-    """Return the turn judged at an event, with what held then."""
     start = InForce()
     for laying in log.events(session, until=event.seq, kinds=LAYING):
         start = start.apply(laying)

@@ -161,7 +161,6 @@ def split_session(log: Readable, session: str) -> Iterator[SessionPiece]:
 
 
 def _list_replaced_parts(body: Body) -> tuple[str, ...]:
-    """Return what holds anew from an event on."""
     match body:
         case SessionStarted():
             return ("policy", "catalogue")
