@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
-from typing import Literal, Self
+from typing import Self
 
 from msgspec.structs import replace
 
@@ -20,11 +19,10 @@ from foregate.schemas.judgement import Judgement, Standing
 from foregate.schemas.model_response import Follower
 from foregate.schemas.tool_call import CallFacts, Permit, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect
+from foregate.schemas.turn import TurnActor
 
 
-async def run_observation(
-    session: Session, call: ToolCall, actor: Literal["runner", "postlude"], cause: int
-) -> ToolResult | None:
+async def run_observation(session: Session, call: ToolCall, actor: TurnActor, cause: int) -> ToolResult | None:
     """Judge `call` as a turn of its own and run it; None when it is no mere observation, or is not allowed."""
     leave = await get_observation_permit(session, call, actor, cause)
     if leave is None:
@@ -34,7 +32,7 @@ async def run_observation(
 
 
 async def get_observation_permit(
-    session: Session, call: ToolCall, actor: Literal["runner", "postlude"], cause: int, *, said: int | None = None
+    session: Session, call: ToolCall, actor: TurnActor, cause: int, *, said: int | None = None
 ) -> tuple[Permit, CallFacts] | None:
     """Judge `call` as a turn of its own; return leave to run it, None when it is no look or is not allowed.
 
@@ -132,9 +130,7 @@ class Prefetch(Follower):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, kind: type[BaseException] | None, *error: object) -> None:
         """Wait for the looks under way, or cancel them where the response is not there; raise what failed in one."""
         try:
             if kind is None:

@@ -44,7 +44,7 @@ class SecretScan:
 
     def scan_staged(self, found: GitRepository) -> list[str]:
         """Return what looks secret of the staged content."""
-        return self.scan_text(extract_added_lines(found.read_diff("staged")), found.list_paths("staged"), "staged")
+        return self.scan_diff(found.read_diff("staged"), found.list_paths("staged"), "staged")
 
     def scan_push(self, folder: str, branch: Json) -> list[str]:
         """Return what looks secret of the commits of a branch that no remote is known to have."""
@@ -57,9 +57,7 @@ class SecretScan:
 
     def scan_unsent(self, found: GitRepository, *which: str) -> list[str]:
         """Return what looks secret of the commits `which` leads to and no remote is known to have."""
-        return self.scan_text(
-            extract_added_lines(found.read_diff("unsent", *which)), found.list_paths("unsent", *which), "to be pushed"
-        )
+        return self.scan_diff(found.read_diff("unsent", *which), found.list_paths("unsent", *which), "to be pushed")
 
     def scan_command(self, command: Command, folder: str) -> list[str]:
         """Return what looks secret of all that a command could commit or push; nothing for one that does neither.
@@ -77,9 +75,7 @@ class SecretScan:
             if not commits:
                 return leaks
             leaks += self.scan_staged(found)
-            leaks += self.scan_text(
-                extract_added_lines(found.read_diff("changed")), found.list_paths("changed"), "changed"
-            )
+            leaks += self.scan_diff(found.read_diff("changed"), found.list_paths("changed"), "changed")
             if self.may_run_git(command, "add") or self.may_run_git(command, "stage"):
                 names = found.list_paths("untracked")
                 texts = [self.read_beginning(name) for name in names[: self._policy.files.max_entries]]
@@ -100,6 +96,11 @@ class SecretScan:
         if self._workspace.look(path).kind != "file":
             return b""
         return self._workspace.read(path, limit=self._policy.files.max_read)
+
+    def scan_diff(self, diff: bytes, paths: Sequence[str], state: str) -> list[str]:
+        """Return what looks secret of the lines a diff adds, and of paths; see `scan_text`."""
+        added = b"\n".join(line[1:] for line in diff.split(b"\n") if line.startswith(b"+"))
+        return self.scan_text(added, paths, state)
 
     def scan_text(self, text: bytes, paths: Sequence[str], state: str) -> list[str]:
         """Return what of a text and of paths looks secret; `state` says what has become of them."""
@@ -139,11 +140,6 @@ def find_command_folder(command: Command, folder: str) -> str:
         elif word not in _HARMLESS:
             raise WorkspaceError(f"the option `{word[:40]}` may name another repository; run git where it is")
     return folder or "."
-
-
-def extract_added_lines(diff: bytes) -> bytes:
-    """Return the lines a diff adds."""
-    return b"\n".join(line[1:] for line in diff.split(b"\n") if line.startswith(b"+"))
 
 
 def collect_texts(value: Json) -> str:

@@ -354,6 +354,5 @@ def add_session_knowledge(resource: SurveyedResource, state: SessionState, polic
     if not protected and resource.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
         protected = find_protection(resource.id, policy)
     before = state.task is not None and resource.resource in state.task.changed
-    return replace(
-        resource, protected=protected, changed_before=before, evidence=state.ledger.newest_records(resource.resource)
-    )
+    evidence = state.ledger.newest_records(resource.resource)
+    return replace(resource, protected=protected, changed_before=before, evidence=evidence)

@@ -23,7 +23,7 @@ class UserConfigFile(Struct, frozen=True):
     name: str
     variable: str
 
-    def get_place(self, named: Path | str | None, environ: Mapping[str, str]) -> Path:
+    def get_place(self, named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path:
         """Return where the file is looked for, whether or not there is one."""
         if chosen := named or environ.get(self.variable):
             return Path(chosen).expanduser()
@@ -31,7 +31,7 @@ class UserConfigFile(Struct, frozen=True):
         base = Path(configured) if configured.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".config"
         return base / "foregate" / self.name
 
-    def find(self, named: Path | str | None, environ: Mapping[str, str]) -> Path | None:
+    def find(self, named: Path | str | None = None, environ: Mapping[str, str] = os.environ) -> Path | None:
         """Return the file: one that was chosen in any case, the user's own only where there is one."""
         file = self.get_place(named, environ)
         return file if named or environ.get(self.variable) or os.path.lexists(file) else None

@@ -14,6 +14,7 @@ Example:
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -58,17 +59,13 @@ def survey(
     `request` is what the person said: names in it count as theirs. `tools` are asked for their own view of an effect.
     Raises WorkspaceError where there is no such folder, UsageError where `tools` are no source.
     """
-    folder = LocalWorkspace(workspace)
-    try:
+    with closing(LocalWorkspace(workspace)) as folder:
         state = SessionState()
         for text in _texts(request):
             state.atoms.add_text(text, Origin.USER, 0)
-        surveyor = Surveyor(
-            folder, CustomToolSource(tools) if tools is not None else Toolbox([]), policy or default_policy(), catalogue
-        )
+        source = CustomToolSource(tools) if tools is not None else Toolbox([])
+        surveyor = Surveyor(folder, source, policy or default_policy(), catalogue)
         return surveyor.survey(response.stamp_calls(RESPONSE).calls, state)
-    finally:
-        folder.close()
 
 
 def build_turn(

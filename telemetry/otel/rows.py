@@ -14,7 +14,6 @@ from foregate.schemas.event_body import STATUSES, TaskEnded
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import FINISH_REASONS
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import RecordedCall
 from foregate.telemetry.audit.decisions import DecisionPoint
 from foregate.telemetry.log.masking import Hidden, mask_text, mask_value
 from foregate.telemetry.otel import names

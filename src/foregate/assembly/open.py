@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
     from foregate.agent.session.session import Session
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-    from foregate.agent.tools.remote.connection import RuntimeConnection
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace.workspace import Workspace
     from foregate.assembly.model_roles import ModelRoles
@@ -103,6 +102,7 @@ async def _open_session(
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.run_plan import PlanController
     from foregate.agent.session.session import Session, fold_session, resume
+    from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.model_roles import ModelRoles
     from foregate.assembly.own_secrets import find_own_secrets
@@ -120,20 +120,19 @@ async def _open_session(
     resources.callback(workspace.close)
     rules = protect_own_files(setting, workspace.root, place.own, looked_for)
     policy = rules.policy
-    if setting.serving:
-        from foregate.agent.serving.tool_server import narrow_policy
-
-        policy = narrow_policy(policy)
     speak = partial(wrap_in_dialect, configuration, policy)
     dialect = setting.dialect or ("" if setting.resume else configuration.dialect.name)
     speak(dialect or "native", model)  # one nobody knows is refused before anything is written
-    remarks = list(rules.remarks)
+    source: ToolSource = Toolbox([])
     runtime = await connect_runtime(setting, policy, recorded)
     if runtime is not None:
+        from foregate.agent.tools.remote.remote_tools import RemoteTools
+
         resources.push_async_callback(runtime.close)
-        remarks += list_remarks(policy, rules.servers)
-    source, of_servers = await open_tools(setting, rules, policy, workspace, place.memory, runtime, recorded, resources)
-    remarks += of_servers
+        rules.remarks.extend(list_remarks(policy, rules.servers))
+        source = RemoteTools(runtime)
+    elif not recorded:
+        source = await open_local_tools(setting, rules, place.memory, workspace, resources)
     lease = await log.claim(name, create=not setting.resume)
     resources.push_async_callback(log.release, lease)
     secrets = find_own_secrets(setting.environ, policy.sensitive, [model], rules.servers, setting.secrets)
@@ -177,7 +176,7 @@ async def _open_session(
     await record_switches(session, setting, spoken, configuration.mode)
     if recorded and runtime is None:
         notes = (*notes, f"the tools of this session ran in the runtime {recorded}; it has none without --runtime")
-    told = tuple(mask_text(note, session.hidden) for note in (*notes, *said, *remarks))
+    told = tuple(mask_text(note, session.hidden) for note in (*notes, *said, *rules.remarks))
     about = name, bool(setting.resume), configuration, roles, spoken, told
     return OpenSession(session, rules.loaded, workspace, *about, resources)
 
@@ -206,36 +205,28 @@ def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...]
     modules = [file for file in map(find_file, setting.tool_modules) if file is not None]
     files = [*looked_for, *modules, *find_own_files(setting, configured), *([] if named is None else [named])]
     guard = find_protected_globs(root, own, files)
-    return Rules(add_protected_globs(policy, guard), loaded, guard, configured, remarks)
+    policy = add_protected_globs(policy, guard)
+    if setting.serving:
+        from foregate.agent.serving.tool_server import narrow_policy
+
+        policy = narrow_policy(policy)
+    return Rules(policy, loaded, guard, configured, remarks)
 
 
-async def open_tools(
-    setting: SessionOptions,
-    rules: Rules,
-    policy: Policy,
-    workspace: Workspace,
-    memory: Path | None,
-    runtime: RuntimeConnection | None,
-    recorded: str | None,
-    resources: AsyncExitStack,
-) -> tuple[ToolSource, list[str]]:
-    """Return the tools of a session and what a person should know of them; servers end with the session."""
+async def open_local_tools(
+    setting: SessionOptions, rules: Rules, memory: Path | None, workspace: Workspace, resources: AsyncExitStack
+) -> ToolSource:
+    """Return the tools of a session and its servers, which end with it; what a person should know joins the remarks."""
     from foregate.agent.session.session import utc_now
-    from foregate.agent.tools.tool import Toolbox
     from foregate.assembly.remote import start_servers
 
-    if runtime is not None:
-        from foregate.agent.tools.remote.remote_tools import RemoteTools
-
-        return RemoteTools(runtime), []
-    if recorded:
-        return Toolbox([]), []
     if not rules.servers:
-        return local_tools(setting, workspace, policy, memory), []
-    servers = await start_servers(rules.servers, setting, policy, workspace)
+        return local_tools(setting, workspace, rules.policy, memory)
+    servers = await start_servers(rules.servers, setting, rules.policy, workspace)
     resources.push_async_callback(servers.close)
     await servers.offer(setting.person, utc_now)
-    return local_tools(setting, workspace, policy, memory, servers.tools), servers.notes
+    rules.remarks.extend(servers.notes)
+    return local_tools(setting, workspace, rules.policy, memory, servers.tools)
 
 
 async def record_switches(session: Session, setting: SessionOptions, dialect: str, mode: PlanMode) -> None:

@@ -42,11 +42,8 @@ def find_own_secrets(
     environment, and `more`, by name. What `sensitive.common` lists is left out, and what is too short to be a secret.
     """
     found: dict[str, str] = {}
-    for name, text in (
-        *_find_keys(environ, models),
-        *(more or {}).items(),
-        *_find_named_secrets(environ, sensitive, servers),
-    ):
+    keys, named = _find_keys(environ, models), _find_named_secrets(environ, sensitive, servers)
+    for name, text in (*keys, *(more or {}).items(), *named):
         scheme = _SCHEME.match(text.strip())
         for value in (text.strip(), scheme[1] if scheme else ""):
             if _is_secret(value, sensitive):

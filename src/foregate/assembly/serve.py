@@ -7,6 +7,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,12 +99,9 @@ def list_served_tools(setting: SessionOptions) -> tuple[list[ToolSpec], Policy]:
     from foregate.agent.serving.tool_server import narrow_policy
     from foregate.agent.workspace.local import LocalWorkspace
 
-    workspace = LocalWorkspace(setting.workspace)
-    try:
+    with closing(LocalWorkspace(setting.workspace)) as workspace:
         _, policy = choose_policy(setting, workspace.root)
         return list(local_tools(setting, workspace, policy, Home(Home.path()).memory).specs()), narrow_policy(policy)
-    finally:
-        workspace.close()
 
 
 async def serve_mcp(setting: SessionOptions) -> None:
@@ -153,13 +151,11 @@ async def serve_websocket(
         raise UsageError("this needs the extra `ws`; install it with `pip install 'foregate[ws]'`") from None
     specs, policy = list_served_tools(setting)
     agents = AgentSessions(replace(setting, secrets={**setting.secrets, TOKEN: token}))
-    log = Home.open(setting.environ).open_log()
-    try:
-        await agents.find_sessions(log)
-    except LogError as error:
-        raise LogError(f"{error}; without the log nobody can tell what was run before") from None
-    finally:
-        log.close()
+    with closing(Home.open(setting.environ).open_log()) as log:
+        try:
+            await agents.find_sessions(log)
+        except LogError as error:
+            raise LogError(f"{error}; without the log nobody can tell what was run before") from None
     server = WebSocketServer(agents.open_agent, specs, token, policy.serving)
     stop, loop = asyncio.Event(), asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):

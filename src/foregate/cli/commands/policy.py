@@ -105,13 +105,13 @@ def show_configuration(
 ) -> None:
     """Show what your file changes in the default configuration, or with --effective everything."""
     from foregate.agent.planning.format.configuration import (
-        find_configuration_file,
+        FILE,
         lay_over_defaults,
         read_explanations,
     )
     from foregate.policy.source.values import build_rows, format_rows
 
-    loaded = lay_over_defaults(find_configuration_file(config))
+    loaded = lay_over_defaults(FILE.find(config))
     rows = build_rows(loaded.values, loaded.provenance, effective)
     if as_json:
         options.print_json({"sources": list(loaded.sources), "values": rows})
@@ -133,9 +133,9 @@ def check_file(
     as_json: options.AsJson = False,
 ) -> None:
     """Name the problems of a configuration file, one sentence each; exit code 2 where it cannot be used."""
-    from foregate.agent.planning.format.configuration import check_configuration, find_configuration_file
+    from foregate.agent.planning.format.configuration import FILE, check_configuration
 
-    named = find_configuration_file(file)
+    named = FILE.find(file)
     problems = check_configuration(named) if named is not None else []
     if as_json:
         options.print_json({"file": str(named) if named else None, "usable": not problems, "problems": problems})
