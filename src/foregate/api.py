@@ -86,24 +86,8 @@ class Agent:
         runtime: str = "",
         on_text: Callable[[str], None] | None = None,
     ) -> None:
-        self._setting = SessionOptions(
-            workspace=workspace,
-            model=model,
-            policy=policy,
-            config=config,
-            tools=tools,
-            builtin=builtin,
-            mcp=mcp,
-            runtime=runtime,
-            person=person,
-            log=log,
-            blobs=blobs,
-            resume=resume,
-            dry_run=dry_run,
-            mode=mode,
-            dialect=dialect,
-            on_text=on_text,
-        )
+        first = (workspace, model, policy, tools, builtin, mcp, person, log, blobs, resume, dry_run, mode)
+        self._setting = SessionOptions(*first, on_text=on_text, runtime=runtime, config=config, dialect=dialect)
         self._opened: OpenSession | None = None
         self._runner: asyncio.Runner | None = None
         self._busy = False
