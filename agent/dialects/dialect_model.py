@@ -15,7 +15,7 @@ from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect, DialectName, ParsedResponse, Reader
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.agent.session.thinking import strip_thoughts
+from foregate.agent.session.elide_results import strip_thoughts
 from foregate.schemas.errors import ToolsRefused, UsageError
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Follower, ModelResponse

@@ -12,9 +12,8 @@ from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.planning.ask.asking import AGAIN, FILL_IN
 from foregate.agent.planning.format.configuration import Configuration, FormattingSection
 from foregate.agent.session.compression import get_measure, plan_compression
-from foregate.agent.session.elide_results import build_result, format_errors, format_result
+from foregate.agent.session.elide_results import build_result, format_errors, format_result, strip_thoughts
 from foregate.agent.session.session import Session
-from foregate.agent.session.thinking import strip_thoughts
 from foregate.evidence.state.conversation import (
     CAME,
     Conversation,

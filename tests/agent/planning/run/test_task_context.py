@@ -19,7 +19,7 @@ from foregate.agent.planning.run.control import (
     record_confirmation,
     reset_failed_tasks,
 )
-from foregate.agent.session.thinking import split_thoughts
+from foregate.agent.session.elide_results import split_thoughts
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.message import Message, ModelRequest, WireNames, format_messages, read_messages
