@@ -124,10 +124,7 @@ async def execute(
 async def _run_started(
     session: Session, facts: CallFacts, now: Survey, actor: Actor, about: Mapping[str, Any]
 ) -> ToolResult:
-    """Run a call whose start is durable, and return what came of it, whatever its tool raises.
-
-    Cancelled, it records how the call ended before it lets go.
-    """
+    """Run a call whose start is durable, whatever its tool raises; cancelled, record first how the call ended."""
     call, changes = facts.call, facts.changes
     try:
         judgement = session.state.open.judgement if session.state.open else None
@@ -162,10 +159,7 @@ async def _run_child(session: Session, call: ToolCall) -> ToolResult:
 
 
 def _clean_result(result: ToolResult, hidden: Hidden, policy: Policy) -> ToolResult:
-    """Return a result with what is hidden masked, then with no more text than the policy lets one call return.
-
-    Masked is before anybody reads it, and before a cut could leave half of what is hidden.
-    """
+    """Return a result masked, before a cut could leave half of a secret, and cut to what one call may return."""
     most = max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes)
     text, dropped = cap_text(mask_text(result.content, hidden), most)
     return replace(result, content=text, error=mask_text(result.error, hidden), dropped=result.dropped + dropped)
@@ -174,10 +168,7 @@ def _clean_result(result: ToolResult, hidden: Hidden, policy: Policy) -> ToolRes
 def _build_start(
     permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], about: Mapping[str, Any]
 ) -> ToolStarted:
-    """Return what is durable before the effect: permit, class, before-images, and what a probe would need.
-
-    The class says what recovery may do with a call that never finished.
-    """
+    """Return what is durable before the effect: permit, before-images, and the class by which to recover."""
     repeatable: SideEffect = "idempotent" if facts.capabilities.idempotent else "at_most_once"
     return ToolStarted(
         permit=permit,
@@ -296,10 +287,7 @@ def find_call(events: Sequence[Event], call: str) -> ToolCall:
 def find_outcome(
     session: Session, started: ToolStarted, after: Mapping[str, str], *, ended: bool
 ) -> KnownOutcome | None:
-    """Return what looking at the files of a call shows, None where it shows nothing for certain.
-
-    `after` is what the call was to leave, by path; `ended` says that nobody is left who might still write.
-    """
+    """Return what the files of a call show, None for nothing certain; `ended` means nobody is left to write."""
     before = {image.id: image.image for image in started.before}
     if not after or set(before) != set(after):
         return None

@@ -145,10 +145,7 @@ class Dispatch:
         return False
 
     async def _run_remedy(self, held: str, remedy: Remedy) -> RemedyResult | None:
-        """Perform a remedy that only observes; None when it does not run, or its resource is observed already.
-
-        That is by another call of the same response, or by the remedy of one.
-        """
+        """Perform a remedy that only observes; None when it does not run, or the response observed its resource."""
         session, call = self._session, ToolCall.of(remedy.tool, remedy.arguments, id=f"{held}.remedy")
         wanted = {r.resource for r in session.surveyor.survey_call(call, session.state).resources}
         started = [self._facts[other] for other in self._facts if other in self._open.started]
@@ -212,10 +209,7 @@ class Dispatch:
 async def answer_remaining(
     session: Session, code: AnswerCode, message: str, facts: Facts | None = None, *, stages: bool = True
 ) -> None:
-    """Answer every call of the response in hand that has no answer yet, those of its further `stages` with it.
-
-    A call that was ruled out is answered as such. `facts` are those of the calls, as far as anybody has surveyed them.
-    """
+    """Answer every call in hand that has no answer, those of further `stages` too; one ruled out as what it is."""
     open_turn, program = session.state.open, session.state.program
     judgement = open_turn.judgement if open_turn is not None else None
     ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
@@ -232,10 +226,7 @@ async def answer_remaining(
 
 
 def draft_answer(call: ToolCall, facts: CallFacts | None, code: AnswerCode, message: str, **more: Any) -> Draft:
-    """Return the answer to a call that did not run; `facts` is None where nobody has surveyed what it would do.
-
-    `more` are further fields of CallAnswered; without a `ruling` the call was not run.
-    """
+    """Return the answer to a call that did not run, surveyed or not; `more` are further fields of CallAnswered."""
     target, change = (facts.target, facts.changes) if facts else ("", False)
     more = {"ruling": "not_run", "target": target, "change": change, **more}
     return Draft(CallAnswered(call=call.id, tool=call.name[:128], code=code, message=message, **more), "foregate")
@@ -254,11 +245,7 @@ async def run_together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:
 
 
 def has_conflict(first: CallFacts, second: CallFacts) -> bool:
-    """Whether two calls must not run at the same time.
-
-    Both touch one resource and one of them changes it; or one may touch anything; or one is a child task, which shares
-    the task's budget.
-    """
+    """Whether two calls must not run at once: one changes what both touch, may touch anything or is a child."""
     if any(facts.effect is Effect.UNKNOWN or facts.call.name == DELEGATE.name for facts in (first, second)):
         return True
     if not (first.changes or second.changes):

@@ -219,10 +219,7 @@ async def finish_turn(session: Session) -> RunResult | None:
 
 
 def find_reached_limit(task: TaskState, policy: Policy, clock: Callable[[], str]) -> str:
-    """Return one sentence naming the first limit the task has reached, "" while there is none.
-
-    The clock is read only where time is limited.
-    """
+    """Return a sentence naming the first limit the task has reached, else ""; the clock is read only for time."""
     used = task.used
     for name in (*COUNTED, "wall_clock"):
         bound: int = getattr(policy.limits, name)
@@ -266,10 +263,7 @@ async def record_response(session: Session, response: ModelResponse) -> None:
 
 
 async def record_next_stage(session: Session) -> None:
-    """Record the calls of the response in hand that can go now, or answer those that never will.
-
-    What is recorded follows from the log alone, so a process that ended in between is gone on from.
-    """
+    """Record the calls of the response that can go now, or answer those that never will, from the log alone."""
     program, task = session.state.program, session.state.task
     assert program is not None
     assert task is not None

@@ -116,10 +116,7 @@ def fit_answers(kept: Sequence[tuple[int, Message]], room: int, counted: Measure
 
 
 def _summarize(conversation: Conversation, gone: Sequence[int], room: int, counted: Measure) -> str:
-    """Return the messages left out, one line each, behind what was summed up before; at most about `room` tokens.
-
-    Answers are told with their calls.
-    """
+    """Return what was summed up before and a line for each message left out, within about `room` tokens."""
     failed = {m.call for m in conversation.messages if m.role == "tool" and not _is_successful(m)}
     lines = conversation.summary.split("\n") if conversation.summary else []
     for message in [conversation.messages[place] for place in gone if place != conversation.notice]:
@@ -133,10 +130,7 @@ def _summarize(conversation: Conversation, gone: Sequence[int], room: int, count
 
 
 def keep_ends_within(lines: Sequence[str], room: int, counted: Measure = ESTIMATE) -> list[str]:
-    """Return the first and the last lines that take about `room` tokens, and how many are left out, then and before.
-
-    A line is never cut here: what is left of one could pass for another.
-    """
+    """Return the first and last lines within about `room` tokens, none cut, and how many are left out in all."""
     weights = [1 + counted.of(text) for text in lines]
     if sum(weights) <= room:
         return list(lines)
@@ -207,10 +201,7 @@ _REMEMBERED = 4096
 
 @cache
 def get_measure(model: str) -> Measure:
-    """Return how to count for a model, by its name; the same for as long as the process lives.
-
-    Nothing is downloaded: a vocabulary that is not there, or is not the one it should be, means the estimate.
-    """
+    """Return how to count for a model, by its name; the estimate where its vocabulary is not here and whole."""
     try:
         from tiktoken import get_encoding
         from tiktoken.model import encoding_name_for_model

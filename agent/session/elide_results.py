@@ -19,10 +19,7 @@ _BROKEN_OFF = ("timeout", "cancelled")
 
 
 def format_result(spec: ToolSpec, target: str, result: ToolResult, limit: int) -> str:
-    """Return a heading that says what came of a call to `target`, and below it at most `limit` characters of content.
-
-    `limit` 0 cuts nothing. How many bytes a change wrote stands in the content of the tools that write.
-    """
+    """Return what came of a call as a heading, and below it at most `limit` characters of content; 0 cuts nothing."""
     heading, content = build_heading(spec, target, result)
     shown = format_data(content)
     text, _ = truncate_text(shown, limit) if limit else (shown, 0)

@@ -113,10 +113,7 @@ Facts = Mapping[str, CallFacts]
 
 
 class TurnInHand(Struct, frozen=True):
-    """A turn on its way: what the judge reads, what was computed of its calls, and the judgement once there is one.
-
-    `judged` is the event number of the judgement, 0 before it is recorded.
-    """
+    """A turn on its way: what the judge reads, what was computed, the judgement once there is one, and its event."""
 
     turn: Turn
     facts: Facts
@@ -175,10 +172,7 @@ class Session:
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
 
     async def start(self, **known: Any) -> None:
-        """Write the first event: everything needed to judge this session again elsewhere.
-
-        `known` are further fields of SessionStarted: its dialect, runtime, agent and parent.
-        """
+        """Write the first event, by which all can be judged again; `known` are further fields of SessionStarted."""
         tools = self.catalogue_event
         body = SessionStarted(
             workspace=str(self.workspace.root),
@@ -238,10 +232,7 @@ class Session:
     async def record_message(
         self, text: str, actor: Actor = "user", *, plan: bool = False, refusals: tuple[Refusal, ...] | None = None
     ) -> None:
-        """Record a message; it starts a task, or continues the one that asked a question.
-
-        `plan` and `refusals` are what a task begins with; see TaskStarted.
-        """
+        """Record a message; it answers what was asked, or starts a task with `plan` and `refusals` (TaskStarted)."""
         begun = TaskStarted(task=self.state.tasks + 1, depth=self.depth, plan=plan, refusals=refusals)
         drafts = [Draft(begun, "foregate")] if self.state.task is None else []
         await self.record(*drafts, Draft(UserMessage(text=strict_json.scrub(text)), actor))

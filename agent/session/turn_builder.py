@@ -85,10 +85,7 @@ def compute_open_facts(session: Session) -> Facts:
 async def record_judgement(
     session: Session, turn: Turn, judgement: Judgement, *, stuck: str = "", notice: str = "", early: bool = False
 ) -> Event:
-    """Record the one event a judged turn leaves, and return it; `notice` is what the model is told with it.
-
-    `early` is set for a read of a response that still arrives.
-    """
+    """Record and return the event of a judged turn; `notice` is told to the model, `early` marks an early read."""
     open_turn = session.state.open
     cut = open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls)
     body = TurnJudged(
@@ -136,10 +133,7 @@ async def restore_turn(session: Session, open_turn: OpenTurn) -> TurnInHand | No
 
 
 def _has_lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
-    """Whether a judgement gives no permission any more: a yes it rests on is too old, or something came in between.
-
-    Policy, tools and switches changed, a message, an undo and a cancel all end it.
-    """
+    """Whether a judgement permits nothing any more: a yes it rests on is too old, or something came in between."""
     if any(answer.expires_at and now > answer.expires_at for answer in turn.answers):
         return True
     for event in since:

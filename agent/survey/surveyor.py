@@ -47,10 +47,7 @@ class Surveyor:
         return tuple(self.survey_call(call, state) for call in calls)
 
     def survey_call(self, call: ToolCall, state: SessionState, *, again: bool = False) -> Survey:
-        """Return what looking finds for one call; what prevents looking is said in `problem`.
-
-        With `again` it is the resources alone: whether they are still as judged.
-        """
+        """Return what looking finds for a call, or what prevents it; with `again` whether resources are as judged."""
         spec = self._catalogue.get(call.name)
         if spec is None or call.arguments is None:
             return Survey(call.id)

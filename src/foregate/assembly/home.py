@@ -32,10 +32,7 @@ class Home:
 
     @classmethod
     def open(cls, environ: Mapping[str, str] = os.environ) -> Home:
-        """Return the home FOREGATE_HOME names, or the one in the user's data folder, created with mode 0700.
-
-        Raises UsageError when it cannot be a private folder of ours.
-        """
+        """Return the home of the environment, made with mode 0700; raise UsageError if it cannot be ours alone."""
         root = cls.path(environ)
         try:
             root.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -85,10 +82,7 @@ async def find_fresh_name(log: Log) -> str:
 
 
 async def find_sessions(log: Log, wanted: Iterable[str]) -> list[str]:
-    """Return the sessions named, each once and in the order named, or all of the log, newest first.
-
-    Raises UsageError for a name `find_session` does not know.
-    """
+    """Return the sessions named, once each, or all, newest first; raise UsageError for a name nobody knows."""
     named = dict.fromkeys([await find_session(log, name) for name in wanted])
     return list(named or await log.sessions())
 

@@ -319,10 +319,7 @@ def find_policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> P
 def local_tools(
     setting: SessionOptions, workspace: Workspace, policy: Policy, memory: Path | None, more: Sequence[Tool] = ()
 ) -> ToolSource:
-    """Return the built-in tools, the caller's own, `more`, and the caller's own sources of tools, as one source.
-
-    Raises UsageError where two tools share a name.
-    """
+    """Return the built-in tools, the caller's, `more` and the caller's sources as one; UsageError for two of a name."""
     from foregate.agent.tools.custom_source import CustomToolSource, load_tools
     from foregate.agent.tools.tool import Tool, Toolbox, ToolSources
 
@@ -343,10 +340,7 @@ def local_tools(
 
 
 class ModelRoles:
-    """The models of the roles in a session; what the configuration names is made when it is first asked for.
-
-    `speak` makes a model one that makes its calls in the session's dialect.
-    """
+    """The models of the roles in a session, made when first asked for; `speak` puts one into its dialect."""
 
     def __init__(
         self,

@@ -66,10 +66,7 @@ _SHORTEST, _LONGEST = 16, 512
 
 
 def read_token(environ: Mapping[str, str]) -> str:
-    """Return the token of the environment, or of the file it names, "" where there is none.
-
-    Raises UsageError for one nobody should rely on: too short, or in a file others may read.
-    """
+    """Return the token of the environment or its file, else ""; raise UsageError for one nobody should rely on."""
     token = environ.get(TOKEN, "").strip()
     if not token and (named := environ.get(TOKEN_FILE)):
         token = _read_file(Path(named).expanduser())

@@ -97,10 +97,7 @@ class Explanation(Struct, frozen=True):
 
 
 async def find_decision(log: Log, wanted: str) -> tuple[str, int, str]:
-    """Return session, event number and gate of `SESSION/SEQ.GATE`, or of `SEQ.GATE` in the newest session.
-
-    Raises UsageError for anything else, and for a session that is not there.
-    """
+    """Return session, event number and gate of `[SESSION/]SEQ.GATE`, in the newest session where none is named."""
     session, _, address = wanted.rpartition("/")
     found = _ADDRESS.fullmatch(address)
     if found is None:
