@@ -73,7 +73,6 @@ async def execute(
     """Run the call a permit is for; return its result, or why it was not started after all.
 
     `early` is a read of a response that still arrives; a call that was `prefetched` so is answered from that.
-
     Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it.
     Raises NoPermit when the permit is used, unknown or for another call.
     """
@@ -208,9 +207,6 @@ _MAKERS = {"edit_file": edit_file, "write_file": write_file}
 """The tools whose change follows from the file as it was and the arguments alone."""
 
 
-_DONE: Mapping[bool, KnownOutcome] = {True: "done", False: "not_done"}
-
-
 class ReconciledCall(NamedTuple):
     """What came of a call, and what is recorded of it."""
 
@@ -221,8 +217,7 @@ class ReconciledCall(NamedTuple):
 def compute_intended_hashes(session: Session, started: ToolStarted, call: ToolCall) -> dict[str, str]:
     """Return the hash of what a call would have made of its one file, by path, "" for nothing there.
 
-    It is worked out on the file's before-image, so that no call has to say it beforehand. Empty where that is not
-    certain.
+    It is worked out on the file's before-image, so that no call has to say it beforehand; empty where not certain.
     """
     kept, spec = started.before, session.catalogue.get(call.name)
     if len(kept) != 1 or kept[0].kind is not ResourceKind.FILE or kept[0].type not in ("", "file"):
@@ -255,11 +250,12 @@ async def reconcile_calls(session: Session) -> list[ReconciledCall]:
     started = {event.body.call: event.body for event in events if isinstance(event.body, ToolStarted)}
     found = []
     for call, lost in parked.items():
-        begun, result, outcome = started[call], None, None
+        begun, result = started[call], None
+        outcome: KnownOutcome | None = None
         if begun.elsewhere:
             came = await session.tools.reconcile(call, begun.permit.digest)
             if came is not None:
-                outcome, result = _DONE[came.done], came.result if came.done else None
+                outcome, result = ("done", came.result) if came.done else ("not_done", None)
         else:
             after = compute_intended_hashes(session, begun, find_call(events, call))
             outcome = find_outcome(session, begun, after, ended=lost.reason == PROCESS_ENDED)

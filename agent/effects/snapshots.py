@@ -37,8 +37,7 @@ class Snapshots:
     def keep_images(self, resources: Sequence[SurveyedResource], facts: CallFacts) -> list[BeforeImage]:
         """Store what a call is about to change of its resources, as they are now; return what names it.
 
-        What cannot be kept is left out when the call was judged irreversible; raises WorkspaceError when it was judged
-        on there being a way back.
+        What cannot be kept is left out when the call was judged irreversible, else it raises WorkspaceError.
         """
         if facts.spec is not None and facts.spec.is_elsewhere:
             return []  # nothing of it lies here; its runtime keeps what was there
@@ -126,8 +125,7 @@ class Snapshots:
     def add_missing_changes(self, result: ToolResult, kept: Sequence[BeforeImage]) -> ToolResult:
         """Return `result` with a change and a read-back for each file with a before-image the tool did not report on.
 
-        So what a tool of any source did to the files it names is verified and can be undone, and with an `inverse` what
-        it did to things of its own.
+        So what any tool did to the files it names, and with an `inverse` to things of its own, can be undone.
         """
         reported = {change.resource for change in result.changes}
         changes, records = [], []

@@ -32,8 +32,7 @@ _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | None) -> RunResult | None:
     """Run what may run, read where a hold names a read as its cure, and answer every call of the response.
 
-    `in_hand` is None for a turn an earlier process judged whose permission has lapsed: observations run, changes are
-    not made.
+    `in_hand` is None for a judged turn of an earlier process whose permission has lapsed: of it only observations run.
     """
     if in_hand is not None:
         return await Dispatch(session, open_turn, in_hand).run()
@@ -47,10 +46,10 @@ async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | 
 
 
 class Dispatch:
-    """The calls of a judged response under way.
+    """The calls of a judged response under way, of those in blocks at most `limits.parallel_calls` at the same time.
 
-    Of those in blocks at most `limits.parallel_calls` run at the same time. A call that is in the way of one named
-    before it waits for it, whichever blocks they are in; as it only ever waits for earlier ones, none waits for ever.
+    A call that is in the way of one named before it waits for it, whichever blocks they are in; as it only ever waits
+    for earlier ones, none waits for ever.
     """
 
     def __init__(self, session: Session, open_turn: OpenTurn, in_hand: TurnInHand) -> None:

@@ -64,8 +64,7 @@ class Prefetch(Follower):
     """Follows a response and takes its looks as they come, each judged as a turn of its own, in written order.
 
     Taken are only looks that stand before everything else: from the first call that is none, or that waits for the
-    result of another, no further one is. As a context it ends with no look under way: a response that is not
-    there after all cancels them.
+    result of another, none is. As a context it ends with no look under way: without a response it cancels them.
     """
 
     def __init__(self, session: Session) -> None:
@@ -105,10 +104,13 @@ class Prefetch(Follower):
         super().restart(why)
 
     async def _look(self, call: ToolCall, number: int) -> None:
-        session = self._session
+        session, limits = self._session, self._session.policy.limits
+        often, most = limits.identical_observations, limits.tool_calls
         call = ToolCall.parse(call.name, call.raw, id=f"e{self._cause}.{number}")
         async with self._judging:
-            if self._stopped or not self._within_limits(call, number):
+            # beyond the task's limits, with the looks before it counted, the call would not be carried out
+            repeated = often and self._task.runs.get(call.digest, 0) >= often
+            if self._stopped or repeated or (most and self._before + number > most):
                 return
             leave = await get_observation_permit(session, call, "runner", self._cause, said=self._said)
             self._stopped = leave is None
@@ -119,13 +121,6 @@ class Prefetch(Follower):
             result = await execute(session, permit, facts, "runner", early=True)
         if isinstance(result, ToolResult):
             self._seen[call.digest] = PrefetchedResult(permit.judged, facts.survey, result)
-
-    def _within_limits(self, call: ToolCall, number: int) -> bool:
-        """Whether the call would be carried out as far as the task's limits go, with the looks before it counted."""
-        limits = self._session.policy.limits
-        often, most = limits.identical_observations, limits.tool_calls
-        repeated = bool(often) and self._task.runs.get(call.digest, 0) >= often
-        return not repeated and (not most or self._before + number <= most)
 
     async def __aenter__(self) -> Self:
         return self

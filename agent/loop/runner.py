@@ -161,7 +161,10 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
     try:
         await session.tools.refresh(open_turn.response.calls)
     except RuntimeLost as lost:
-        return await end_without_runtime(session, str(lost))
+        await answer_remaining(session, RUNTIME_LOST, str(lost))
+        if session.state.task is None or session.state.task.running_plan:
+            return None  # a plan ends itself
+        return await session.end_task("blocked", blocker=str(lost), need="a runtime that answers")
     in_hand = build_turn(session, open_turn)
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
@@ -175,14 +178,6 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
             why = [ruling.reason for ruling in decision.rulings]
             get_diagnostics().warning("gate_error", gate=decision.gate, seq=event.seq, why=why)
     return replace(in_hand, judgement=judgement, judged=event.seq)
-
-
-async def end_without_runtime(session: Session, why: str) -> RunResult | None:
-    """Answer every call as not run because the runtime is lost, and end the task; a plan ends itself."""
-    await answer_remaining(session, RUNTIME_LOST, why)
-    if session.state.task is None or session.state.task.running_plan:
-        return None
-    return await session.end_task("blocked", blocker=why, need="a runtime that answers")
 
 
 async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | None:

@@ -32,7 +32,6 @@ from foregate.schemas.message import Message
 if TYPE_CHECKING:
     import tiktoken
 
-
 _SUMMARY_SHARE = 8
 """One part in so many of the limit is for what sums up the messages left out."""
 _LEAST = 64

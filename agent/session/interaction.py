@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
@@ -54,19 +54,11 @@ async def answer_need(session: Session, need: Need, in_hand: TurnInHand) -> RunR
 
 
 async def record_answer(
-    session: Session,
-    need: Need,
-    turn: Turn,
-    value: Mapping[str, Json] | None,
-    error: str = "",
-    *,
-    usage: Usage | None = None,
-    response: str | None = None,
-    grants: tuple[Grant, ...] | None = None,
+    session: Session, need: Need, turn: Turn, value: Mapping[str, Json] | None, error: str = "", **more: Any
 ) -> None:
-    """Record an answer, bound to the survey and the policy it was given under."""
+    """Record an answer, bound to the survey and the policy it was given under; `more` are fields of NeedAnswered."""
     answer = build_answer(need, turn, value, error, session.clock())
-    await session.record(Draft(NeedAnswered(answer=answer, usage=usage, response=response, grants=grants), need.who))
+    await session.record(Draft(NeedAnswered(answer=answer, **more), need.who))
 
 
 def build_answer(
@@ -113,9 +105,9 @@ async def ask_advisor(model: Model, need: Need, policy: Policy) -> AdvisorAnswer
     purpose: Literal["plan", "critique"] = "plan" if planner else "critique"
     noun: type[BaseModel] = Plan if planner else Critique
     bound = policy.plan.max_bytes if planner else policy.critique.max_bytes
-    prompt = PLANNER if planner else CRITIC
+    words = strict_json.canonical(need.request).decode()
     request = ModelRequest(
-        [Message("system", prompt), Message("user", strict_json.canonical(need.request).decode())],
+        [Message("system", PLANNER if planner else CRITIC), Message("user", words)],
         words_only=True,
         schema_name=f"pre_execution_{purpose}_v1",
         schema=strict_schema(noun),

@@ -8,6 +8,7 @@ from typing import Protocol
 from msgspec import Struct, field
 
 from foregate.schemas.event_body import Report
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, ToolSpec
 
@@ -17,7 +18,6 @@ class RunResult(Struct, frozen=True):
 
     `status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval,
     or paused where a plan is under way.
-
     `text` is the answer, or the question of a pause. `remark` is the line by Foregate the answer ends with, if any.
     `used` is what a child task spent.
     """
@@ -69,16 +69,11 @@ class PrefetchedResult(Struct, frozen=True):
         return bool(resources) and all(resource.hash or not resource.exists for resource in resources)
 
 
+_TASK: dict[str, Json] = {"type": "string", "minLength": 1, "description": "What to do, with all it needs to know."}
 DELEGATE = ToolSpec(
     "delegate",
     "Hand a self-contained part of the work to a helper with the same tools and rules; it answers in words.",
-    {
-        "type": "object",
-        "properties": {
-            "task": {"type": "string", "minLength": 1, "description": "What to do, with all it needs to know."}
-        },
-        "required": ["task"],
-    },
+    {"type": "object", "properties": {"task": _TASK}, "required": ["task"]},
     Effect.OBSERVATION,
     OBSERVER,
     (),

@@ -106,8 +106,6 @@ class SessionLog:
 
 Delegate = Callable[["Session", str, str], Awaitable[RunResult]]
 """Runs a text as a child task of a session, in a log of the name given, "" for one of its choice."""
-
-
 Facts = Mapping[str, CallFacts]
 """What was computed of calls, by call id."""
 

@@ -142,6 +142,6 @@ def _has_lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
                 return True
             case CallAnswered(code="not_run_cancelled"):
                 return True
-        if event.kind not in _CARRYING_OUT:
-            return True
+            case _ if event.kind not in _CARRYING_OUT:
+                return True
     return False

@@ -78,7 +78,9 @@ class SecretScan:
             leaks += self.scan_diff(found.read_diff("changed"), found.list_paths("changed"), "changed")
             if self.may_run_git(command, "add") or self.may_run_git(command, "stage"):
                 names = found.list_paths("untracked")
-                texts = [self.read_beginning(name) for name in names[: self._policy.files.max_entries]]
+                look, read, most = self._workspace.look, self._workspace.read, self._policy.files.max_read
+                files = [name for name in names[: self._policy.files.max_entries] if look(name).kind == "file"]
+                texts = [read(name, limit=most) for name in files]
                 leaks += self.scan_text(b"\n".join(texts), names, "untracked")
             return leaks
         except WorkspaceError as error:
@@ -90,12 +92,6 @@ class SecretScan:
             return commands.can_run(("git", what), command, self._policy)
         except PolicyError:
             return True
-
-    def read_beginning(self, path: str) -> bytes:
-        """Return the first bytes of a file, as many as a read returns; of anything else nothing."""
-        if self._workspace.look(path).kind != "file":
-            return b""
-        return self._workspace.read(path, limit=self._policy.files.max_read)
 
     def scan_diff(self, diff: bytes, paths: Sequence[str], state: str) -> list[str]:
         """Return what looks secret of the lines a diff adds, and of paths; see `scan_text`."""

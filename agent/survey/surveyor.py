@@ -47,7 +47,7 @@ class Surveyor:
         return tuple(self.survey_call(call, state) for call in calls)
 
     def survey_call(self, call: ToolCall, state: SessionState, *, again: bool = False) -> Survey:
-        """Return what looking finds for a call, or what prevents it; with `again` whether resources are as judged."""
+        """Return what looking finds for a call, in `problem` what prevents it; with `again` its resources alone."""
         spec = self._catalogue.get(call.name)
         if spec is None or call.arguments is None:
             return Survey(call.id)
@@ -63,8 +63,9 @@ class Surveyor:
             command = self._find_command(spec, meant, state)
             named = [*(r.id for r in resources), *(command.argv[:_OPERANDS] if command is not None else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
-            secrets = self._find_secrets(spec, call, resources, declared, command)
-            found = Survey(call.id, declared, resources, command, atoms, secrets)
+            found = Survey(call.id, declared, resources, command, atoms)
+            if secrets := self._find_secrets(spec, call, found):
+                found = replace(found, secrets=secrets)
         except WorkspaceError as error:
             return Survey(call.id, declared_effect=None if again else declared, problem=str(error))
         bound = self._policy.files.max_survey
@@ -236,17 +237,10 @@ class Surveyor:
                 continue
         return tuple(found)
 
-    def _find_secrets(
-        self,
-        spec: ToolSpec,
-        call: ToolCall,
-        resources: Iterable[SurveyedResource],
-        declared: Effect | None,
-        command: Command | None,
-    ) -> tuple[str, ...]:
+    def _find_secrets(self, spec: ToolSpec, call: ToolCall, survey: Survey) -> tuple[str, ...]:
         """Return which kinds of secrets a commit or a send would carry, never the secrets themselves."""
         found: list[str] = []
-        for resource in resources:
+        for resource in survey.resources:
             if resource.kind is not ResourceKind.REPOSITORY:
                 continue
             if resource.access is Effect.COMMIT and not resource.protected:
@@ -254,10 +248,11 @@ class Surveyor:
                 found += self._leaks.scan_staged(repository)
             if spec.effect is Effect.SEND:
                 found += self._leaks.scan_push(resource.id, (call.arguments or {}).get("branch"))
-        if command is not None:
+        if survey.command is not None:
             cwd = (call.arguments or {}).get("cwd")
-            found += self._leaks.scan_command(command, cwd if isinstance(cwd, str) else ".")
-        if Effect.SEND in (spec.effect, declared) or any(r.kind is ResourceKind.URL for r in resources):
+            found += self._leaks.scan_command(survey.command, cwd if isinstance(cwd, str) else ".")
+        has_url = any(resource.kind is ResourceKind.URL for resource in survey.resources)
+        if has_url or Effect.SEND in (spec.effect, survey.declared_effect):
             found += self._leaks.scan_call(call)
         return tuple(dict.fromkeys(found))
 

@@ -90,9 +90,7 @@ async def find_sessions(log: Log, wanted: Iterable[str]) -> list[str]:
 async def find_session(log: Log, wanted: str) -> str:
     """Return the session `wanted` names: in full, by a beginning only one has, or `last` for the newest.
 
-    The logs of child tasks, which have a dot in their names, are only found in full.
-
-    Raises UsageError when there is none or more than one.
+    The logs of child tasks, with a dot in their names, are only found in full. Raises UsageError for none, or several.
     """
     names = await log.sessions()
     if wanted == "last" and (own := [name for name in names if "." not in name]):

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import LoadedPolicy
 
-
 _OWN_HASH = 16
 """Characters of the hash of a session's first event that tell it from others of its name, for a runtime."""
 REHEARSAL = "rehearsal"

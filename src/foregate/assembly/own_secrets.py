@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from foregate.policy.policy import Sensitive
     from foregate.schemas.protocols import Model
 
-
 KEY = "OPENAI_API_KEY"
 _PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
 """The password in an address, such as that of a database."""

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.policy import Policy
 
-
 UNDECLARED = (
     "the tools of a runtime count as undeclared, so every call asks, also a look; where the runtime is yours, "
     "`runtime.declarations: believe` in your policy takes its word, and `tools:` declares them one by one"

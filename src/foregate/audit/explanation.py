@@ -97,7 +97,7 @@ class Explanation(Struct, frozen=True):
 
 
 async def find_decision(log: Log, wanted: str) -> tuple[str, int, str]:
-    """Return session, event number and gate of `[SESSION/]SEQ.GATE`, in the newest session where none is named."""
+    """Return session, event number and gate of `[SESSION/]SEQ.GATE`; raise UsageError for what is no decision."""
     session, _, address = wanted.rpartition("/")
     found = _ADDRESS.fullmatch(address)
     if found is None:

@@ -22,8 +22,8 @@ from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.policy.source.values import is_outside_judging
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.event import Body, TurnJudged
-from foregate.schemas.event_body import CatalogChanged, PolicyChanged, SessionStarted
+from foregate.schemas.event import TurnJudged
+from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
@@ -35,6 +35,12 @@ CHUNK = 2000
 WORTH_WORKERS = 4 * CHUNK
 """Events from which starting further processes takes less time than it saves."""
 _AHEAD = 4
+_REPLACED = {
+    "session_started": ("policy", "catalogue"),
+    "catalog_changed": ("catalogue",),
+    "policy_changed": ("policy",),
+}
+"""What holds anew from an event of a kind on."""
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
 
 
@@ -151,25 +157,17 @@ def cores() -> int:
 def split_session(log: Readable, session: str) -> Iterator[SessionPiece]:
     """Yield a session in pieces; raise LogError for an unknown one."""
     last, _ = log.head_anchor(session)
-    laying = [(event.seq, _list_replaced_parts(event.body)) for event in log.events(session, kinds=LAYING)]
+    laying = [
+        (event.seq, _REPLACED[event.kind])
+        for event in log.events(session, kinds=LAYING)
+        if not isinstance(event.body, PolicyChanged) or event.body.policy is not None
+    ]
     for after in range(0, max(last, 1), CHUNK):
         laid: dict[str, int] = {}
         for seq, what in laying:
             if seq <= after:
                 laid.update(dict.fromkeys(what, seq))
         yield SessionPiece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
-
-
-def _list_replaced_parts(body: Body) -> tuple[str, ...]:
-    match body:
-        case SessionStarted():
-            return ("policy", "catalogue")
-        case CatalogChanged():
-            return ("catalogue",)
-        case PolicyChanged(policy=policy) if policy is not None:
-            return ("policy",)
-        case _:
-            return ()
 
 
 class PieceJudge:
