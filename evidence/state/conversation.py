@@ -11,26 +11,15 @@ from msgspec.structs import replace
 
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.truncate import truncate_text
-from foregate.schemas import strict_json
+from foregate.schemas import event_body, strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Continuation, Event, ModelResponded, RecordedDataflow, TurnJudged
-from foregate.schemas.event_body import (
-    CallAnswered,
-    ContextCompressed,
-    EffectUndone,
-    KnownOutcome,
-    OutcomeResolved,
-    OutcomeUnknown,
-    SessionStarted,
-    TaskPaused,
-    ToolFinished,
-    UserMessage,
-)
+from foregate.schemas.event_body import ContextCompressed, SessionStarted, TaskPaused, UserMessage
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 
-CAME: Mapping[KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
+CAME: Mapping[event_body.KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
 """What came of a call whose outcome was unknown, in words."""
 
 
@@ -49,15 +38,15 @@ def build_message(event: Event, answered: bool) -> Message | None:
             return Message("assistant", body.text, whole.calls, order=whole.order)
         case ModelResponded(response=response):
             return Message("assistant", response.text, response.calls, order=response.order)
-        case ToolFinished() as body if answered:
+        case event_body.ToolFinished() as body if answered:
             return Message("tool", format_result(body), call=body.call)
-        case CallAnswered() as body if answered:
+        case event_body.CallAnswered() as body if answered:
             return Message("tool", format_refusal(body), call=body.call)
-        case OutcomeUnknown() as body if answered:
+        case event_body.OutcomeUnknown() as body if answered:
             return Message("tool", format_unknown_outcome(body), call=body.call)
-        case OutcomeResolved(tool=tool, outcome=outcome):
+        case event_body.OutcomeResolved(tool=tool, outcome=outcome):
             return build_notice(f"The outcome of the call to `{tool}` is now known: it {CAME[outcome]}.")
-        case EffectUndone(tool=tool, resources=resources):
+        case event_body.EffectUndone(tool=tool, resources=resources):
             return build_notice(f"The change made by `{tool}` to {', '.join(resources)} was undone.")
         case TaskPaused(question=str(question)):
             return Message("assistant", question)
@@ -74,14 +63,14 @@ def build_notice(text: str) -> Message:
     return Message("user", format_object({"foregate": {"notice": text}}))
 
 
-def format_result(body: ToolFinished) -> str:
+def format_result(body: event_body.ToolFinished) -> str:
     """Return the answer to a call that ran."""
     left_out: dict[str, Json] = {"left_out_bytes": body.dropped} if body.dropped else {}
     ended: dict[str, Json] = {"exit_code": body.exit_code} if body.exit_code is not None else {}
     return format_object({"ok": body.ok, "output": body.content, **left_out, **ended})
 
 
-def format_refusal(body: CallAnswered) -> str:
+def format_refusal(body: event_body.CallAnswered) -> str:
     """Return the answer to a call that did not run: why, what would cure it, and what the cure already showed."""
     said: dict[str, Json] = {"ruling": body.ruling, "code": body.code, "message": body.message}
     said["remedy"] = strict_json.dump(body.remedy) if body.remedy is not None else None
@@ -89,7 +78,7 @@ def format_refusal(body: CallAnswered) -> str:
     return format_object({"ok": False, "foregate": {key: value for key, value in said.items() if value}, **showed})
 
 
-def format_unknown_outcome(body: OutcomeUnknown) -> str:
+def format_unknown_outcome(body: event_body.OutcomeUnknown) -> str:
     """Return the answer to a call whose outcome nobody knows."""
     message = f"It is not known whether this took effect ({body.reason}). Do not assume either; look before you go on."
     return format_object({"ok": False, "foregate": {"code": "outcome_unknown", "message": message}})

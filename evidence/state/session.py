@@ -12,18 +12,13 @@ from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
+from foregate.schemas import event_body
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
     TaskEnded,
     TaskPaused,
     TaskStarted,
@@ -51,7 +46,7 @@ class SessionState:
         self.session = ""
         self.seq, self.hash = 0, GENESIS
         self.ended = False
-        self.started: SessionStarted | None = None
+        self.started: event_body.SessionStarted | None = None
         self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
         self.conversation = Conversation()
         self.ledger = Ledger()
@@ -72,7 +67,7 @@ class SessionState:
     def apply(self, event: Event) -> None:
         """Take in one event."""
         self.seq, self.hash, self.policy_hash = event.seq, event.hash, event.policy
-        self.ended = isinstance(event.body, SessionEnded)
+        self.ended = isinstance(event.body, event_body.SessionEnded)
         answer = event.body if isinstance(event.body, (ToolFinished, CallAnswered, OutcomeUnknown)) else None
         answers = answer is not None and self.is_asked(answer.call)
         self._fold(event)
@@ -84,12 +79,12 @@ class SessionState:
 
     def _fold(self, event: Event) -> None:
         match event.body:
-            case SessionStarted() as body:
+            case event_body.SessionStarted() as body:
                 self.session, self.started, self.prompts_hash = event.session, body, body.prompts_hash
                 self.catalogue_hash, self.dialect = body.catalogue_hash, body.dialect or self.dialect
-            case CatalogChanged(catalogue_hash=catalogue_hash):
+            case event_body.CatalogChanged(catalogue_hash=catalogue_hash):
                 self.catalogue_hash = catalogue_hash
-            case PolicyChanged() as body:
+            case event_body.PolicyChanged() as body:
                 self._change_policy(body)
             case TaskStarted() as body:
                 self._start_task(event, body)
@@ -116,7 +111,7 @@ class SessionState:
                 self._resolve_outcome(event, body)
             case EffectUndone() as body:
                 self.ledger.record_evidence(event.seq, body.evidence, body.changes)
-            case ContextCompressed() as body:
+            case event_body.ContextCompressed() as body:
                 self.conversation.compress(body)
             case (PlanProposed() | PlanConfirmed() | PlanStepChanged()) as body:
                 if self.task is not None:
@@ -125,7 +120,7 @@ class SessionState:
                 self._running.pause_clock(event.time, body)
             case TaskEnded() as body:
                 self._end_task(body)
-            case SessionEnded() | Checkpoint():
+            case event_body.SessionEnded() | event_body.Checkpoint():
                 pass
             case _:
                 assert_never(event.body)
@@ -165,7 +160,7 @@ class SessionState:
             if not self.program.unanswered:
                 self.program = None
 
-    def _change_policy(self, body: PolicyChanged) -> None:
+    def _change_policy(self, body: event_body.PolicyChanged) -> None:
         self.auto = self.auto if body.auto is None else body.auto
         self.dry_run = self.dry_run if body.dry_run is None else body.dry_run
         self.mode = self.mode if body.mode is None else body.mode

@@ -8,28 +8,10 @@ from typing import assert_never
 
 from msgspec import Struct
 
-from foregate.schemas import strict_json
+from foregate.schemas import event_body, strict_json
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.event import GENESIS, Continuation, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.event_body import (
-    CallAnswered,
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
-    EffectUndone,
-    OutcomeResolved,
-    OutcomeUnknown,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
-    SideEffect,
-    TaskEnded,
-    TaskPaused,
-    TaskStarted,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
+from foregate.schemas.event_body import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.protocols import Readable
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
@@ -56,7 +38,7 @@ class InvariantChecker:
         self._calls, self._waiting, self._open, self._unknown = set[str](), set[str](), set[str](), set[str]()
         self._permits: dict[tuple[int, str], tuple[str, str]] = {}
         self._used: set[tuple[int, str]] = set()
-        self._running: dict[str, SideEffect] = {}
+        self._running: dict[str, event_body.SideEffect] = {}
         self._ahead: set[int] = set()
         self._early: dict[str, tuple[int, str, str]] = {}
         self._looks: dict[int, tuple[str, str, str]] = {}
@@ -69,18 +51,18 @@ class InvariantChecker:
                 yield from self._check_response(event.seq, body)
             case TurnJudged() as body:
                 yield from self._check_judgement(event.seq, body)
-            case ToolStarted() as body:
+            case event_body.ToolStarted() as body:
                 yield from self._check_start(body)
-            case ToolFinished() as body:
+            case event_body.ToolFinished() as body:
                 yield from self._check_finish(body)
-            case OutcomeUnknown(call=call):
+            case event_body.OutcomeUnknown(call=call):
                 self._unknown.add(call)
                 yield from self._check_end(call)
-            case OutcomeResolved(call=call):
+            case event_body.OutcomeResolved(call=call):
                 if call not in self._unknown:
                     yield "resolved_without_question", f"the outcome of `{call}` is resolved, and it was not unknown"
                 self._unknown.discard(call)
-            case CallAnswered(call=call):
+            case event_body.CallAnswered(call=call):
                 if self._running.pop(call, "pure") != "pure":
                     yield "answered_while_running", f"`{call}` is answered as not run though it was started"
                 yield from self._check_answer(call)
@@ -89,12 +71,14 @@ class InvariantChecker:
             case TaskEnded():
                 yield from self._check_open_calls()
                 self._forget_permits()
-            case SessionEnded(events=count):
+            case event_body.SessionEnded(events=count):
                 if count != event.seq:
                     yield "other_count", f"the session ended with {count} events, and this is number {event.seq}"
-            case SessionStarted() | CatalogChanged() | PolicyChanged() | ContextCompressed() | Checkpoint():
+            case event_body.SessionStarted() | event_body.CatalogChanged() | event_body.PolicyChanged():
                 pass
-            case UserMessage() | TaskPaused() | NeedRaised() | NeedAnswered() | EffectUndone():
+            case event_body.ContextCompressed() | event_body.Checkpoint():
+                pass
+            case UserMessage() | TaskPaused() | NeedRaised() | NeedAnswered() | event_body.EffectUndone():
                 pass
             case PlanProposed() | PlanConfirmed() | PlanStepChanged():
                 pass
@@ -159,7 +143,7 @@ class InvariantChecker:
             else:
                 self._permits[seq, call] = digest, body.survey_hash
 
-    def _check_start(self, body: ToolStarted) -> Iterator[Finding]:
+    def _check_start(self, body: event_body.ToolStarted) -> Iterator[Finding]:
         permit, call = body.permit, body.call
         key = permit.judged, permit.call
         if key in self._used:
@@ -175,7 +159,7 @@ class InvariantChecker:
         self._permits.pop(key, None)
         self._running[call] = body.side_effect
 
-    def _check_early_read(self, body: ToolStarted) -> Iterator[Finding]:
+    def _check_early_read(self, body: event_body.ToolStarted) -> Iterator[Finding]:
         """Yield what is wrong with a look taken early, or with a call that is answered from one."""
         call, judged, digest = body.call, body.permit.judged, body.permit.digest
         self._early.pop(call, None)
@@ -193,7 +177,7 @@ class InvariantChecker:
             if not fits:
                 yield "no_look", f"`{call}` is answered from a look not taken for it, or one that has served already"
 
-    def _check_finish(self, body: ToolFinished) -> Iterator[Finding]:
+    def _check_finish(self, body: event_body.ToolFinished) -> Iterator[Finding]:
         call = body.call
         if (body.early, body.look is not None) != (call in self._early, call in self._seen):
             yield "no_look", f"`{call}` says of an early look where it begins, or where it ends, and not both"
@@ -323,7 +307,7 @@ def verify_rows(
     else:
         defects += _find_missing(anchors, at, last.seq if last else 0)
     known = head is not None and at.get(head[0]) == head[1] and head[0] > 0
-    complete = last is not None and isinstance(last.body, SessionEnded) and last.body.events == last.seq
+    complete = last is not None and isinstance(last.body, event_body.SessionEnded) and last.body.events == last.seq
     count, hash_ = (last.seq, last.hash) if last else (0, GENESIS)
     return Verification(session, count, hash_, not defects and (known or complete), tuple(defects))
 

@@ -21,16 +21,8 @@ from foregate.schemas.errors import InvalidJson, LogError, SessionHeld, Tampered
 from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Head, Lease
-from foregate.telemetry.log import chain
+from foregate.telemetry.log import chain, sqlite_file
 from foregate.telemetry.log.group_commit import BACKLOG, GroupCommit, SessionQueue
-from foregate.telemetry.log.sqlite_file import (
-    KIND,
-    explain_errors,
-    open_log,
-    open_reader,
-    retry_while_busy,
-    write_transaction,
-)
 
 _PROC = Path("/proc")
 
@@ -103,7 +95,7 @@ def _read_namespace() -> str:
 Row = tuple[Any, ...]
 
 _NAME = 200
-_LAST = f"SELECT seq, hash, {KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
+_LAST = f"SELECT seq, hash, {sqlite_file.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
 
 
 class SqliteLog:
@@ -113,7 +105,7 @@ class SqliteLog:
 
     def __init__(self, path: Path | str, *, create: bool = True) -> None:
         self.path = Path(path)
-        self._writer = GroupCommit(open_log(self.path, create=create), self.path)
+        self._writer = GroupCommit(sqlite_file.open_log(self.path, create=create), self.path)
         weakref.finalize(self, self._writer.close)
         self._held: dict[str, SessionQueue] = {}
         self._reader: sqlite3.Connection | None = None
@@ -127,7 +119,7 @@ class SqliteLog:
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
-            with write_transaction(connection, self.path):
+            with sqlite_file.write_transaction(connection, self.path):
                 return self._take_session(connection, session, create=create, take_over=take_over)
 
         held = self._held[session] = await self._writer.run_job(take)
@@ -213,7 +205,7 @@ class SqliteLog:
         held.raise_failure()
 
     def _give_back(self, connection: sqlite3.Connection, lease: Lease) -> None:
-        with write_transaction(connection, self.path):
+        with sqlite_file.write_transaction(connection, self.path):
             connection.execute(
                 "UPDATE leases SET owner = '' WHERE session = ? AND owner = ? AND fence = ?",
                 (lease.session, lease.owner, lease.fence),
@@ -280,14 +272,14 @@ class SqliteLog:
         return rows
 
     def _fetch_rows(self, query: str, values: tuple[object, ...]) -> list[Row]:
-        with self._reading, explain_errors("read", self.path):
-            reader = self._reader = self._reader or open_reader(self.path)
-            return retry_while_busy(self.path, lambda: reader.execute(query, values).fetchall())
+        with self._reading, sqlite_file.explain_errors("read", self.path):
+            reader = self._reader = self._reader or sqlite_file.open_reader(self.path)
+            return sqlite_file.retry_while_busy(self.path, lambda: reader.execute(query, values).fetchall())
 
     def _stream_rows(self, query: str, values: tuple[object, ...]) -> Iterator[Row]:
         """Yield rows over a connection of their own: one moment of the file, whatever is written meanwhile."""
-        with explain_errors("read", self.path), closing(open_reader(self.path)) as reader:
-            yield from retry_while_busy(self.path, lambda: reader.execute(query, values))
+        with sqlite_file.explain_errors("read", self.path), closing(sqlite_file.open_reader(self.path)) as reader:
+            yield from sqlite_file.retry_while_busy(self.path, lambda: reader.execute(query, values))
 
     def _build_unknown_error(self, session: str) -> LogError:
         return LogError(
@@ -297,7 +289,7 @@ class SqliteLog:
 
 def _build_condition(kinds: Sequence[Kind]) -> str:
     """Return the condition for events of some kinds; one that says no kind counts as the first, so that it is read."""
-    return f"coalesce({KIND}, ?) IN ({', '.join('?' * len(kinds))})"
+    return f"coalesce({sqlite_file.KIND}, ?) IN ({', '.join('?' * len(kinds))})"
 
 
 def _read_row(seq: int, text: str, hash_: str) -> Event:

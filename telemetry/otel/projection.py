@@ -12,19 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from opentelemetry import trace
 from opentelemetry.context import Context
-from opentelemetry.trace import (
-    Link,
-    NonRecordingSpan,
-    Span,
-    SpanContext,
-    SpanKind,
-    Status,
-    StatusCode,
-    TraceFlags,
-    Tracer,
-    set_span_in_context,
-)
 
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
@@ -60,7 +49,7 @@ from foregate.telemetry.otel.views import (
 )
 
 AGENT: Final = "foregate"
-_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 
 
 class Moment(NamedTuple):
@@ -79,7 +68,7 @@ class Projection:
 
     def __init__(
         self,
-        tracer: Tracer,
+        tracer: trace.Tracer,
         ids: ChosenIds,
         instruments: Instruments,
         provider: str,
@@ -181,7 +170,7 @@ class Projection:
             case _:
                 pass
 
-    def _open_stretch(self, at: Moment) -> Span:
+    def _open_stretch(self, at: Moment) -> trace.Span:
         """Return the open `invoke_agent` span, started by this event where there is none. What a person says ends a
         wait, so the span begins with it; anything else was under way since the last event."""
         view, task, event = at.view, at.task, at.event
@@ -192,13 +181,13 @@ class Projection:
         about: Attributes = {names.OPERATION: names.INVOKE_AGENT, names.AGENT: AGENT, names.AGENT_VERSION: __version__}
         about |= {names.CONVERSATION: view.name, names.PROVIDER: self._provider, names.REQUEST_MODEL: view.model}
         about |= {names.TASK: task.number, names.DEPTH: task.depth, names.POLICY: event.policy}
-        links = [] if first is None else [Link(first)]
+        links = [] if first is None else [trace.Link(first)]
         start = at.now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
         task.stretch = self._start_span(at, f"{names.INVOKE_AGENT} {AGENT}", start, over, about, links=links)
         task.first = first or task.stretch.get_span_context()
         return task.stretch
 
-    def _open_prelude(self, at: Moment) -> Span:
+    def _open_prelude(self, at: Moment) -> trace.Span:
         """Return the open `prelude` span of the response in hand; it begins with the response."""
         task = at.task
         if task.prelude is None:
@@ -224,14 +213,14 @@ class Projection:
         task.responded = task.judging = at.now if body.calls else None
         task.spent = 0
 
-    def _record_request(self, at: Moment, parent: Span, purpose: str, usage: Usage, about: Attributes) -> None:
+    def _record_request(self, at: Moment, parent: trace.Span, purpose: str, usage: Usage, about: Attributes) -> None:
         """Tell of a request whose answer is this event; it was made when the session's last event had been recorded."""
         view, event, record = at.view, at.event, self._instruments.record
         key = {names.OPERATION: names.CHAT, names.PROVIDER: self._provider, names.REQUEST_MODEL: view.model}
         counts: Attributes = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
         told: Attributes = {**key, **counts, **about, names.PURPOSE: purpose}
         told |= {names.EVENT: event.seq, names.CONVERSATION: view.name}
-        span = self._start_span(at, f"{names.CHAT} {view.model}", view.last, parent, told, SpanKind.CLIENT)
+        span = self._start_span(at, f"{names.CHAT} {view.model}", view.last, parent, told, trace.SpanKind.CLIENT)
         failure = str(about.get(names.ERROR_TYPE) or "")
         self._end_span(span, at.now, failure)
         if failure:
@@ -284,7 +273,7 @@ class Projection:
             self._instruments.count(names.DECISIONS, rows.build_verdict_attributes(point))
         span.end(at.now)
 
-    def _start_tool(self, at: Moment, body: ToolStarted | ToolFinished | OutcomeUnknown) -> Span:
+    def _start_tool(self, at: Moment, body: ToolStarted | ToolFinished | OutcomeUnknown) -> trace.Span:
         """Return a new `execute_tool` span."""
         tool, patterns = rows.limit_to(body.tool, at.view.tools), at.view.patterns
         about: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: tool, names.TOOL_TYPE: "function"}
@@ -347,22 +336,22 @@ class Projection:
         at: Moment,
         name: str,
         start: int,
-        parent: Span | None,
+        parent: trace.Span | None,
         about: Attributes | None = None,
-        kind: SpanKind = SpanKind.INTERNAL,
-        links: Sequence[Link] = (),
-    ) -> Span:
+        kind: trace.SpanKind = trace.SpanKind.INTERNAL,
+        links: Sequence[trace.Link] = (),
+    ) -> trace.Span:
         """Start a span whose number follows from the event and the name; under no `parent` it begins a trace."""
         if parent is not None:
             self._ids.trace = parent.get_span_context().trace_id
         self._ids.span = derive_id(64, at.view.identity, self._ids.trace, at.event.seq, name)
         if self._instruments.muted:
-            return NonRecordingSpan(SpanContext(self._ids.trace, self._ids.span, False, _SAMPLED))
-        context = Context() if parent is None else set_span_in_context(parent, Context())
+            return trace.NonRecordingSpan(trace.SpanContext(self._ids.trace, self._ids.span, False, _SAMPLED))
+        context = Context() if parent is None else trace.set_span_in_context(parent, Context())
         return self._tracer.start_span(name, context, kind, about, links, start)
 
     @staticmethod
-    def _end_span(span: Span, now: int, failure: str) -> None:
+    def _end_span(span: trace.Span, now: int, failure: str) -> None:
         if failure:
-            span.set_status(Status(StatusCode.ERROR))
+            span.set_status(trace.Status(trace.StatusCode.ERROR))
         span.end(now)
