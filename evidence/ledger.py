@@ -173,7 +173,13 @@ class AtomTable:
         return tuple(kept.values())
 
     def _find_by_halves(self, name: str) -> Mention | None:
-        found = [self._find_whole(part) for part in halve_name(name)]
+        """Return who said the parts a name is known by: the host of a URL, the folder and the last part of a path."""
+        if (url := match_url(name)) is not None:
+            parts: tuple[str, ...] = (url.group(2),)
+        else:
+            folder, _, last = name.strip("/").rpartition("/")
+            parts = (folder, last) if folder else ()
+        found = [self._find_whole(part) for part in parts]
         known = [heard for heard in found if heard is not None]
         return (
             max(known, key=lambda heard: (_TRUST[heard[0]], heard[1])) if known and len(known) == len(found) else None
@@ -206,12 +212,11 @@ def find_known_words(text: str, *, every_word: bool) -> Iterator[str]:
         raw = match.group()
         if names := names_in_word(raw):
             yield from names
-        elif (every_word or _has_own_line(text, *match.span())) and len(word := fold_word(raw)) > 1:
+            continue
+        start, end = match.span()
+        alone = text[max(0, start - 1) : start] in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
+        if (every_word or alone) and len(word := fold_word(raw)) > 1:
             yield shorten_word(word)
-
-
-def _has_own_line(text: str, start: int, end: int) -> bool:
-    return text[max(0, start - 1) : start] in ("", "\n") and text[end : end + 1] in ("", "\n", "\r")
 
 
 def names_in_word(raw: str) -> tuple[str, ...]:
@@ -253,14 +258,6 @@ def _find_short_names(text: str) -> tuple[str, ...]:
     """Return the names of a short argument: a call names the path the last one named, and takes away what that put."""
     whole = (shorten_word(fold_word(text.strip())),) if len(text.split(None, 1)) == 1 else ()
     return (*whole, *chain.from_iterable(map(names_in_word, _WORD.findall(text))))
-
-
-def halve_name(name: str) -> tuple[str, ...]:
-    """Return the parts to know a name by: a URL by its host, a path by its folder and its last part."""
-    if (url := match_url(name)) is not None:
-        return (url.group(2),)
-    folder, _, last = name.strip("/").rpartition("/")
-    return (folder, last) if folder else ()
 
 
 def fold_word(word: str) -> str:

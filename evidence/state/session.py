@@ -103,10 +103,8 @@ class SessionState:
                 self._start_tool(event, body)
             case ToolFinished() as body:
                 self._finish_tool(event, body)
-            case CallAnswered() as body:
-                self._answer_call(body)
-            case OutcomeUnknown() as body:
-                self._note_unknown_outcome(body)
+            case CallAnswered() | OutcomeUnknown() as body:
+                self._leave_call(body)
             case OutcomeResolved() as body:
                 self._resolve_outcome(event, body)
             case EffectUndone() as body:
@@ -295,19 +293,17 @@ class SessionState:
         if side_effect and started is not None and (body.ok or body.changes or not started.before):
             task.touched += 1
 
-    def _answer_call(self, body: CallAnswered) -> None:
+    def _leave_call(self, body: CallAnswered | OutcomeUnknown) -> None:
+        """Take in that a call did not run, or that nobody knows what came of it."""
         self.in_flight.pop(body.call, None)
-        if body.change and self.is_asked(body.call):
-            if self.open is not None:
-                self.open.note_failed_change(body.call)
-            if body.code not in NO_CLAIM:
-                self._running.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
-
-    def _note_unknown_outcome(self, body: OutcomeUnknown) -> None:
-        self.in_flight.pop(body.call, None)
-        self.parked[body.call] = body
-        self._running.touched += 1
-        self._running.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
+        if isinstance(body, OutcomeUnknown):
+            self.parked[body.call] = body
+            self._running.touched += 1
+            self._running.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
+        elif not (body.change and self.is_asked(body.call)):
+            return
+        elif body.code not in NO_CLAIM:
+            self._running.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
         if self.open is not None:
             self.open.note_failed_change(body.call)
 

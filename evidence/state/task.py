@@ -246,8 +246,7 @@ class TaskState:
 
     def note_change(self, tool: str, target: str) -> None:
         """Note that a change took effect, so that no trouble with its target is open any more."""
-        if self.trouble:
-            self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
+        self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
         self.done.append(f"{tool} {target}".strip())
 
     @property
@@ -267,11 +266,7 @@ class TaskState:
 
     def find_hold_counts(self, digests: set[str]) -> tuple[HoldCount, ...]:
         """Return the hold counts of these digests."""
-        return tuple(
-            HoldCount(digest, code, fingerprint, count)
-            for (digest, code, fingerprint), count in self.holds.items()
-            if digest in digests
-        )
+        return tuple(HoldCount(*key, count) for key, count in self.holds.items() if key[0] in digests)
 
 
 def name_step(task: int) -> str:

@@ -120,7 +120,10 @@ class Statistics:
         said_yes = frozenset[str]().union(*(self._said_yes.pop(seq, ()) for seq in body.turn.answers))
         for verdict in verdicts:
             if verdict.standing is Standing.ALLOW and verdict.digest in said_yes:
-                self.gates[_find_asking_gate(verdict.call, decisions)].overridden += 1
+                # A person's yes replaced the ruling of the first gate that asked about the call.
+                rulings = ((one.gate, ruling) for one in decisions if one.mode != "shadow" for ruling in one.rulings)
+                asked = (gate for gate, one in rulings if one.call == verdict.call and one.standing is Standing.ASK)
+                self.gates[next(asked, "approval")].overridden += 1
         self._said_yes.clear()
 
     def _add_decision(self, decision: Decision) -> None:
@@ -159,10 +162,3 @@ class Statistics:
         if answer.choice in ("yes", "grant"):
             self.approvals["yes"] += 1
             self._said_yes[event.seq] = frozenset(answer.digests)
-
-
-def _find_asking_gate(call: str, decisions: Iterable[Decision]) -> str:
-    """Return the gate whose ruling a person's yes replaced: the first that asked about the call, else `approval`."""
-    rulings = ((one.gate, ruling) for one in decisions if one.mode != "shadow" for ruling in one.rulings)
-    asking = (gate for gate, ruling in rulings if ruling.call == call and ruling.standing is Standing.ASK)
-    return next(asking, "approval")

@@ -109,7 +109,14 @@ class Telemetry:
             self._run_quietly(hurry)
         ends = (self._tracers.shutdown, self._meters.shutdown)
         threads = [_start_thread(partial(self._end_exporter, shutdown)) for shutdown in ends]
-        if not await asyncio.to_thread(_join_threads, threads):
+
+        def join_threads() -> bool:
+            until = time.monotonic() + PATIENCE
+            for thread in threads:
+                thread.join(max(0.0, until - time.monotonic()))
+            return not any(thread.is_alive() for thread in threads)
+
+        if not await asyncio.to_thread(join_threads):
             self._fault("telemetry_not_exported", "no answer in time")
 
     def _enqueue(self, act: Callable[[], None] | None) -> None:
@@ -209,11 +216,3 @@ def _start_thread(act: Callable[[], None]) -> Thread:
     thread = Thread(target=act, name="foregate-telemetry", daemon=True)
     thread.start()
     return thread
-
-
-def _join_threads(threads: Sequence[Thread]) -> bool:
-    """Wait for the threads, for at most PATIENCE seconds; tell whether all have ended."""
-    until = time.monotonic() + PATIENCE
-    for thread in threads:
-        thread.join(max(0.0, until - time.monotonic()))
-    return not any(thread.is_alive() for thread in threads)
