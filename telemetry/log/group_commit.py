@@ -32,10 +32,8 @@ class SessionQueue:
     lease: Lease
     seq: int
     hash: str
-    ended: bool
     durable: int
-    failed: type[LogError] | None = None
-    reason: str = ""
+    failed: LogError | None = None
     rows: list[Row] = field(default_factory=list)
     size: int = 0
     waiting: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
@@ -43,7 +41,7 @@ class SessionQueue:
     def raise_failure(self) -> None:
         """Raise the error that ended this lease, if one did."""
         if self.failed is not None:
-            raise self.failed(self.reason)
+            raise type(self.failed)(str(self.failed))
 
 
 class GroupCommit:
@@ -154,7 +152,7 @@ class GroupCommit:
                     self._store_batch([alone])
                 return
             for held, _ in batch:
-                self._fail_session(held, error)
+                held.failed = self._explain_failure(error)
             if not isinstance(error, Exception):
                 raise
         else:
@@ -174,12 +172,11 @@ class GroupCommit:
             raise SessionHeld(f"session `{session}` was taken over by another process; nothing more was written here")
         self._connection.executemany("INSERT INTO events (session, seq, text, hash) VALUES (?, ?, ?, ?)", rows)
 
-    def _fail_session(self, held: SessionQueue, error: BaseException) -> None:
+    def _explain_failure(self, error: BaseException) -> LogError:
         if isinstance(error, LogError):
-            held.failed, held.reason = type(error), str(error)
-        else:
-            why = error if isinstance(error, Exception) else LogError(type(error).__name__)
-            held.failed, held.reason = LogError, f"{build_error('write', self._path, why)}; then resume the session"
+            return error
+        why = error if isinstance(error, Exception) else LogError(type(error).__name__)
+        return LogError(f"{build_error('write', self._path, why)}; then resume the session")
 
     def _wake_waiters(self, done: list[SessionQueue]) -> None:
         """Tell everybody whose rows are durable, or whose lease failed; their loops may be gone by now."""

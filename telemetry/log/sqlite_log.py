@@ -153,7 +153,7 @@ class SqliteLog:
             "fence = excluded.fence",
             (session, lease.owner, mine.pid, mine.started, mine.boot, mine.place, lease.fence, seq, hash_),
         )
-        return SessionQueue(lease, seq, hash_, last[2] == "session_ended", durable=seq)
+        return SessionQueue(lease, seq, hash_, durable=seq)
 
     async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
         """Number, chain and hand the drafts to the writer; see Log."""
@@ -168,7 +168,7 @@ class SqliteLog:
             last = sealed[-1][0]
             rows = [(lease.session, event.seq, text, event.hash) for event, text in sealed]
             self._writer.enqueue(held, rows)
-            held.seq, held.hash, held.ended = last.seq, last.hash, last.kind == "session_ended"
+            held.seq, held.hash = last.seq, last.hash
         return [event for event, _ in sealed]
 
     async def settle(self, lease: Lease) -> None:
@@ -177,16 +177,12 @@ class SqliteLog:
 
     async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
         """Return events after a number; see Log. What this process appended is among them."""
-        rows = await self._query_session(
-            session,
-            "SELECT seq, text, hash FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?",
-            (session, after, limit or -1),
-        )
-        return [_read_row(*row) for row in rows]
+        query = "SELECT seq, text, hash FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
+        return [_read_row(*row) for row in await self._query_session(query, session, after, limit or -1)]
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""
-        rows = await self._query_session(session, _LAST, (session,))
+        rows = await self._query_session(_LAST, session)
         seq, hash_, kind = rows[0] if rows else (0, GENESIS, "")
         return Head(seq, hash_, kind == "session_ended")
 
@@ -204,27 +200,22 @@ class SqliteLog:
         await self._writer.run_job(lambda connection: self._give_back(connection, lease))
         held.raise_failure()
 
-    def _give_back(self, connection: sqlite3.Connection, lease: Lease) -> None:
+    def _give_back(self, connection: sqlite3.Connection, *leases: Lease) -> None:
         with sqlite_file.write_transaction(connection, self.path):
-            connection.execute(
+            connection.executemany(
                 "UPDATE leases SET owner = '' WHERE session = ? AND owner = ? AND fence = ?",
-                (lease.session, lease.owner, lease.fence),
+                [(lease.session, lease.owner, lease.fence) for lease in leases],
             )
 
     def close(self) -> None:
         """Write what was appended, give all sessions back and close the file; doing it twice is harmless."""
         leases = [held.lease for held in self._held.values()]
         self._held.clear()
-
-        def give_back(connection: sqlite3.Connection) -> None:
-            for lease in leases:
-                self._give_back(connection, lease)
-
         with self._reading:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
-        self._writer.close(give_back)
+        self._writer.close((lambda connection: self._give_back(connection, *leases)) if leases else None)
 
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
         """Yield (number, canonical text, hash) of each durable event as stored, for verification. The rows are those of
@@ -262,11 +253,11 @@ class SqliteLog:
             raise SessionHeld(f"session `{lease.session}` is no longer ours; nothing was written")
         return held
 
-    async def _query_session(self, session: str, query: str, values: tuple[object, ...]) -> list[Row]:
+    async def _query_session(self, query: str, session: str, *more: int) -> list[Row]:
         """Return rows of a session, after what this process appended to it is written."""
         if held := self._held.get(session):
             await self._writer.settle(held)
-        rows = await asyncio.to_thread(self._fetch_rows, query, values)
+        rows = await asyncio.to_thread(self._fetch_rows, query, (session, *more))
         if not rows:
             await asyncio.to_thread(self.head_anchor, session)
         return rows
