@@ -16,7 +16,7 @@ from contextlib import suppress
 from functools import partial
 from queue import Full, Queue
 from threading import Thread
-from typing import Any, Self
+from typing import Any
 
 import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
@@ -50,20 +50,6 @@ BACKLOG = 4096
 """Events that may wait to be projected; a projection takes less time than what it tells of, so few ever do."""
 
 
-class Faults:
-    """Notes the first failure of each sort in the diagnostics; a dead endpoint fails every few seconds."""
-
-    def __init__(self) -> None:
-        self._noted: set[str] = set()
-
-    def __call__(self, what: str, why: str) -> None:
-        """Write one line: an event name and the kind of failure, never any content; never raises."""
-        if what not in self._noted:
-            self._noted.add(what)
-            with suppress(Exception):  # standard error may be gone, or FOREGATE_LOG be no level
-                get_diagnostics().warning(what, why=why)
-
-
 class Telemetry:
     """Listens to a session's events and exports what they come to. No method raises, whatever the endpoint does.
     Without an exporter for spans, or for metrics, there are none of them."""
@@ -76,11 +62,12 @@ class Telemetry:
         *,
         content: bool = False,
         secrets: tuple[Secret, ...] = (),
-        faults: Faults | None = None,
     ) -> None:
-        self._fault = faults or Faults()
+        self._noted: set[str] = set()
         exporters: tuple[object, ...] = (spans, metrics)
-        self._hurries = [one.hurry_up for one in exporters if isinstance(one, _Careful)]
+        self._careful = [one for one in exporters if isinstance(one, _Careful)]
+        for exporter in self._careful:
+            exporter.note_fault = self._note_fault
         run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
         resource = Resource.create(run).merge(OTELResourceDetector().detect())  # the standard variables say over that
         ids = ChosenIds()
@@ -105,8 +92,8 @@ class Telemetry:
 
     async def close(self) -> None:
         """Send what is left, for at most PATIENCE seconds, then let go of it."""
-        for hurry in self._hurries:
-            self._run_quietly(hurry)
+        for exporter in self._careful:
+            self._run_quietly(exporter.hurry_up)
         ends = (self._tracers.shutdown, self._meters.shutdown)
         threads = [_start_thread(partial(self._end_exporter, shutdown)) for shutdown in ends]
 
@@ -117,13 +104,13 @@ class Telemetry:
             return not any(thread.is_alive() for thread in threads)
 
         if not await asyncio.to_thread(join_threads):
-            self._fault("telemetry_not_exported", "no answer in time")
+            self._note_fault("telemetry_not_exported", "no answer in time")
 
     def _enqueue(self, act: Callable[[], None] | None) -> None:
         try:
             self._waiting.put_nowait(act)
         except Full:
-            self._fault("telemetry_not_projected", "too many events wait")
+            self._note_fault("telemetry_not_projected", "too many events wait")
 
     def _run_projection(self) -> None:
         """Project what waits until there is nothing more to come."""
@@ -136,11 +123,19 @@ class Telemetry:
         self._projecting.join()
         self._run_quietly(shutdown)
 
+    def _note_fault(self, what: str, why: str) -> None:
+        """Note the first failure of a sort in the diagnostics, for a dead endpoint fails every few seconds: an event
+        name and the kind of failure, never any content."""
+        if what not in self._noted:
+            self._noted.add(what)
+            with suppress(Exception):  # standard error may be gone, or FOREGATE_LOG be no level
+                get_diagnostics().warning(what, why=why)
+
     def _run_quietly(self, act: Callable[[], None], fault: str = "telemetry_not_exported") -> None:
         try:
             act()
         except Exception as error:
-            self._fault(fault, type(error).__name__)
+            self._note_fault(fault, type(error).__name__)
 
 
 class PinnedConnection(requests.Session):
@@ -169,11 +164,11 @@ class _Careful:
     """What both exporters share: their line, and where their failures are noted."""
 
     shutdown: Callable[..., None]
+    note_fault: Callable[[str, str], None]
 
-    def use_line(self, line: PinnedConnection, faults: Faults) -> Self:
-        """Return the exporter, made to use this line."""
-        self.line, self.faults = line, faults
-        return self
+    def __init__(self, address: str) -> None:
+        self.line = PinnedConnection()
+        super().__init__(address, session=self.line)  # type: ignore[call-arg]
 
     def hurry_up(self) -> None:
         """Make ready for the end: what is left is tried once, or not at all where nobody was there a moment ago."""
@@ -185,14 +180,14 @@ class _Careful:
 class _Spans(_Careful, OTLPSpanExporter):
     def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
         if (result := super().export(spans)) is not SpanExportResult.SUCCESS:
-            self.faults("telemetry_not_exported", "spans")
+            self.note_fault("telemetry_not_exported", "spans")
         return result
 
 
 class _Metrics(_Careful, OTLPMetricExporter):
     def export(self, metrics_data: MetricsData, *how: Any, **more: Any) -> MetricExportResult:
         if (result := super().export(metrics_data, *how, **more)) is not MetricExportResult.SUCCESS:
-            self.faults("telemetry_not_exported", "metrics")
+            self.note_fault("telemetry_not_exported", "metrics")
         return result
 
 
@@ -200,15 +195,8 @@ def build_telemetry(
     traces: str, metrics: str, provider: str, *, content: bool = False, secrets: tuple[Secret, ...] = ()
 ) -> Telemetry:
     """Return the telemetry that exports over HTTP to these addresses ("" for none), `secrets` masked."""
-    faults, line, meter_line = Faults(), PinnedConnection(), PinnedConnection()
-    return Telemetry(
-        _Spans(traces, session=line).use_line(line, faults) if traces else None,
-        _Metrics(metrics, session=meter_line).use_line(meter_line, faults) if metrics else None,
-        provider,
-        content=content,
-        secrets=secrets,
-        faults=faults,
-    )
+    spans, measures = _Spans(traces) if traces else None, _Metrics(metrics) if metrics else None
+    return Telemetry(spans, measures, provider, content=content, secrets=secrets)
 
 
 def _start_thread(act: Callable[[], None]) -> Thread:
