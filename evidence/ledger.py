@@ -181,9 +181,9 @@ class AtomTable:
             parts = (folder, last) if folder else ()
         found = [self._find_whole(part) for part in parts]
         known = [heard for heard in found if heard is not None]
-        return (
-            max(known, key=lambda heard: (_TRUST[heard[0]], heard[1])) if known and len(known) == len(found) else None
-        )
+        if not known or len(known) < len(found):
+            return None
+        return max(known, key=lambda heard: (_TRUST[heard[0]], heard[1]))
 
     def _find_whole(self, atom: str) -> Mention | None:
         atom = shorten_word(atom)
@@ -191,7 +191,10 @@ class AtomTable:
         return (origin, self._heard[origin][atom]) if origin is not None else None
 
     def _find_origin(self, atom: str) -> Origin | None:
-        return next((origin for origin, atoms in self._heard.items() if atom in atoms), None)
+        for origin, atoms in self._heard.items():
+            if atom in atoms:
+                return origin
+        return None
 
     def _forget_oldest(self) -> None:
         """Forget one atom: the oldest of the least trusted origin that holds more than its share."""

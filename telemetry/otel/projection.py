@@ -9,8 +9,8 @@ verdict an event of it) and `execute_tool`. A child task stands under the `execu
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
 
 from opentelemetry import trace
 from opentelemetry.context import Context
@@ -183,7 +183,7 @@ class Projection:
         about |= {names.TASK: task.number, names.DEPTH: task.depth, names.POLICY: event.policy}
         links = [] if first is None else [trace.Link(first)]
         start = at.now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
-        task.stretch = self._start_span(at, f"{names.INVOKE_AGENT} {AGENT}", start, over, about, links=links)
+        task.stretch = self._start_span(at, f"{names.INVOKE_AGENT} {AGENT}", start, over, attributes=about, links=links)
         task.first = first or task.stretch.get_span_context()
         return task.stretch
 
@@ -220,7 +220,8 @@ class Projection:
         counts: Attributes = {names.INPUT_TOKENS: usage.input_tokens, names.OUTPUT_TOKENS: usage.output_tokens}
         told: Attributes = {**key, **counts, **about, names.PURPOSE: purpose}
         told |= {names.EVENT: event.seq, names.CONVERSATION: view.name}
-        span = self._start_span(at, f"{names.CHAT} {view.model}", view.last, parent, told, trace.SpanKind.CLIENT)
+        asks = {"attributes": told, "kind": trace.SpanKind.CLIENT}
+        span = self._start_span(at, f"{names.CHAT} {view.model}", view.last, parent, **asks)
         failure = str(about.get(names.ERROR_TYPE) or "")
         self._end_span(span, at.now, failure)
         if failure:
@@ -284,8 +285,8 @@ class Projection:
         if self._content:
             about[names.TARGET] = rows.mask_and_cut(body.target, patterns)
             about[names.TOOL_ARGUMENTS] = rows.format_arguments(at.task.arguments.get(body.call, ""), patterns)
-        stretch = self._open_stretch(at)
-        return self._start_span(at, f"{names.EXECUTE_TOOL} {tool}", at.now, stretch, about)
+        name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._open_stretch(at)
+        return self._start_span(at, name, at.now, stretch, attributes=about)
 
     def _finish_tool(self, at: Moment, body: ToolFinished | OutcomeUnknown) -> None:
         """End the span of a call; one that another process started is told of by the event that parks it."""
@@ -331,16 +332,7 @@ class Projection:
         task.stretch = task.prelude = task.responded = task.judging = None
         task.tools.clear()
 
-    def _start_span(
-        self,
-        at: Moment,
-        name: str,
-        start: int,
-        parent: trace.Span | None,
-        about: Attributes | None = None,
-        kind: trace.SpanKind = trace.SpanKind.INTERNAL,
-        links: Sequence[trace.Link] = (),
-    ) -> trace.Span:
+    def _start_span(self, at: Moment, name: str, start: int, parent: trace.Span | None, **more: Any) -> trace.Span:
         """Start a span whose number follows from the event and the name; under no `parent` it begins a trace."""
         if parent is not None:
             self._ids.trace = parent.get_span_context().trace_id
@@ -348,7 +340,7 @@ class Projection:
         if self._instruments.muted:
             return trace.NonRecordingSpan(trace.SpanContext(self._ids.trace, self._ids.span, False, _SAMPLED))
         context = Context() if parent is None else trace.set_span_in_context(parent, Context())
-        return self._tracer.start_span(name, context, kind, about, links, start)
+        return self._tracer.start_span(name, context, start_time=start, **more)
 
     @staticmethod
     def _end_span(span: trace.Span, now: int, failure: str) -> None:
