@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from datetime import datetime
-from statistics import median
 
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import InvalidJson, LogError
@@ -91,6 +90,8 @@ class Statistics:
     @property
     def median_wait(self) -> int | None:
         """The median of the seconds a person took to answer, None when nobody did."""
+        from statistics import median  # few commands count, and loading it takes as long as all of this file
+
         return round(median(self.waited.elements())) if self.waited else None
 
     def _add_event(self, event: Event) -> None:
