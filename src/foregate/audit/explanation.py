@@ -22,15 +22,17 @@ from foregate.schemas.protocols import Log, Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.call_history import KINDS, CallHistoryEntry, read_call_history
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.audit.rebuild_turn import (
     JUDGING,
+    KINDS,
     LAYING,
+    CallHistoryEntry,
     EventWindow,
     InForce,
     RecordedTurn,
     find_body,
+    read_call_history,
     read_judged_turns,
 )
 
