@@ -7,8 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Literal, get_args
 
-from msgspec import Struct
-from msgspec.structs import asdict
+from msgspec import Struct, structs
 
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
@@ -94,7 +93,7 @@ def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:
         about = {name: getattr(turn, name) for name in ("task", "turn", "response", "actor")}
         for decision in event.body.judgement.decisions:
             about["address"], about["severity"] = f"{event.seq}.{decision.gate}", decision.severity
-            yield DecisionPoint(seq=event.seq, time=event.time, **about, **asdict(decision))
+            yield DecisionPoint(seq=event.seq, time=event.time, **about, **structs.asdict(decision))
 
 
 def filter_decisions(
