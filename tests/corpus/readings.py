@@ -31,9 +31,8 @@ from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, REPEATED_HO
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import KINDS
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.decisions import DecisionPoint, build_session_notes, read_decisions
-from foregate.telemetry.audit.statistics import KINDS as COUNTED
-from foregate.telemetry.audit.statistics import Statistics
+from foregate.telemetry.audit.decisions import KINDS as COUNTED
+from foregate.telemetry.audit.decisions import DecisionPoint, Statistics, build_session_notes, read_decisions
 from foregate.telemetry.audit.verify import verify_session
 from tests.corpus.commands import run_commands
 from tests.corpus.exports import (

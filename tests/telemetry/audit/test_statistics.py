@@ -13,7 +13,7 @@ from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.statistics import KINDS, Statistics
+from foregate.telemetry.audit.decisions import KINDS, Statistics
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, SEND, STORIES, TALK, YES, events_of, narration, rules, told
 from tests.agent.world import World
 from tests.events import bodies

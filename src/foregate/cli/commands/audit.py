@@ -149,7 +149,7 @@ def stats(sessions: options.SessionNames = None, as_json: options.AsJson = False
     """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes."""
     from foregate.assembly.home import find_sessions
     from foregate.cli.commands.reports import format_statistics
-    from foregate.telemetry.audit.statistics import KINDS, Statistics
+    from foregate.telemetry.audit.decisions import KINDS, Statistics
 
     found = Statistics()
     with open_home_log() as log:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from foregate.gates.replay.redecide import Side
     from foregate.policy.source.strict_yaml import Data
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.audit.statistics import Statistics
+    from foregate.telemetry.audit.decisions import Statistics
 
 
 _ARGUMENTS = 300
