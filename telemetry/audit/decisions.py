@@ -1,4 +1,4 @@
-"""Decision points as rows, one per gate asked about one turn, and the notes they make for whoever reviews them."""
+"""Decision points: as rows, one per gate asked about one turn, as notes for whoever reviews them, and as counts."""
 
 from __future__ import annotations
 

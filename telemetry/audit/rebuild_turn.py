@@ -1,4 +1,4 @@
-"""From a recorded turn back to the turn the judge read."""
+"""From a recorded turn back to the turn the judge read, and on to what became of a call of it."""
 
 from __future__ import annotations
 
@@ -49,16 +49,10 @@ def rebuild_turn(record: TurnRecord, lookup: Lookup) -> Turn:
     if record.proposed is None:
         response = find_body(record.response, ModelResponded, lookup).response
         text, calls = response.text, response.calls[: record.judged_calls]
-    return Turn(
-        **read_basis(record),
-        text=text,
-        calls=calls,
-        user_messages=tuple(
-            Said(seq, find_body(seq, UserMessage, lookup).text, lookup(seq).actor) for seq in record.user_messages
-        ),
-        answers=tuple(replace(find_body(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers),
-        plan=find_plan(record.plan, lookup) if record.plan is not None else None,
-    )
+    said = [Said(seq, find_body(seq, UserMessage, lookup).text, lookup(seq).actor) for seq in record.user_messages]
+    answers = tuple(replace(find_body(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers)
+    plan = find_plan(record.plan, lookup) if record.plan is not None else None
+    return Turn(**read_basis(record), text=text, calls=calls, user_messages=tuple(said), answers=answers, plan=plan)
 
 
 def find_body(seq: int, kind: type[B], lookup: Lookup) -> B:
