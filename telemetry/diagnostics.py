@@ -41,14 +41,11 @@ def _for_level(level: str) -> FilteringBoundLogger | SilentDiagnostics:
         raise UsageError(f"FOREGATE_LOG is `{level[:40]}`; set it to one of {', '.join(LEVELS)}, or unset it")
     import structlog
 
+    steps = structlog.processors
+    stamp, write = steps.TimeStamper(fmt="iso", utc=True), steps.JSONRenderer(sort_keys=True)
     logger: FilteringBoundLogger = structlog.wrap_logger(
         structlog.PrintLogger(sys.stderr),
-        processors=[
-            structlog.processors.add_log_level,
-            structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.format_exc_info,
-            structlog.processors.JSONRenderer(sort_keys=True),
-        ],
+        processors=[steps.add_log_level, stamp, steps.format_exc_info, write],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
     return logger

@@ -223,13 +223,9 @@ class SessionState:
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
         answer, task = replace(body.answer, seq=event.seq), self._running
         if answer.who != "person":
-            usage = body.usage or Usage()
-            task.add_counts(
-                safety_calls=body.model_calls,
-                safety_rounds=1 if answer.who == "critic" else 0,
-                tokens=usage.input_tokens + usage.output_tokens,
-                cost=usage.cost,
-            )
+            usage, rounds = body.usage or Usage(), int(answer.who == "critic")
+            tokens = usage.input_tokens + usage.output_tokens
+            task.add_counts(safety_calls=body.model_calls, safety_rounds=rounds, tokens=tokens, cost=usage.cost)
         if task.paused:
             task.paused, task.since = "", event.time
         if self.open is not None:
@@ -249,11 +245,8 @@ class SessionState:
         if self.open is not None:
             self.open.started[body.call] = event.seq
         if task.plan is not None and (used := self.uses.get(body.call)):
-            items = tuple(
-                replace(item, used=item.used + used.count(index)) if index in used else item
-                for index, item in enumerate(task.plan.items)
-            )
-            task.plan = replace(task.plan, items=items)
+            items = (replace(item, used=item.used + used.count(at)) for at, item in enumerate(task.plan.items))
+            task.plan = replace(task.plan, items=tuple(items))
 
     def _finish_tool(self, event: Event, body: ToolFinished) -> None:
         started = self.in_flight.pop(body.call, None)

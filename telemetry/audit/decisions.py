@@ -131,9 +131,8 @@ class ReplayNote(Struct, frozen=True):
 
 def build_notes(points: Iterable[DecisionPoint]) -> tuple[ReplayNote, ...]:
     """Return the notes of decisions in order, each once. A shadow gate's decisions were never applied: no note."""
-    return tuple(
-        dict.fromkeys(note for point in points if point.mode != "shadow" for note in _build_point_notes(point))
-    )
+    applied = (point for point in points if point.mode != "shadow")
+    return tuple(dict.fromkeys(note for point in applied for note in _build_point_notes(point)))
 
 
 def build_session_notes(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
@@ -211,10 +210,8 @@ class Statistics:
             try:
                 self._add_event(event)
             except (LookupError, ValueError, InvalidJson) as error:
-                raise LogError(
-                    f"event {event.seq} of session `{session}` cannot be counted ({type(error).__name__}: {error}); "
-                    "`foregate audit verify` tells what was changed"
-                ) from None
+                why = f"({type(error).__name__}: {error}); `foregate audit verify` tells what was changed"
+                raise LogError(f"event {event.seq} of session `{session}` cannot be counted {why}") from None
 
     def to_json(self) -> Json:
         """Return everything as JSON values."""

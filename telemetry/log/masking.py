@@ -99,12 +99,10 @@ def _mask_fields(noun: N, patterns: Hidden, **texts: str) -> N:
 
 
 def mask_value(value: Json, patterns: Hidden) -> Json:
-    """Return `value` with each match inside its texts, at any depth, replaced by a mark; keys are kept.
-
-    The mark of a secret is `[masked <name>]`. That of a pattern's match is `[masked <hash>]`, the first 8 digits of its
-    SHA-256, so that the same secret can be recognised again. What holds no match is returned as the same object. Raises
-    PolicyError for a pattern RE2 cannot read.
-    """
+    """Return `value` with each match inside its texts, at any depth, replaced by a mark; keys are kept. The mark of a
+    secret is `[masked <name>]`. That of a pattern's match is `[masked <hash>]`, the first 8 digits of its SHA-256, so
+    that the same secret can be recognised again. What holds no match is returned as the same object. Raises PolicyError
+    for a pattern RE2 cannot read."""
     if isinstance(value, str):
         return mask_text(value, patterns)
     if isinstance(value, Mapping):
@@ -123,10 +121,8 @@ def mask_text(text: str, patterns: Hidden) -> str:
     # Secrets come first: a pattern that matches a part of one would leave the rest of it.
     found = searchable = strict_json.scrub(text)
     if secrets := tuple(one for one in patterns if isinstance(one, Secret)):
-        expression, marks = _compile_spellings(secrets)
-        found = _replace_matches(
-            found, expression, lambda match: next(mark for start, mark in marks if match.startswith(start))
-        )
+        spelt, marks = _compile_spellings(secrets)
+        found = _replace_matches(found, spelt, lambda one: next(mark for start, mark in marks if one.startswith(start)))
     if plain := tuple(one for one in patterns if isinstance(one, str)):
         hashed = _compile_patterns(plain)
         found = _replace_matches(found, hashed, lambda match: f"[masked {strict_json.sha256(match.encode())[:8]}]")
@@ -179,7 +175,6 @@ def _compile_patterns(patterns: tuple[str, ...]) -> Any:
         try:
             _compile(pattern)
         except re2.error as error:
-            raise PolicyError(
-                f"`{pattern}` in policy sensitive.patterns is no RE2 expression ({error}); correct or remove it"
-            ) from None
+            why = f"is no RE2 expression ({error}); correct or remove it"
+            raise PolicyError(f"`{pattern}` in policy sensitive.patterns {why}") from None
     return _compile("|".join(f"(?:{pattern})" for pattern in patterns))

@@ -273,9 +273,8 @@ class SqliteLog:
             yield from sqlite_file.retry_while_busy(self.path, lambda: reader.execute(query, values))
 
     def _build_unknown_error(self, session: str) -> LogError:
-        return LogError(
-            f"there is no session `{session}` in `{self.path}`; `foregate audit list` names those there are"
-        )
+        advice = "`foregate audit list` names those there are"
+        return LogError(f"there is no session `{session}` in `{self.path}`; {advice}")
 
 
 def _build_condition(kinds: Sequence[Kind]) -> str:
@@ -287,6 +286,5 @@ def _read_row(seq: int, text: str, hash_: str) -> Event:
     try:
         return chain.read_line(text, hash_)
     except InvalidJson as error:
-        raise LogError(
-            f"event {seq} cannot be read ({error}); `foregate audit verify` tells what was changed"
-        ) from None
+        advice = "`foregate audit verify` tells what was changed"
+        raise LogError(f"event {seq} cannot be read ({error}); {advice}") from None

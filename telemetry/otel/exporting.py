@@ -22,12 +22,7 @@ import requests
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.metrics import MeterProvider
-from opentelemetry.sdk.metrics.export import (
-    MetricExporter,
-    MetricExportResult,
-    MetricsData,
-    PeriodicExportingMetricReader,
-)
+from opentelemetry.sdk.metrics import export as metering
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, SpanExportResult
@@ -57,7 +52,7 @@ class Telemetry:
     def __init__(
         self,
         spans: SpanExporter | None,
-        metrics: MetricExporter | None,
+        metrics: metering.MetricExporter | None,
         provider: str,
         *,
         content: bool = False,
@@ -71,7 +66,7 @@ class Telemetry:
         run = {"service.name": AGENT, "service.version": __version__, "service.instance.id": str(uuid.uuid4())}
         resource = Resource.create(run).merge(OTELResourceDetector().detect())  # the standard variables say over that
         ids = ChosenIds()
-        readers = [PeriodicExportingMetricReader(metrics)] if metrics is not None else []
+        readers = [metering.PeriodicExportingMetricReader(metrics)] if metrics is not None else []
         self._meters = MeterProvider(readers, resource, shutdown_on_exit=False)
         self._tracers = TracerProvider(resource=resource, id_generator=ids, shutdown_on_exit=False)
         if spans is not None:
@@ -185,8 +180,8 @@ class _Spans(_Careful, OTLPSpanExporter):
 
 
 class _Metrics(_Careful, OTLPMetricExporter):
-    def export(self, metrics_data: MetricsData, *how: Any, **more: Any) -> MetricExportResult:
-        if (result := super().export(metrics_data, *how, **more)) is not MetricExportResult.SUCCESS:
+    def export(self, metrics_data: metering.MetricsData, *how: Any, **more: Any) -> metering.MetricExportResult:
+        if (result := super().export(metrics_data, *how, **more)) is not metering.MetricExportResult.SUCCESS:
             self.note_fault("telemetry_not_exported", "metrics")
         return result
 

@@ -36,17 +36,8 @@ from foregate.schemas.strict_json import Json, as_texts, get_object
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.masking import Hidden, Secret
-from foregate.telemetry.otel import names, rows
+from foregate.telemetry.otel import names, rows, views
 from foregate.telemetry.otel.rows import Attributes
-from foregate.telemetry.otel.views import (
-    NANOSECONDS,
-    ChosenIds,
-    Instruments,
-    SessionView,
-    TaskView,
-    derive_id,
-    read_time,
-)
 
 AGENT: Final = "foregate"
 _SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
@@ -55,8 +46,8 @@ _SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 class Moment(NamedTuple):
     """An event as it is projected: its session, its task, and its time in nanoseconds since 1970."""
 
-    view: SessionView
-    task: TaskView
+    view: views.SessionView
+    task: views.TaskView
     event: Event
     now: int
 
@@ -69,8 +60,8 @@ class Projection:
     def __init__(
         self,
         tracer: trace.Tracer,
-        ids: ChosenIds,
-        instruments: Instruments,
+        ids: views.ChosenIds,
+        instruments: views.Instruments,
         provider: str,
         *,
         content: bool = False,
@@ -78,7 +69,7 @@ class Projection:
     ) -> None:
         self._tracer, self._ids, self._instruments = tracer, ids, instruments
         self._provider, self._content, self._secrets = provider, content, secrets
-        self._sessions: dict[str, SessionView] = {}
+        self._sessions: dict[str, views.SessionView] = {}
 
     def recall(self, events: Iterable[Event], now: int) -> None:
         """Take in what another process recorded and exported, without exporting it again. `now` is when this process
@@ -95,17 +86,17 @@ class Projection:
     def apply(self, event: Event) -> None:
         """Take in one event; those of a session come in order."""
         view = self._find_view(event)
-        now = max(view.last, read_time(event))  # a clock that was set back ends no span before it started
+        now = max(view.last, views.read_time(event))  # a clock that was set back ends no span before it started
         self._apply_to_session(view, event)
         if view.task is not None:
             self._apply_to_task(Moment(view, view.task, event, now))
         if not getattr(event.body, "early", False):  # beside an early look the request goes on
             view.last = now
 
-    def _find_view(self, event: Event) -> SessionView:
+    def _find_view(self, event: Event) -> views.SessionView:
         if (known := self._sessions.get(event.session)) is not None:
             return known
-        view = self._sessions[event.session] = SessionView(event.session, event.hash, last=read_time(event))
+        view = self._sessions[event.session] = views.SessionView(event.session, event.hash, last=views.read_time(event))
         above = [other for name, other in self._sessions.items() if event.session.startswith(f"{name}.")]
         if above:
             parent = max(above, key=lambda other: len(other.name))
@@ -113,10 +104,10 @@ class Projection:
             view.model, view.tools, view.patterns = parent.model, parent.tools, parent.patterns
             if not isinstance(event.body, SessionStarted):
                 # A child has one task, and this one began in another process.
-                view.task = TaskView(1, parent.task.depth + 1 if parent.task is not None else 1)
+                view.task = views.TaskView(1, parent.task.depth + 1 if parent.task is not None else 1)
         return view
 
-    def _apply_to_session(self, view: SessionView, event: Event) -> None:
+    def _apply_to_session(self, view: views.SessionView, event: Event) -> None:
         match event.body:
             case SessionStarted(model=model, catalogue=catalogue, policy=policy):
                 view.model, view.tools = model, frozenset(spec.name for spec in catalogue)
@@ -126,7 +117,7 @@ class Projection:
             case PolicyChanged(policy=policy) if policy is not None:
                 view.patterns = self._read_hidden(policy)
             case TaskStarted(task=number, depth=depth):
-                view.task = TaskView(number, depth)
+                view.task = views.TaskView(number, depth)
             case SessionEnded():
                 del self._sessions[view.name]
             case _:
@@ -177,7 +168,7 @@ class Projection:
         if task.stretch is not None:
             return task.stretch
         over, first = view.find_parent_span(), task.first
-        self._ids.trace = derive_id(128, view.identity, task.number, 0 if first is None else event.seq)
+        self._ids.trace = views.derive_id(128, view.identity, task.number, 0 if first is None else event.seq)
         about: Attributes = {names.OPERATION: names.INVOKE_AGENT, names.AGENT: AGENT, names.AGENT_VERSION: __version__}
         about |= {names.CONVERSATION: view.name, names.PROVIDER: self._provider, names.REQUEST_MODEL: view.model}
         about |= {names.TASK: task.number, names.DEPTH: task.depth, names.POLICY: event.policy}
@@ -226,7 +217,7 @@ class Projection:
         self._end_span(span, at.now, failure)
         if failure:
             key[names.ERROR_TYPE] = failure
-        record(names.OPERATION_DURATION, (at.now - view.last) / NANOSECONDS, key)
+        record(names.OPERATION_DURATION, (at.now - view.last) / views.NANOSECONDS, key)
         for kind, count in (("input", usage.input_tokens), ("output", usage.output_tokens)):
             if count:
                 record(names.TOKEN_USAGE, count, {**key, names.TOKEN_TYPE: kind})
@@ -236,7 +227,7 @@ class Projection:
         if answer.who == "person":
             choice = rows.limit_to(answer.choice, rows.CHOICES) if answer.value else "none"
             about = {names.GATE: answer.gate, names.CHOICE: choice}
-            waited = max(0, at.now - task.asked) / NANOSECONDS
+            waited = max(0, at.now - task.asked) / views.NANOSECONDS
             prelude.add_event(names.APPROVAL, {**about, names.WAITED: waited}, at.now)
             self._instruments.count(names.APPROVALS, about)
         else:
@@ -255,7 +246,7 @@ class Projection:
             span = self._open_prelude(at)
             if task.judging is not None:
                 task.pause_judging(at.now)
-                self._instruments.record(names.PRELUDE_DURATION, task.spent / NANOSECONDS)
+                self._instruments.record(names.PRELUDE_DURATION, task.spent / views.NANOSECONDS)
             task.prelude = task.responded = None
             task.holds += standings.count(Standing.HOLD)
         else:
@@ -336,7 +327,7 @@ class Projection:
         """Start a span whose number follows from the event and the name; under no `parent` it begins a trace."""
         if parent is not None:
             self._ids.trace = parent.get_span_context().trace_id
-        self._ids.span = derive_id(64, at.view.identity, self._ids.trace, at.event.seq, name)
+        self._ids.span = views.derive_id(64, at.view.identity, self._ids.trace, at.event.seq, name)
         if self._instruments.muted:
             return trace.NonRecordingSpan(trace.SpanContext(self._ids.trace, self._ids.span, False, _SAMPLED))
         context = Context() if parent is None else trace.set_span_in_context(parent, Context())
