@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import OrderedDict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from itertools import chain
 
@@ -30,7 +30,8 @@ class Ledger:
         self._seen: dict[Resource, dict[EvidenceKind, EvidenceSeen]] = {}
         self._changed: dict[Resource, int] = {}
         self._last_change = self._unseen = 0
-        self._contradictions: deque[tuple[Resource, int, int]] = deque(maxlen=REMEMBERED)
+        self.contradictions: deque[tuple[Resource, int, int]] = deque(maxlen=REMEMBERED)
+        """Pairs of records of one resource that disagree without a change of ours between (earlier, later event)."""
 
     def record_evidence(
         self, seq: int, records: Iterable[EvidenceRecord], changes: Iterable[Change], *, may_have_changed: bool = False
@@ -57,11 +58,6 @@ class Ledger:
         changed = self._changed.get(resource, 0)
         return any(seen.seq >= changed for seen in self.newest_records(resource))
 
-    @property
-    def contradictions(self) -> Sequence[tuple[Resource, int, int]]:
-        """Pairs of records of one resource that disagree without a change of ours between (earlier, later event)."""
-        return tuple(self._contradictions)
-
     def resources(self) -> Mapping[Resource, tuple[EvidenceSeen, ...]]:
         """Return everything known, for display."""
         return {resource: tuple(kinds.values()) for resource, kinds in self._seen.items()}
@@ -75,7 +71,7 @@ class Ledger:
         earlier = max(comparable, key=lambda one: one.seq, default=None)
         explained = max(self._changed.get(record.resource, 0), self._unseen, self._last_change if compound else 0)
         if earlier is not None and earlier.hash != record.hash and explained <= earlier.seq < seq:
-            self._contradictions.append((record.resource, earlier.seq, seq))
+            self.contradictions.append((record.resource, earlier.seq, seq))
 
     def _forget_resource(self, resource: Resource) -> None:
         """Forget what was seen of a resource that is gone, and of what lay in it."""
