@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from foregate.agent.dialects.dialect_model import build_dialects
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
@@ -131,14 +132,15 @@ def ratio(dialect: Dialect, kind: Kind, piece: int) -> float:
 
 def main() -> None:
     """Print, for each dialect, the worst ratio of all kinds of text, whole and in pieces."""
+    names = {type(dialect): name for name, dialect in build_dialects().items()}
     for dialect, kinds in KINDS.items():
         worst: dict[int, tuple[float, str]] = {}
         for piece in (0, 7):
             worst[piece] = max((ratio(dialect, kind, piece), name) for name, kind in kinds.items())
         (whole, kind), (pieces, other) = worst[0], worst[7]
         print(
-            f"parsing   {max(whole, pieces):5.2f}x  (bound {BOUND}x)   {dialect.name}: {whole:.2f} whole ({kind}), "
-            f"{pieces:.2f} in pieces ({other})"
+            f"parsing   {max(whole, pieces):5.2f}x  (bound {BOUND}x)   {names[type(dialect)]}: {whole:.2f} "
+            f"whole ({kind}), {pieces:.2f} in pieces ({other})"
         )
 
 

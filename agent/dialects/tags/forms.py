@@ -67,22 +67,19 @@ class Form(Struct, frozen=True):
         own = get_object(self.spec.parameters, "properties") if self.spec else {}
         return [*self.aside, *(self.spell_parameter(name) for name in own)]
 
-    def list_required(self) -> list[str]:
-        """Return the names of the parameters that must be given, as in the tag."""
-        return [self.spell_parameter(name) for name in self._list_required()]
+    def list_required(self) -> Sequence[str]:
+        """Return the tool's own names of the parameters that must be given."""
+        return as_texts(get_list(self.spec.parameters, "required"), "required") if self.spec else ()
 
     def spell_parameter(self, name: str) -> str:
         """Return the tag's name for a parameter of the tool."""
         return next((theirs for theirs, ours in self.names.items() if ours.removesuffix("[]") == name), name)
 
-    def _list_required(self) -> Sequence[str]:
-        return as_texts(get_list(self.spec.parameters, "required"), "required") if self.spec else ()
-
     def _find_bare_parameter(self, given: Arguments) -> str:
         """Return the parameter that text without a tag is meant for, beside those given as attributes."""
         if self.spec is None:
             return "text"
-        required = [name for name in self._list_required() if name not in given]
+        required = [name for name in self.list_required() if name not in given]
         texts = [name for name in required if "string" in self.shape(name).types]
         if len(texts) == 1 or len(required) == 1:
             return self.spell_parameter((texts or required)[0])
@@ -114,11 +111,6 @@ class CallCollector:
         self.deferred: list[int] = []
         self._items: list[int | Block] = []
         self._open: list[tuple[BlockKind, list[int | Block]]] = []
-
-    @property
-    def depth(self) -> int:
-        """How many blocks are open."""
-        return len(self._open)
 
     def begin(self, kind: BlockKind) -> None:
         """A block begins."""

@@ -216,7 +216,7 @@ class TagReader:
         """Open a block; one that is nested too deep is read to its end and refused as a whole."""
         if tag.kind == "whole":
             self._skip(tag)
-        elif self._gathered.depth < _DEEPEST:
+        elif sum(name in BLOCKS for name in self._containers) < _DEEPEST:
             self._open_container(tag)
             self._gathered.begin(kind)
         else:

@@ -192,7 +192,7 @@ def render_rules(forms: Sequence[tuple[Form, str]]) -> str:
 
 
 def _render_line(form: Form) -> str:
-    required = set(form.list_required())
+    required = {form.spell_parameter(name) for name in form.list_required()}
     given = [f"{name}{'*' * (name in required)}{_describe_kind(form.shape(name))}" for name in form.parameters()]
     plain = is_name(form.tag) and form.tag.lower() not in RESERVED
     tag = f"<{form.tag}>" if plain else f'<{GENERIC} name="{encode_entities(form.tool)}" arguments="JSON"/>'

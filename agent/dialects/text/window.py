@@ -31,6 +31,7 @@ _BEGUN = re.compile(
 _OPENED = re.compile(rf"<({_NAME})")
 _ATTRIBUTE = re.compile(rf"({_NAME})\s*+=\s*+({_VALUE})")
 _BLANKS = re.compile(r"\s*+")
+_CLOSING = re.compile(r"\s*+</[^<>]*+\Z")
 _ENTITY = re.compile(r"&(amp|lt|gt|quot|apos);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
@@ -229,17 +230,9 @@ class Window:
 
     def _is_followed(self, skip: int, parent: str) -> Waits[bool]:
         """Whether, after blanks, a tag is opened, the parent is closed, or the text is at its end."""
-        skip = yield from self.peek_past_blanks(skip)
-        first = yield from self.peek_character(skip)
-        if first != "<":
-            return first == ""
-        follower = yield from self.peek_character(skip + 1)
-        if follower != "/":
-            return follower in ("", "_") or (follower.isascii() and follower.isalpha())
-        if not (yield from self.is_next(f"</{parent}", skip)):
-            return False
-        skip = yield from self.peek_past_blanks(skip + len(parent) + 2)
-        return (yield from self.peek_character(skip)) in (">", "")
+        name = re.escape(parent)
+        follower = re.compile(rf"\s*+(?:(?=<[A-Za-z_]|</{name}\s*+>)|(?:</{name}\s*+|<)?+\Z)")
+        return (yield from self.peek(follower, _CLOSING, skip)) is not None
 
     def is_cdata_next(self) -> Waits[bool]:
         """Whether the text goes on, after blanks, with a CDATA section."""
