@@ -1,4 +1,4 @@
-"""Git repositories of the workspace, run so that nothing the repository says of itself is executed."""
+"""Git repositories of the workspace: nothing that one says of itself is executed, or has git leave the workspace."""
 
 from __future__ import annotations
 
@@ -26,10 +26,7 @@ _PLAIN_PATH = 4096
 
 
 def find_git_folder(workspace: Workspace, here: str) -> str:
-    """Return the git folder of the repository whose top is `here`, "" where there is none.
-
-    Raises WorkspaceError for one that lies outside the workspace, or is a link.
-    """
+    """Return the git folder of the repository at `here`, "" for none; raise WorkspaceError for a link or outside."""
     inside = ".git" if here == "." else f"{here}/.git"
     kind = workspace.look(inside).kind
     if kind in ("", "directory"):
@@ -43,10 +40,7 @@ def find_git_folder(workspace: Workspace, here: str) -> str:
 
 
 def find_common_folder(workspace: Workspace, git: str) -> str:
-    """Return the folder a git folder shares with its worktrees, itself for most; raise WorkspaceError for one outside.
-
-    It holds the objects, the branches and the settings.
-    """
+    """Return the folder of objects, branches and settings, often `git` itself; raise WorkspaceError for one outside."""
     named = f"{git}/commondir"
     if not workspace.look(named).kind:
         return git
@@ -101,8 +95,7 @@ def _refuse_links(workspace: Workspace, folder: str, entered: Collection[str] | 
 
 
 def _refuse_foreign_objects(workspace: Workspace, store: str) -> None:
-    """Raise WorkspaceError when an object store borrows from one outside the workspace, itself or by one it borrows
-    from; `store` is the path of a folder `objects`."""
+    """Raise WorkspaceError when an object store, or one it borrows from, borrows from one outside the workspace."""
     pending, seen = [store], {store}
     while pending:
         here = pending.pop()
@@ -316,10 +309,7 @@ class GitRepository:
         return strict_json.sha256(b"\0".join([branch, self.read_head().encode(), staged]))
 
     def read_diff(self, what: Literal["staged", "changed", "unsent"], *which: str) -> bytes:
-        """Return changes as a diff without context, binary files included; for a repository that is safe.
-
-        Of `unsent` commits those that `which` leads to.
-        """
+        """Return changes (`unsent`: of the commits `which`) as a diff without context; the repository must be safe."""
         changes = _CHANGES[what]
         return self._read(changes.said, *changes.words, "--unified=0", "--text", *changes.diff, *which, *changes.last)
 

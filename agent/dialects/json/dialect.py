@@ -6,8 +6,6 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Literal
 
-from msgspec import Struct
-
 from foregate.agent.dialects.json.calls import Brackets, Calls, Known, gather_calls
 from foregate.agent.dialects.text import prose
 from foregate.agent.dialects.text.dialect import RESULT, THOUGHTS, Dialect, ParsedResponse, Reader
@@ -54,22 +52,18 @@ _LANGUAGES = ("", "json", "tool_call", "tool_calls")
 _IN_LINE = re.compile(r"(`{3,})(?:json|tool_calls?)[ \t]+([{\[].*[}\]])[ \t]*\1", re.IGNORECASE)
 """A fence within one line, which by the book is inline code: its language says that it is meant as a call."""
 
-
-class TextPiece(Struct, frozen=True):
-    """A piece of a text, `whole` as written: `json` is what may hold calls, and `inner` it, or a thought, unmarked.
-
-    An `end` is that of a thought which did not begin here, `cut` the result a model made up and all that follows.
-    """
-
-    kind: Literal["words", "thought", "end", "json", "cut"]
-    whole: str
-    inner: str = ""
+_Kind = Literal["words", "thought", "end", "json", "cut"]
+"""What a piece of a text is: `json` may hold calls, an `end` is that of a thought which did not begin here, `cut` the
+result a model made up and all that follows."""
 
 
 class TextSplitter:
-    """Hands on a text in pieces, in order and without gaps: words as they come, the others when they are whole."""
+    """Hands on a text in pieces, in order and without gaps: words as they come, the others when they are whole.
 
-    def __init__(self, window: Window, take: Callable[[TextPiece], None]) -> None:
+    `take` is given what a piece is, the piece as written, and JSON or a thought without its marks.
+    """
+
+    def __init__(self, window: Window, take: Callable[[_Kind, str, str], None]) -> None:
         self._window, self._take = window, take
         self._inline = prose.InlineCode(window)
         self._ticks = (-1, "")
@@ -102,7 +96,7 @@ class TextSplitter:
 
     def _add_words(self, text: str) -> None:
         if text:
-            self._take(TextPiece("words", text))
+            self._take("words", text, "")
 
     def _read_fence(self) -> Waits[None]:
         """Read a fence to its closing line; what stands in one of another language is words."""
@@ -112,7 +106,7 @@ class TextSplitter:
             lines: list[str] = []
             closing = yield from self._read_to_closing(lines.append)
             inner = "".join(lines)
-            self._take(TextPiece("json", opening + inner + closing, inner))
+            self._take("json", opening + inner + closing, inner)
         else:
             self._add_words(opening)
             self._add_words((yield from self._read_to_closing(self._add_words)))
@@ -144,7 +138,7 @@ class TextSplitter:
             return False
         code = self._window.skip(length)
         fenced = _IN_LINE.fullmatch(code)
-        self._take(TextPiece("json", code, fenced[2]) if fenced else TextPiece("words", code))
+        self._take("json" if fenced else "words", code, fenced[2] if fenced else "")
         return True
 
     def _read_to_closing(self, keep: Callable[[str], None], closing: re.Pattern[str] = _FENCE_END) -> Waits[str]:
@@ -172,7 +166,7 @@ class TextSplitter:
         if ticks and closed and (yield from window.is_next(ticks)):
             self._add_words(whole + window.skip(len(ticks)))
         else:
-            self._take(TextPiece("json", whole, whole))
+            self._take("json", whole, whole)
 
     def _read_mark(self) -> Waits[None]:
         """Read a comment, CDATA, a thought, the end of one or a result; what only begins like one is words."""
@@ -189,12 +183,12 @@ class TextSplitter:
         if tag is not None and tag.kind == "open" and name in THOUGHTS:
             yield from self._read_thought(tag)
         elif tag is not None and tag.kind == "close" and name in THOUGHTS:
-            self._take(TextPiece("end", window.skip(len(tag.text))))
+            self._take("end", window.skip(len(tag.text)), "")
         elif tag is not None and name == RESULT:
             window.skip(len(tag.text))
             rest = yield from window.read_rest()
             self.notes += prose.note_cut(f"`<{tag.name}>`", rest, prose.NO_RESULTS)
-            self._take(TextPiece("cut", tag.text + rest))
+            self._take("cut", tag.text + rest, "")
         else:
             self._add_words(window.skip(1))
 
@@ -205,7 +199,7 @@ class TextSplitter:
         inner, closed = yield from self._window.read_inside(tag.name)
         if not closed:
             self.notes.append(prose.OPEN_THOUGHT.format(tag.name))
-        self._take(TextPiece("thought", self._window.end_record(), inner))
+        self._take("thought", self._window.end_record(), inner)
 
 
 class JsonReader:
@@ -245,19 +239,19 @@ class JsonReader:
             tuple(self._notes),
         )
 
-    def _take(self, piece: TextPiece) -> None:
-        match piece.kind:
+    def _take(self, kind: _Kind, whole: str, inner: str) -> None:
+        match kind:
             case "thought":
-                self._thoughts.append(piece.inner.strip())
+                self._thoughts.append(inner.strip())
             case "end" if not self._thoughts:  # all that came so far was one: its calls are dropped
                 if self._found.calls:
-                    self._notes.append(prose.ONLY_THOUGHT.format(piece.whole))
+                    self._notes.append(prose.ONLY_THOUGHT.format(whole))
                 self._thoughts.append(self._words.take_all())
                 self._found, self._later = Calls(), 0
-            case "json" if self._gather_calls(piece.inner):
+            case "json" if self._gather_calls(inner):
                 pass
             case "words" | "json":
-                self._words.add(strict_json.scrub(piece.whole))
+                self._words.add(strict_json.scrub(whole))
 
     def _gather_calls(self, text: str) -> bool:
         """Gather the calls of a piece and return whether it holds any; the first are made, the second refused."""

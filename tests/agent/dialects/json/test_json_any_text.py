@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from foregate.agent.dialects.json.calls import find_json_end
-from foregate.agent.dialects.json.dialect import JsonReader, TextPiece, TextSplitter, parse_text
+from foregate.agent.dialects.json.dialect import JsonReader, TextSplitter, parse_text
 from foregate.agent.dialects.text.window import Window
 
 KNOWN = frozenset({"a", "read_file"})
@@ -27,6 +28,14 @@ PARTS = (
 TEXTS = st.lists(st.sampled_from(PARTS), max_size=30).map("".join) | st.text(max_size=60)
 
 
+class TextPiece(NamedTuple):
+    """A piece of a text, as it is handed on."""
+
+    kind: str
+    whole: str
+    inner: str
+
+
 def ends_a_thought(text: str) -> bool:
     """Whether a text says that what stands before some place in it was a thought."""
     return any(piece.kind == "end" for piece in pieces([text]))
@@ -41,7 +50,7 @@ def in_parts(text: str, cuts: Sequence[int]) -> list[str]:
 def pieces(parts: Sequence[str]) -> list[TextPiece]:
     """Return the pieces of a text that arrives in parts."""
     window, found = Window(), list[TextPiece]()
-    running = TextSplitter(window, found.append).read()
+    running = TextSplitter(window, lambda *piece: found.append(TextPiece(*piece))).read()
     for part in parts:
         window.push(part)
         next(running)
