@@ -207,9 +207,12 @@ def described(name: str, member: object) -> str:
 
 
 def documented(value: object) -> str:
-    """Return a docstring; raise ValueError where there is none. What is indented in it is a block of code."""
+    """Return a docstring, of a method also that of its contract; raise ValueError where there is none.
+
+    What is indented in it is a block of code.
+    """
     text = inspect.getdoc(value)
-    if not text or getattr(value, "__doc__", None) is None:
+    if not text or (not inspect.isfunction(value) and getattr(value, "__doc__", None) is None):
         raise ValueError(f"{value} has no docstring")
     paragraphs = []
     for part in text.split("\n\n"):

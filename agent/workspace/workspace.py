@@ -53,7 +53,7 @@ class Workspace(Protocol):
         """Raise where the workspace is gone or is another folder than it was."""
 
     def resolve(self, path: str, *, follow: bool = True) -> str:
-        """Return the canonical id of a path; `follow` False keeps a last link itself."""
+        """Return the canonical id of a path; with `follow` False a link in last place stays itself."""
 
     def directory(self, path: str, *, make: bool = False) -> AbstractContextManager[int]:
         """Open a folder and return its descriptor; with `make` it is made where it is missing."""
@@ -115,7 +115,7 @@ def refuse_errors(verb: str, path: str) -> Iterator[None]:
 class MemoryWorkspace(Workspace):
     """Files as bytes by id, for tests and benchmarks, with the same canonical ids as on disk.
 
-    There are no links and no folders of their own: one is there as soon as a file lies in it. Memory is never gone.
+    There are no links and no folders of their own: one is there as soon as a file lies in it.
     """
 
     root = Path("/")
@@ -125,7 +125,7 @@ class MemoryWorkspace(Workspace):
         self._hashes: dict[str, tuple[bytes, str]] = {}
 
     def close(self) -> None:
-        """Do nothing: there is nothing to give back."""
+        """Do nothing: memory is never gone, and there is nothing to give back."""
 
     def changeable(self, path: str, *, mode: int | None = None) -> None:
         """Do nothing: what is in memory can be changed, and has the folders it needs."""
