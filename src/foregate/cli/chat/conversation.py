@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from functools import partial, partialmethod
 from pathlib import Path
 
@@ -53,7 +53,14 @@ class ChatSession:
                 continue
             if line is None:
                 break
-            await self._take_line(line.strip())
+            try:
+                if is_command(line := line.strip()):
+                    await self.run_command(line)
+                elif line:
+                    await self.run_steps(run(self.session, line))
+            except ForegateError as error:
+                self.screen.idle()
+                self.screen.row(f"foregate: {error}", BAD)
         if self.session.state.task is not None:
             self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", CARE)
 
@@ -69,16 +76,6 @@ class ChatSession:
             self.terminal.completer = Completions(meanings, self.opened.workspace, self.list_arguments)
         if self.person is not None:
             self.person.reads_wait = self.session.policy.approval.reads == "ask"
-
-    async def _take_line(self, line: str) -> None:
-        try:
-            if is_command(line):
-                await self.run_command(line)
-            elif line:
-                await self.run_steps(run(self.session, line))
-        except ForegateError as error:
-            self.screen.idle()
-            self.screen.row(f"foregate: {error}", BAD)
 
     @property
     def _prompt(self) -> str:
@@ -221,19 +218,16 @@ class ChatSession:
         change = read_undo_history(await session.log.read()).finished[before.call]
         for back in preview_undo(session, change):
             screen.rows(format_change(diff_change(back), width, most=LINES))
-        if self.terminal.interactive and not await self._ask_to_confirm("undo this? (y) "):
-            screen.say("nothing was undone")
-            return
+        if self.terminal.interactive:
+            typed = None
+            with suppress(KeyboardInterrupt):
+                typed = await self.terminal.read_answer("undo this? (y) ")
+            if (typed or "").strip().lower() not in ("y", "yes"):
+                screen.say("nothing was undone")
+                return
         report = await undo(session, before.call)
         for sentence in () if report.done else report.sentences:
             screen.row(sentence, CARE)
-
-    async def _ask_to_confirm(self, question: str) -> bool:
-        try:
-            typed = await self.terminal.read_answer(question)
-        except KeyboardInterrupt:
-            return False
-        return (typed or "").strip().lower() in ("y", "yes")
 
     async def _resolve(self, rest: str) -> None:
         from foregate.agent.effects.executor import list_open_calls, resolve_outcomes

@@ -130,9 +130,10 @@ class ChatStream:
         """Ask and return the reply; see Person. Another message, /quit and the end of input leave the question open."""
         asked, choices = strict_json.digest(need.request), _list_choices(need)
         self._pipe.count_question()
+        previews = preview_calls(self.session, need) if need.gate == "approval" else {}
         told: dict[str, Json] = {"asks": need.gate, "code": need.code, "request": asked, "answers": choices}
-        told |= {"expires_at": need.expires_at, "sheet": need.request, "prospects": self._preview_calls(need)}
-        self.print_line(told)
+        told |= {"expires_at": need.expires_at, "sheet": need.request}
+        self.print_line({**told, "prospects": {call: _dump_preview(preview) for call, preview in previews.items()}})
         while (line := await self._pipe.next_line()) is not None:
             try:
                 said = parse_utterance(line.text, need.gate)
@@ -149,12 +150,6 @@ class ChatStream:
             except Misheard as error:
                 self.print_line({"error": str(error)})
         return None
-
-    def _preview_calls(self, need: Need) -> Mapping[str, Json]:
-        """Return what the calls of a sheet would do to the workspace as it is now, by call id."""
-        if need.gate != "approval":
-            return {}
-        return {call: _dump_preview(prospect) for call, prospect in preview_calls(self.session, need).items()}
 
     async def run_chat(self, session: Session) -> None:
         """Go on with what is open, then act on each line; a line that cannot be acted on is one error."""

@@ -183,6 +183,4 @@ def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
                 about["state"] = reason
             case TaskEnded(status=status):
                 about["state"] = status
-            case _:
-                pass
     return about

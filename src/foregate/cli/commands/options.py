@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 
 def option(flag: str, meaning: str, metavar: str | None = None, **more: Any) -> Any:
-    """Return what Typer is told of an option."""
     return typer.Option(flag, metavar=metavar, help=meaning, **more)
 
 

@@ -85,6 +85,7 @@ def import_(
     from foregate.schemas.turn import export_turn
 
     proven = True
+    told: dict[str, Json]
     for session in _read_sessions(file):
         proven = proven and session.is_same
         if events:
@@ -92,11 +93,13 @@ def import_(
                 typer.echo(format_event_line(event))
         elif turns:
             for turn in session.read_turns():
-                told: dict[str, Json] = {"session": session.session, "seq": turn.seq, "time": turn.time}
+                told = {"session": session.session, "seq": turn.seq, "time": turn.time}
                 told |= {"turn": export_turn(turn.turn), "judgement": strict_json.dump(turn.judgement)}
                 options.print_json(told)
         elif as_json:
-            options.print_json(_summarise_session(session))
+            told = {"session": session.session, "events": len(session.events), "turns": _count_turns(session)}
+            told |= {"altered": list(session.altered), "whole": session.whole, "same": session.is_same}
+            options.print_json(told)
         else:
             options.print_text(_describe_session(session))
     if not proven:
@@ -144,17 +147,12 @@ def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None
         told = {name: value for name, value in asdict(tally).items() if name != "tampered"}
         options.print_json({**told, "output": None if output is None else str(output)}, err=output is None)
         return
-    parts = [
-        pluralise(tally.sessions, "session"),
-        f"{tally.children} of delegated tasks" if tally.children else "",
-        pluralise(tally.responses, "response"),
-        f"{tally.held} held or denied",
-        pluralise(tally.pairs, "preference pair"),
-        pluralise(tally.lines, "line"),
-        f"{pluralise(tally.masked, 'event')} masked" if tally.masked else "",
-    ]
-    where = "" if output is None else f": {output}"
-    options.print_text(f"{', '.join(filter(None, parts))}{where}", err=output is None)
+    said = pluralise(tally.sessions, "session")
+    said += f", {tally.children} of delegated tasks" if tally.children else ""
+    said += f", {pluralise(tally.responses, 'response')}, {tally.held} held or denied"
+    said += f", {pluralise(tally.pairs, 'preference pair')}, {pluralise(tally.lines, 'line')}"
+    said += f", {pluralise(tally.masked, 'event')} masked" if tally.masked else ""
+    options.print_text(said if output is None else f"{said}: {output}", err=output is None)
 
 
 @contextmanager
@@ -178,11 +176,6 @@ def _read_sessions(file: Path) -> Iterator[RestoredSession]:
                     yield from restore_sessions(parse_document(line))
                 except UsageError as error:
                     raise UsageError(f"line {number} of `{file}`: {error}") from None
-
-
-def _summarise_session(session: RestoredSession) -> dict[str, Json]:
-    told: dict[str, Json] = {"session": session.session, "events": len(session.events), "turns": _count_turns(session)}
-    return told | {"altered": list(session.altered), "whole": session.whole, "same": session.is_same}
 
 
 def _count_turns(session: RestoredSession) -> int:

@@ -141,7 +141,6 @@ class DemoPerson:
         self.screen = screen
 
     async def answer(self, need: Need) -> Reply | None:
-        """Print the sheet and the answer; see Person."""
         screen, again = self.screen, need.gate == "loop"
         screen.idle()
         if again:

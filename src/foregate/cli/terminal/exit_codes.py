@@ -7,11 +7,7 @@ from typing import Any, TypeVar
 
 from foregate.schemas.errors import ForegateError, PolicyError, SessionHeld, TamperedLog, UsageError, WorkspaceError
 
-COMPLETED = 0
-ERROR = 1
-USAGE = 2
-NOT_VERIFIED = 8
-HELD = 9
+COMPLETED, ERROR, USAGE, NOT_VERIFIED, HELD = 0, 1, 2, 8, 9
 
 STATUS = {
     "completed": COMPLETED,
@@ -27,7 +23,6 @@ STATUS = {
 
 
 def exit_code_of(error: ForegateError) -> int:
-    """Return the exit code for an error a person is shown."""
     match error:
         case SessionHeld():
             return HELD

@@ -36,7 +36,6 @@ class PlainConsole(Console):
 
     @property  # type: ignore[misc]
     def size(self) -> ConsoleDimensions:
-        """Return columns and lines; see Console."""
         return ConsoleDimensions(*shutil.get_terminal_size()) if self.is_dumb_terminal else super().size
 
 
@@ -47,7 +46,6 @@ def build_console(*, stderr: bool = False) -> Console:
 
 
 def pluralise(count: int, noun: str) -> str:
-    """Return a count with its noun."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
@@ -176,8 +174,7 @@ class BarredText:
         """Show lines; the first goes on where the text stands, or after the breaks that are due."""
         for line in lines:
             if self._breaks and self._begun:
-                self._shown.append("\n")
-                self._shown.append(f"{BAR}\n" * (self._breaks - 1), style="dim")
+                self._shown.append("\n").append(f"{BAR}\n" * (self._breaks - 1), style="dim")
             if self._breaks or not self._begun:
                 self._shown.append(f"{BAR} ", style="dim")
                 self._column = 0
@@ -189,8 +186,7 @@ class BarredText:
 def format_barred(content: str, width: int) -> Text:
     """Return a whole text behind bars, in `width` columns, without the end of its last line."""
     flow = BarredText(width)
-    text = flow.feed(content)
-    text.append_text(flow.end())
+    text = flow.feed(content).append_text(flow.end())
     text.right_crop(1)
     return text
 
@@ -210,10 +206,8 @@ def format_labelled(
         yield Text(f"  {label}", style=label_style)
         label = ""
     for number, piece in enumerate(pieces):
-        text = Text("  ")
-        text.append(f"{label if number == 0 else '':<{room}} ", style=label_style)
-        text.append(piece, style=style)
-        yield text
+        begin = f"{'' if number else label:<{room}} "
+        yield Text("  ").append(begin, style=label_style).append(piece, style=style)
 
 
 def format_pieces(content: str, width: int, begin: str, more: str, style: str) -> Iterator[Text]:

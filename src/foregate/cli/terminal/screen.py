@@ -124,7 +124,6 @@ def format_ruling(decision: Decision, width: int) -> list[Text]:
 
 
 def format_run(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
-    """Return what a call that ran has to show for it; `actor` made it."""
     what = _name_call(body.tool, body.target)
     what += {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
     what += f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
@@ -243,8 +242,11 @@ class Screen:
         """Show what an event says; a listener of the session. An early look is shown with the call it answers."""
         if isinstance(event.body, (TurnJudged, ToolStarted, ToolFinished)) and event.body.early:
             return
-        if isinstance(event.body, ModelResponded):
-            self._show_response(event.body)
+        if isinstance(body := event.body, ModelResponded):
+            if not self._end_text() and self.narrate:
+                self.show(body.text)
+            if body.continues is None and self.specs is not None:
+                self.rows(format_detected_calls(restore_sent_response(body), self.specs, self.console.width))
         self.show_results_answer(event)
         self.rows(format_event(event, self.console.width))
         match event.body:
@@ -256,14 +258,6 @@ class Screen:
                 self.busy("model")
             case TaskEnded() | TaskPaused():
                 self.idle()
-            case _:
-                pass
-
-    def _show_response(self, body: ModelResponded) -> None:
-        if not self._end_text() and self.narrate:
-            self.show(body.text)
-        if body.continues is None and self.specs is not None:
-            self.rows(format_detected_calls(restore_sent_response(body), self.specs, self.console.width))
 
     def show_results_answer(self, event: Event) -> None:
         """Show what the planning model says to a plan's results; a listener where nothing else is shown."""

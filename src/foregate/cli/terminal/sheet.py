@@ -1,4 +1,5 @@
-"""The sheets a person must see before saying yes: to calls, built from the bytes that will run, and to MCP tools."""
+"""The sheets a person must see before saying yes to calls, built from the bytes that will run, or to MCP tools, and the
+difference of two versions of a file in them, line by line. Pure text."""
 
 from __future__ import annotations
 
@@ -61,7 +62,6 @@ def diff_change(change: FileChange) -> list[DiffLine]:
 
 
 def format_unified(lines: Sequence[DiffLine]) -> str:
-    """Return the lines of a difference as the text of a unified diff."""
     return "".join(f"{line.sign}{' ' if line.sign == _REMARK else ''}{line.text}\n" for line in lines)
 
 
@@ -101,8 +101,10 @@ def _align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
     head = _count_common(old, new)
     tail = _count_common(old[head:][::-1], new[head:][::-1])
     a, b = old[head : len(old) - tail], new[head : len(new) - tail]
-    every = [(" ", line) for line in old[:head]]
-    for kind, a_begin, a_end, b_begin, b_end in _find_opcodes(a, b):
+    every, steps = [(" ", line) for line in old[:head]], [("replace", 0, len(a), 0, len(b))]
+    if len(a) * len(b) <= COMPARED:
+        steps = [*SequenceMatcher(None, a, b).get_opcodes()]
+    for kind, a_begin, a_end, b_begin, b_end in steps:
         if kind == "equal":
             every += [(" ", line) for line in a[a_begin:a_end]]
         else:
@@ -110,14 +112,7 @@ def _align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
     return every + [(" ", line) for line in old[len(old) - tail :]]
 
 
-def _find_opcodes(a: Sequence[str], b: Sequence[str]) -> Sequence[tuple[str, int, int, int, int]]:
-    if len(a) * len(b) > COMPARED:
-        return [("replace", 0, len(a), 0, len(b))]
-    return SequenceMatcher(None, a, b).get_opcodes()
-
-
 def _count_common(a: Sequence[str], b: Sequence[str]) -> int:
-    """Return how many lines both begin with."""
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
 
 
@@ -166,7 +161,7 @@ def format_approval(
         lines += format_labelled("changed", str(sentence), width, CARE)
     lines += _format_plan(get_object(request, "plan"), width)
     for number, call in enumerate(map(as_object, get_list(request, "calls")), start=1):
-        lines += _format_call(number, call, _get_preview(call, prospects), details, width)
+        lines += _format_call(number, call, prospects.get(get_text(call, "call", "")), details, width)
     grants = get_list(request, "grants")
     for number, grant in enumerate(grants):
         lines += format_labelled("a allows" if number == 0 else "", _describe_grant(as_object(grant)), width, NAME)
@@ -176,11 +171,8 @@ def format_approval(
 
 def is_approval_cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
     """Whether the first view leaves anything out of the arguments, or of the changes that stand for them."""
-    return any(_is_call_cut(call, _get_preview(call, prospects)) for call in map(as_object, get_list(request, "calls")))
-
-
-def _get_preview(call: Mapping[str, Json], prospects: Prospects) -> Preview | None:
-    return prospects.get(get_text(call, "call", ""))
+    calls = map(as_object, get_list(request, "calls"))
+    return any(_is_call_cut(call, prospects.get(get_text(call, "call", ""))) for call in calls)
 
 
 def _is_call_cut(call: Mapping[str, Json], prospect: Preview | None) -> bool:

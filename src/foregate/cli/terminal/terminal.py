@@ -26,9 +26,6 @@ if TYPE_CHECKING:
     from foregate.cli.terminal.screen import Screen
 
 
-_CHUNK = 65536
-
-
 class InputLine(Struct, frozen=True):
     """A line without its end. `questions` is how many questions had been asked when its first byte was there."""
 
@@ -63,7 +60,6 @@ class Pipe:
             await self._more.wait()
 
     def put_back(self, line: InputLine) -> None:
-        """Let `line` be the next one again."""
         with self._reading:
             self._lines.appendleft(line)
 
@@ -87,7 +83,7 @@ class Pipe:
     def _take_available(self) -> None:
         """Take what is there now, without waiting for more; the rest of a line at the end is a line."""
         while not self._ended and select.select([self._fd], [], [], 0)[0]:
-            chunk = os.read(self._fd, _CHUNK)
+            chunk = os.read(self._fd, 65536)
             self._ended = not chunk
             self._begun_at = self._begun_at if self._begun else self.questions
             *whole, self._begun = (self._begun + chunk).split(b"\n")
@@ -134,10 +130,6 @@ def pause(desk: PlanDriver | None, screen: Screen) -> bool:
     screen.idle()
     screen.say("pausing after the call in hand; Ctrl-C again cancels", CARE)
     return True
-
-
-MORE = "...> "
-"""Stands before the further lines of a message."""
 
 
 class Terminal:
@@ -205,7 +197,7 @@ class Terminal:
             complete_while_typing=False,
             key_bindings=bindings,
             # a line that only did not fit has nothing before it
-            prompt_continuation=lambda width, line, wrapped: "" if wrapped else MORE,
+            prompt_continuation=lambda width, line, wrapped: "" if wrapped else "...> ",
         )
 
 

@@ -51,7 +51,6 @@ def _describe_decision(point: DecisionPoint) -> str:
 
 
 def _summarise_compression(body: ContextCompressed) -> str:
-    """Return what an event says of a conversation that grew too long, with the tokens before and after."""
     how = "estimated" if body.counted_by == "estimate" else f"counted by {body.counted_by}"
     return f"{describe_compression(body)}: {body.before} tokens were {body.after} then ({how}, limit {body.limit})"
 
@@ -93,8 +92,6 @@ def format_conversation(events: Iterable[Event], width: int) -> Iterator[Text]:
                 yield from format_labelled("set", said, width, "dim", room=_WHO)
             case TaskEnded(status=status, note=note) if status != "completed":
                 yield from format_labelled("task", f"{status}: {note}", width, room=_WHO)
-            case _:
-                pass
 
 
 def _format_message(who: str, text: str, width: int) -> Iterator[Text]:
