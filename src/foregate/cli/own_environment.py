@@ -1,12 +1,9 @@
 """Keeping the environment this process was started with from the programs it starts.
 
-A command the agent runs gets an environment of its own. It also runs as the same user, and may read what its parent was
-started with in `/proc/PID/environ`: keys and tokens with it. Two things are done against that, on Linux, where the
-command line begins and nothing has been started.
-
-The strings themselves are overwritten where the kernel reads them. So they are gone for everybody, also for root, and
-whatever the process is otherwise allowed. Python has read them into `os.environ` before, and the C library is given
-copies of its own, so that the program and its libraries see no difference.
+A command the agent runs has an environment of its own, but the same user: it may read what its parent was started with
+in `/proc/PID/environ`, keys and tokens with it. So on Linux, before anything is started, the strings are overwritten
+where the kernel reads them: gone for everybody, also for root. Python has read them into `os.environ` before, and the C
+library is given copies of its own, so that the program and its libraries see no difference.
 
 The process is also marked as not dumpable, so that an ordinary user may neither read its memory nor attach to it. Root
 may, and nothing a process does to itself prevents that.

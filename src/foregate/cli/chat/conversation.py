@@ -41,7 +41,6 @@ class ChatSession:
             person.plans = PlanPerson(self.session, screen, terminal).answer
 
     async def run_chat(self) -> None:
-        """Read and act until the person quits or the input ends."""
         self._prepare()
         self.greet()
         if self.opened.resumed:

@@ -11,7 +11,7 @@ MODES = ("direct", "plan", "auto")
 """What /mode takes: see the configuration's `mode`."""
 
 
-class SlashCommand(Struct, frozen=True):
+class Command(Struct, frozen=True):
     """What a command means, what may follow it as /help writes it, and those of it that Tab completes."""
 
     meaning: str
@@ -19,30 +19,24 @@ class SlashCommand(Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
-COMMANDS: Mapping[str, SlashCommand] = {
-    "/help": SlashCommand("this list"),
-    "/undo": SlashCommand("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
-    "/resolve": SlashCommand(
-        "what came of a call with an unknown outcome; alone: which those are", "[CALL done|not-done]"
-    ),
-    "/history": SlashCommand("the conversation so far, with the calls that ran"),
-    "/decisions": SlashCommand("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
-    "/plan": SlashCommand(
-        "the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"
-    ),
-    "/evidence": SlashCommand("what this session has looked at and changed"),
-    "/policy": SlashCommand("the policy in force: where it comes from, and what each gate does"),
-    "/auto": SlashCommand(
-        "reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")
-    ),
-    "/mode": SlashCommand(
+COMMANDS: Mapping[str, Command] = {
+    "/help": Command("this list"),
+    "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
+    "/resolve": Command("what came of a call with an unknown outcome; alone: which those are", "[CALL done|not-done]"),
+    "/history": Command("the conversation so far, with the calls that ran"),
+    "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
+    "/plan": Command("the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"),
+    "/evidence": Command("what this session has looked at and changed"),
+    "/policy": Command("the policy in force: where it comes from, and what each gate does"),
+    "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
+    "/mode": Command(
         "who plans changes: `direct` nobody, `plan` all of them, `auto` all but a single one",
         "[direct|plan|auto]",
         MODES,
     ),
-    "/dry-run": SlashCommand("calls are judged, changes are not made", "on|off", ("on", "off")),
-    "/execute": SlashCommand("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
-    "/quit": SlashCommand("leave; the session stays in the log"),
+    "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
+    "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
+    "/quit": Command("leave; the session stays in the log"),
 }
 KEYS = {
     "Enter": "sends the message",

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.decisions import Statistics
 
-
 _ARGUMENTS = 300
 _TEXT = 240
 _RULED = {"allow": "let it pass", "ask": "wants a person's yes", "hold": "held it", "deny": "denied it"}

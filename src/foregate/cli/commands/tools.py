@@ -77,7 +77,6 @@ async def _serve_websocket(
 
 
 app = typer.Typer(help="The tools the agent is offered.", no_args_is_help=True, rich_markup_mode=None)
-
 _TALKING = ("model", "config", "dialect")
 """Options about a model, of which a list of tools needs none."""
 _OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from foregate.telemetry.export.export import ExportOptions, ExportTally
     from foregate.telemetry.export.restore import RestoredSession
 
-
 app = typer.Typer(
     help="Export sessions as data to learn from, or read an export back.", no_args_is_help=True, rich_markup_mode=None
 )

@@ -27,14 +27,12 @@ from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 if TYPE_CHECKING:
     from foregate.assembly.open import OpenSession
 
-
 DEFECT = "recieve"
 MENDED = "receive"
 STALE = ("logs/2024-01.log", "logs/2024-02.log")
 KEPT = "logs/README.md"
 FLAWED = "inbox.sh"
 MESSAGE = "Mend a typo and drop stale logs"
-
 FILES = {
     "README.md": "# Inbox\n\nSays what it receives. Run `sh inbox.sh`.\n",
     FLAWED: "echo ready to recieve 3 messages\n",

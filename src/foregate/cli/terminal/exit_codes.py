@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from foregate.schemas.errors import ForegateError, PolicyError, SessionHeld, TamperedLog, UsageError, WorkspaceError
 
 COMPLETED, ERROR, USAGE, NOT_VERIFIED, HELD = 0, 1, 2, 8, 9
-
 STATUS = {
     "completed": COMPLETED,
     "blocked": 3,

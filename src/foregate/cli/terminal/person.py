@@ -30,17 +30,15 @@ class PersonAtTerminal:
         """Show the need and return the reply; see Person. Ctrl-C here cancels the task that asks."""
         self.screen.idle()
         try:
-            match need.gate:
-                case "loop":
-                    return await self._ask_override(need.request)
-                case "task_plan":
-                    return await self.plans(need) if self.plans is not None else None
-                case "tools":
-                    return await self._ask_about_tools(need.request)
-                case _ if self.reads_wait and is_read_only(need.request):
-                    return self._answer_read(need.request)
-                case _:
-                    return await self._ask_approval(need.request, self.foresee(need))
+            if need.gate == "loop":
+                return await self._ask_override(need.request)
+            if need.gate == "task_plan":
+                return await self.plans(need) if self.plans is not None else None
+            if need.gate == "tools":
+                return await self._ask_about_tools(need.request)
+            if self.reads_wait and is_read_only(need.request):
+                return self._answer_read(need.request)
+            return await self._ask_approval(need.request, self.foresee(need))
         except KeyboardInterrupt:
             raise asyncio.CancelledError from None
 

@@ -51,10 +51,8 @@ if TYPE_CHECKING:
     from foregate.agent.session.result import RunResult
     from foregate.telemetry.audit.decisions import DecisionPoint
 
-
 QUIET = ("prelude_ready_for_execution", "critique_not_required", "verification_passed", "approval_granted")
 """Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
-
 _WORD = {
     Standing.ALLOW: ("passed", "dim"),
     Standing.ASK: ("asks", CARE),

@@ -26,6 +26,8 @@ CONTEXT = 3
 """Unchanged lines that are shown before and after a changed one."""
 COMPARED = 1_000_000
 """Pairs of lines that are compared at most; with more, all between the first and the last changed line counts."""
+Fields = Mapping[str, Json]
+"""A request, or a part of one."""
 Row = tuple[str, str]
 """A sign and a whole line."""
 _REMARK = "\\"
@@ -148,7 +150,7 @@ _ORIGIN = {
 
 
 def format_approval(
-    request: Mapping[str, Json], prospects: Prospects = NOTHING, *, details: bool = False, width: int = 80
+    request: Fields, prospects: Prospects = NOTHING, *, details: bool = False, width: int = 80
 ) -> list[Text]:
     """Return the lines of the sheet for an approval request, in `width` columns; with `details` nothing is cut.
 
@@ -163,19 +165,22 @@ def format_approval(
     for number, call in enumerate(map(as_object, get_list(request, "calls")), start=1):
         lines += _format_call(number, call, prospects.get(get_text(call, "call", "")), details, width)
     grants = get_list(request, "grants")
-    for number, grant in enumerate(grants):
-        lines += format_labelled("a allows" if number == 0 else "", _describe_grant(as_object(grant)), width, NAME)
+    for number, grant in enumerate(map(as_object, grants)):
+        named = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
+        what = f"{grant.get('effect', '')} {'by exactly this call' if grant.get('digest') else named}".strip()
+        what += f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
+        lines += format_labelled("" if number else "a allows", what, width, NAME)
     lines += pack_parts(KEYS_WITH_GRANT if grants else KEYS, width, "dim")
     return lines
 
 
-def is_approval_cut(request: Mapping[str, Json], prospects: Prospects = NOTHING) -> bool:
+def is_approval_cut(request: Fields, prospects: Prospects = NOTHING) -> bool:
     """Whether the first view leaves anything out of the arguments, or of the changes that stand for them."""
     calls = map(as_object, get_list(request, "calls"))
     return any(_is_call_cut(call, prospects.get(get_text(call, "call", ""))) for call in calls)
 
 
-def _is_call_cut(call: Mapping[str, Json], prospect: Preview | None) -> bool:
+def _is_call_cut(call: Fields, prospect: Preview | None) -> bool:
     changes, shown = prospect.changes if prospect is not None else (), _list_shown_arguments(prospect)
     named = list_arguments(get_text(call, "arguments", ""))
     if len(changes) > FILES or any(len(value) > SHOWN and name not in shown for name, value in named):
@@ -193,9 +198,7 @@ def list_arguments(raw: str) -> Iterator[tuple[str, str]]:
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _format_call(
-    number: int, call: Mapping[str, Json], prospect: Preview | None, details: bool, width: int
-) -> Iterator[Text]:
+def _format_call(number: int, call: Fields, prospect: Preview | None, details: bool, width: int) -> Iterator[Text]:
     yield from format_labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
     yield from _format_folder(call, width)
     effect = f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}"
@@ -224,7 +227,7 @@ def _format_call(
         yield from format_labelled("call", get_text(call, "call", ""), width)
 
 
-def _describe_undo(call: Mapping[str, Json], prospect: Preview | None) -> str:
+def _describe_undo(call: Fields, prospect: Preview | None) -> str:
     """Return whether a call can be undone, and, where that has been looked at, whether a before-image is kept."""
     can, kept, lost = _UNDO[bool(call.get("reversible"))]
     if prospect is None:
@@ -232,7 +235,7 @@ def _describe_undo(call: Mapping[str, Json], prospect: Preview | None) -> str:
     return f"{can}{kept if prospect.kept else lost}"
 
 
-def _format_target(call: Mapping[str, Json], prospect: Preview | None, width: int) -> Iterator[Text]:
+def _format_target(call: Fields, prospect: Preview | None, width: int) -> Iterator[Text]:
     """Yield the target as resolved, what is there now and who named it first, and what is kept of several resources."""
     target, origin = get_text(call, "target", ""), _ORIGIN[get_text(call, "said_first", "")]
     ways = () if prospect is None else (("kept", prospect.kept), ("lost", prospect.lost))
@@ -252,7 +255,7 @@ def _describe_state(resource: SurveyedResource) -> str:
     return f"{resource.kind.value}{many}"
 
 
-def _describe_coverage(call: Mapping[str, Json]) -> str:
+def _describe_coverage(call: Fields) -> str:
     if call["plan_items"] is None:
         return "by no plan; none is in force"
     if not (items := get_list(call, "plan_items")):
@@ -288,7 +291,7 @@ def format_argument(name: str, value: str, details: bool, width: int) -> Iterato
         yield from format_labelled("cut", f"{len(value) - len(part)} characters more{_D}", width, CARE)
 
 
-def _format_plan(plan: Mapping[str, Json], width: int) -> Iterator[Text]:
+def _format_plan(plan: Fields, width: int) -> Iterator[Text]:
     if plan:
         yield from format_labelled("plan", get_text(plan, "goal", ""), width)
     for number, item in enumerate(map(as_object, get_list(plan, "items")), start=1):
@@ -299,25 +302,17 @@ def _format_plan(plan: Mapping[str, Json], width: int) -> Iterator[Text]:
         yield from _format_folder(item, width)
 
 
-def _format_folder(where: Mapping[str, Json], width: int) -> Iterator[Text]:
+def _format_folder(where: Fields, width: int) -> Iterator[Text]:
     """Yield where a command runs, behind a label of its own: within its words it could pass for one of them."""
     if folder := where.get("folder"):
         yield from format_labelled("in", str(folder), width)
-
-
-def _describe_grant(grant: Mapping[str, Json]) -> str:
-    named = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
-    on = "by exactly this call" if grant.get("digest") else named
-    return f"{grant.get('effect', '')} {on}".strip() + f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
 
 
 TOOL_KEYS = ("y offer them, as they are now", "n not in this session", "d details")
 _STATE_STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}
 
 
-def format_tools(
-    request: Mapping[str, Json], *, details: bool = False, keys: bool = True, width: int = 80
-) -> list[Text]:
+def format_tools(request: Fields, *, details: bool = False, keys: bool = True, width: int = 80) -> list[Text]:
     """Return the lines of the sheet in `width` columns; with `details` everything the server says of its tools."""
     lines = list(format_labelled("tools", get_text(request, "question"), width, "bold", label_style=f"bold {CARE}"))
     lines += format_labelled("runs", get_text(request, "launch"), width)
@@ -328,13 +323,13 @@ def format_tools(
     return lines
 
 
-def is_tools_cut(request: Mapping[str, Json]) -> bool:
+def is_tools_cut(request: Fields) -> bool:
     """Whether the first view leaves out a part of how a pinned tool has changed."""
     tools = map(as_object, get_list(request, "tools"))
     return any(tool["state"] == "changed" and len(diff_tool(tool)) > LINES for tool in tools)
 
 
-def format_tool(tool: Mapping[str, Json], width: int, *, details: bool = False) -> Iterator[Text]:
+def format_tool(tool: Fields, width: int, *, details: bool = False) -> Iterator[Text]:
     """Yield the rows of one tool; of one that has changed how it differs from what was pinned."""
     state, problem = get_text(tool, "state"), get_text(tool, "problem")
     name, style = get_text(tool, "tool"), _STATE_STYLE.get(state, "")
@@ -349,7 +344,7 @@ def format_tool(tool: Mapping[str, Json], width: int, *, details: bool = False) 
             yield from format_diff(diff_tool(tool), width, 0 if details else LINES, _D)
 
 
-def diff_tool(tool: Mapping[str, Json]) -> Sequence[DiffLine]:
+def diff_tool(tool: Fields) -> Sequence[DiffLine]:
     """Return what a tool's server says of it now, against what was pinned."""
     before, after = (get_text(tool, side).encode("utf-8", "replace") for side in ("before", "after"))
     return diff_lines(before, after)
