@@ -20,7 +20,6 @@ LOOKED_AT = 2000
 OFFERED = 100
 _META = 40
 _WORD = re.compile(r"[^\s\"'`(<\[{]*\Z")
-
 Choices = Mapping[str, str]
 """What can be typed, and what it is."""
 

@@ -105,7 +105,6 @@ class ChatSession:
             self.screen.say("Say what you want done, or /help. Ctrl-C stops a step, Ctrl-D leaves.", "dim")
 
     async def run_command(self, typed: str) -> None:
-        """Do what the command says, or say in one sentence why not."""
         name, _, rest = typed.partition(" ")
         if name in COMMANDS:
             await getattr(self, f"_{name[1:].replace('-', '_')}")(rest.strip())

@@ -19,6 +19,7 @@ class Command(Struct, frozen=True):
     choices: tuple[str, ...] = ()
 
 
+_WHO_PLANS = "who plans changes: `direct` nobody, `plan` all of them, `auto` all but a single one"
 COMMANDS: Mapping[str, Command] = {
     "/help": Command("this list"),
     "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
@@ -29,11 +30,7 @@ COMMANDS: Mapping[str, Command] = {
     "/evidence": Command("what this session has looked at and changed"),
     "/policy": Command("the policy in force: where it comes from, and what each gate does"),
     "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
-    "/mode": Command(
-        "who plans changes: `direct` nobody, `plan` all of them, `auto` all but a single one",
-        "[direct|plan|auto]",
-        MODES,
-    ),
+    "/mode": Command(_WHO_PLANS, "[direct|plan|auto]", MODES),
     "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
     "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
     "/quit": Command("leave; the session stays in the log"),

@@ -207,13 +207,11 @@ class ChatStream:
 
 def _list_choices(need: Need) -> list[str]:
     """Return the words that answer a question; one about a plan names them itself."""
-    match need.gate:
-        case "task_plan":
-            return list(as_texts(need.request["answers"], "answers"))
-        case "loop":
-            return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
-        case _:
-            return ["yes", *(["grant"] if need.request.get("grants") else []), "no"]
+    if need.gate == "task_plan":
+        return list(as_texts(need.request["answers"], "answers"))
+    if need.gate == "loop":
+        return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
+    return ["yes", *(["grant"] if need.request.get("grants") else []), "no"]
 
 
 def _build_reply(said: Utterance, line: InputLine, choices: list[str], asked: str, questions: int) -> Reply:

@@ -1,1 +1,1 @@
-"""The commands of `foregate`, one to a file."""
+"""The commands of `foregate`."""

@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
-app = typer.Typer(
-    help="Review the decisions of a session, and verify its log.", no_args_is_help=True, rich_markup_mode=None
-)
+app = options.build_group("Review the decisions of a session, and verify its log.")
 Names = list[str]
 
 

@@ -11,10 +11,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.exit_codes import COMPLETED, run_async
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
+
+
+def build_group(meaning: str) -> typer.Typer:
+    return typer.Typer(help=meaning, no_args_is_help=True, rich_markup_mode=None)
 
 
 def option(flag: str, meaning: str, metavar: str | None = None, **more: Any) -> Any:
@@ -63,7 +67,7 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 
 def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., Any]], Callable[..., None]]:
     """Return what lets a command take these options as one `setting`, except those named: a session that is resumed has
-    its workspace already. A command that is asynchronous returns its exit code."""
+    its workspace already. A command that is asynchronous may return its exit code."""
     shared = {name: about for name, about in _SHARED.items() if name not in without}
 
     def wrap_command(command: Callable[..., Any]) -> Callable[..., None]:
@@ -83,7 +87,7 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., A
                 said["mcp"] = SERVERS_FILE.find(said["mcp"], os.environ)
             done = command(setting=SessionOptions(tool_modules=said.pop("tools", None) or (), **said), **given)
             if inspect.iscoroutine(done):
-                raise typer.Exit(run_async(done))
+                raise typer.Exit(run_async(done) or COMPLETED)
 
         run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]

@@ -13,10 +13,8 @@ from foregate.cli.commands import options
 from foregate.cli.commands.options import option
 from foregate.cli.terminal.exit_codes import COMPLETED, USAGE, run_async
 
-app = typer.Typer(help="Show the policy in force, or check a policy file.", no_args_is_help=True, rich_markup_mode=None)
-config_app = typer.Typer(
-    help="Show the configuration of plan mode, or check a file of it.", no_args_is_help=True, rich_markup_mode=None
-)
+app = options.build_group("Show the policy in force, or check a policy file.")
+config_app = options.build_group("Show the configuration of plan mode, or check a file of it.")
 File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")]
 
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.decisions import Statistics
 
-_ARGUMENTS = 300
-_TEXT = 240
+_ARGUMENTS, _TEXT = 300, 240
 _RULED = {"allow": "let it pass", "ask": "wants a person's yes", "hold": "held it", "deny": "denied it"}
 _BESIDE = {"allow": "let pass", "ask": "waits for a yes", "hold": "held", "deny": "denied"}
 _SAID = {
@@ -179,7 +178,6 @@ def _cut_text(text: str, most: int = _TEXT) -> str:
 
 
 def format_statistics(found: Statistics) -> Iterator[str]:
-    """Yield the table of gates and a line for everything else."""
     counted = {"session": found.sessions, "task": found.tasks, "judged turn": found.turns, "call": found.calls}
     yield ", ".join(pluralise(count, noun) for noun, count in counted.items())
     shadows = any(counts.shadow_asked for counts in found.gates.values())

@@ -50,12 +50,10 @@ def serve(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run_async(serve_mcp(setting))
     else:
-        run_async(_serve_websocket(setting, ws, cert, key, insecure))
+        run_async(_listen(setting, ws, cert, key, insecure))
 
 
-async def _serve_websocket(
-    setting: SessionOptions, ws: str, cert: Path | None, key: Path | None, insecure: bool
-) -> None:
+async def _listen(setting: SessionOptions, ws: str, cert: Path | None, key: Path | None, insecure: bool) -> None:
     from foregate.agent.tools.remote.protocol import is_loopback
     from foregate.assembly.remote import TOKEN, create_token, read_token
     from foregate.assembly.serve import load_tls, parse_endpoint, serve_websocket
@@ -76,7 +74,7 @@ async def _serve_websocket(
     await serve_websocket(setting, host, port, token, tls, print_ready)
 
 
-app = typer.Typer(help="The tools the agent is offered.", no_args_is_help=True, rich_markup_mode=None)
+app = options.build_group("The tools the agent is offered.")
 _TALKING = ("model", "config", "dialect")
 """Options about a model, of which a list of tools needs none."""
 _OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")
@@ -159,7 +157,7 @@ def _list_definitions(server: ReviewedServer, pins: Pins | None) -> list[tuple[T
 
 @app.command("list")
 @opens_session(without=_TALKING)
-async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -> int:
+async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -> None:
     """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
     from foregate.schemas import strict_json
 
@@ -177,12 +175,11 @@ async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -
             told.append(f"{name:<18} not available: {why}")
     if as_json:
         options.print_json(rows)
-        return COMPLETED
+        return
     for note in offer.notes:
         typer.echo(note, err=True)
     for line in told:
         options.print_text(line)
-    return COMPLETED
 
 
 def _apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
@@ -220,7 +217,7 @@ async def pin(
     tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
     yes: Annotated[bool, option("--yes", "Pin without asking, for scripts.")] = False,
     as_json: options.AsJson = False,
-) -> int:
+) -> None:
     """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
     from foregate.agent.session.session import utc_now
     from foregate.agent.tools.mcp.definition import build_review, get_pin_state
@@ -255,7 +252,6 @@ async def pin(
             options.print_json([{"tool": d.full_name, "hash": d.hash} for d in asked])
         else:
             screen.say(f"{len(asked)} pinned" if asked else "nothing was pinned")
-    return COMPLETED
 
 
 @app.command("diff")

@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from foregate.telemetry.export.export import ExportOptions, ExportTally
     from foregate.telemetry.export.restore import RestoredSession
 
-app = typer.Typer(
-    help="Export sessions as data to learn from, or read an export back.", no_args_is_help=True, rich_markup_mode=None
-)
+app = options.build_group("Export sessions as data to learn from, or read an export back.")
 
 
 @app.command("export", short_help="Export sessions as ATIF, SAO or OpenAI fine-tuning lines.")
@@ -154,27 +152,22 @@ def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None
     options.print_text(said if output is None else f"{said}: {output}", err=output is None)
 
 
-@contextmanager
-def _open_text(file: Path) -> Iterator[TextIO]:
+def _read_sessions(file: Path) -> Iterator[RestoredSession]:
+    from foregate.telemetry.export.restore import MAX_BYTES, parse_document, restore_sessions
+
+    number = 0
     try:
-        with file.open(encoding="utf-8") as opened:
-            yield opened
+        with file.open(encoding="utf-8") as lines:
+            for line in iter(lambda: lines.readline(MAX_BYTES), ""):
+                number += 1
+                if line.strip():
+                    yield from restore_sessions(parse_document(line))
+    except UsageError as error:
+        raise UsageError(f"line {number} of `{file}`: {error}") from None
     except OSError as error:
         raise UsageError(f"`{file}` cannot be read ({error.strerror}); check the path") from None
     except UnicodeDecodeError:
         raise UsageError(f"`{file}` is no text; name what `foregate trajectories export` wrote") from None
-
-
-def _read_sessions(file: Path) -> Iterator[RestoredSession]:
-    from foregate.telemetry.export.restore import MAX_BYTES, parse_document, restore_sessions
-
-    with _open_text(file) as lines:
-        for number, line in enumerate(iter(lambda: lines.readline(MAX_BYTES), ""), start=1):
-            if line.strip():
-                try:
-                    yield from restore_sessions(parse_document(line))
-                except UsageError as error:
-                    raise UsageError(f"line {number} of `{file}`: {error}") from None
 
 
 def _count_turns(session: RestoredSession) -> int:

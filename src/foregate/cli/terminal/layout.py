@@ -88,10 +88,8 @@ def expand_tabs(text: str) -> str:
 def shorten_text(text: str, width: int) -> str:
     """Return `text` on one line, visible, cut to `width` columns with an ellipsis where it was cut; 0 cuts nothing."""
     line = text.replace("\n", " ").strip()
-    if not width:
-        return make_visible(line)
-    line = make_visible(line[: width + 1])
-    if count_columns(line) <= width:
+    line = make_visible(line[: width + 1] if width else line)
+    if not width or count_columns(line) <= width:
         return line
     begin = chop_text(line, width - 1)[0]
     return (begin if count_columns(begin) < width else "") + "…"
@@ -117,7 +115,6 @@ class BarredText:
         self._room = max(2, width - len(BAR) - 1)
 
     def _reset(self) -> None:
-        self._shown = Text()
         self._begun, self._column, self._breaks = False, 0, 0
         self._gap, self._word, self._half = "", "", ""
 
@@ -191,13 +188,12 @@ def format_barred(content: str, width: int) -> Text:
     return text
 
 
-LABEL = 9
 _HANGING = 10
 """Columns further lines of a sentence are indented by, so that none begins where a row or a sentence does."""
 
 
 def format_labelled(
-    label: str, value: str, width: int, style: str = "", *, label_style: str = "dim", room: int = LABEL
+    label: str, value: str, width: int, style: str = "", *, label_style: str = "dim", room: int = 9
 ) -> Iterator[Text]:
     """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label. A label
     longer than its room that leaves too little of the first line stands on a line of its own."""
@@ -233,8 +229,7 @@ def pack_parts(parts: Iterable[str], width: int, style: str = "") -> Iterator[Te
             yield Text(line, style)
             line = ""
         line = f"{line}   {part}" if line else f"  {part}"
-    if line:
-        yield Text(line, style)
+    yield Text(line, style)
 
 
 def fold_text(content: str, room: int) -> list[str]:

@@ -68,7 +68,6 @@ def format_unified(lines: Sequence[DiffLine]) -> str:
 
 
 def describe_counts(lines: Sequence[DiffLine]) -> str:
-    """Return how many lines go and come, in words."""
     gone, come = (sum(line.sign == sign for line in lines) for sign in "-+")
     parts = [f"{pluralise(n, 'line')} {how}" for n, how in ((gone, "removed"), (come, "added")) if n]
     return ", ".join(parts) or "nothing: the file holds exactly this already"
@@ -135,7 +134,6 @@ KEYS = ("y yes, once", "n no, and why", "d details")
 KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, and why", "d details")
 Prospects = Mapping[str, Preview]
 NOTHING: Prospects = {}
-
 _UNDO = {
     True: ("can be undone", " (a before-image is kept)", " (says its tool; no before-image is kept)"),
     False: ("CANNOT be undone", " as a whole", " (no before-image is kept)"),

@@ -39,9 +39,9 @@ class Pipe:
     def __init__(self) -> None:
         self.questions = 0
         self._lines: deque[InputLine] = deque()
-        self._begun, self._begun_at, self._ended = b"", 0, False
+        self._begun, self._begun_at = b"", 0
+        self._started = self._ended = False
         self._reading = threading.Lock()
-        self._started = False
         self._fd = os.dup(sys.stdin.fileno())  # of our own: a number that is closed elsewhere may be given to another
         self._more = asyncio.Event()
 

@@ -23,8 +23,7 @@ from foregate.telemetry.export.fold import describe_switches
 
 _COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
 _SAID_BY = {"user": "you", "parent": "parent", "model": "model"}
-_WHO = 6
-_ADDRESS = 16
+_WHO, _ADDRESS = 6, 16
 _NARROW = 60
 """Columns below which an address stands above its line and not before it."""
 
