@@ -15,10 +15,10 @@ from msgspec import to_builtins
 
 from foregate.audit.explanation import explain
 from foregate.audit.what_if import WhatIf
-from foregate.cli.commands.explain import format_explanation as explanation_lines
-from foregate.cli.commands.stats import format_statistics as statistics_lines
-from foregate.cli.commands.what_if import build_summary_json
-from foregate.cli.commands.what_if import format_changes as what_if_lines
+from foregate.cli.commands.reports import build_summary_json
+from foregate.cli.commands.reports import format_changes as what_if_lines
+from foregate.cli.commands.reports import format_explanation as explanation_lines
+from foregate.cli.commands.reports import format_statistics as statistics_lines
 from foregate.cli.terminal.timeline import ASIDE, format_aside, format_decision
 from foregate.gates.plan import PLAN_REASONS
 from foregate.gates.prelude import build_prelude
