@@ -191,9 +191,8 @@ def build_tool(spec: ToolSpec) -> types.Tool:
         idempotent_hint=look or bool(able and able.idempotent),
         open_world_hint=able is None or able.external_side_effect or any(t.kind in _WORLD for t in spec.targets),
     )
-    return types.Tool(
-        name=spec.name, description=spec.description, input_schema=dict(spec.parameters), annotations=hints
-    )
+    schema = dict(spec.parameters)
+    return types.Tool(name=spec.name, description=spec.description, input_schema=schema, annotations=hints)
 
 
 def build_response_result(response: Response) -> types.CallToolResult:

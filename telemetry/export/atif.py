@@ -49,23 +49,19 @@ def build_document(trajectory: Trajectory, *, rewards: Rewards | None = None, co
         own["workspace"] = trajectory.workspace
     if rewards is not None:
         own["reward"] = sum(given)
-    steps = [
-        _build_step(step, trajectory, next(numbers, None) if step.is_response else None, content)
-        for step in trajectory.steps
-    ]
+    rows = [(step, next(numbers, None) if step.is_response else None) for step in trajectory.steps]
     made: dict[str, Json] = {
         "schema_version": VERSION,
         "session_id": trajectory.session,
         "trajectory_id": trajectory.session,
         "agent": _build_agent(trajectory, content),
-        "steps": steps,
+        "steps": [_build_step(step, trajectory, reward, content) for step, reward in rows],
         "final_metrics": _build_totals(trajectory),
         "extra": {"foregate": own},
     }
     if trajectory.children:
-        made["subagent_trajectories"] = [
-            build_document(child, rewards=rewards, content=content) for child in trajectory.children
-        ]
+        below = [build_document(child, rewards=rewards, content=content) for child in trajectory.children]
+        made["subagent_trajectories"] = below
     return made
 
 

@@ -38,7 +38,6 @@ from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.export.trajectory import (
     Action,
     Answered,
-    OutcomeOfCall,
     Source,
     TaskEnd,
     Trajectory,
@@ -278,7 +277,7 @@ class TrajectoryFold:
         self._change_call(body.call, target=body.target, child=child if child in self._children else "")
 
     def _finish_call(
-        self, event: Event, body: ToolFinished | CallAnswered | OutcomeUnknown, outcome: OutcomeOfCall, content: str
+        self, event: Event, body: ToolFinished | CallAnswered | OutcomeUnknown, outcome: str, content: str
     ) -> None:
         self._add_event(event, self._find_owner(body.call))
         message = build_message(event, body.call in self._unanswered)

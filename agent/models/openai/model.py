@@ -91,7 +91,7 @@ class OpenAIModel:
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raise ModelError, in one sentence that says what to do, when that finally fails."""
         await self.resolve()
-        wire, emitter = WireRequest.of(request), Emitter(on_text)
+        wire, emitter = WireRequest(request), Emitter(on_text)
         stream = on_text is not None if self._stream is None else self._stream
 
         async def attempt() -> ModelResponse:

@@ -111,8 +111,8 @@ class Assembler:
         self._model = self._model or _string(payload.get("model"))
         if isinstance(payload.get("usage"), Mapping):
             self._usage = payload["usage"]
-        for choice in _list(payload.get("choices")):
-            if isinstance(choice, Mapping) and choice.get("index", 0) in (0, None):
+        for choice in _objects(payload.get("choices")):
+            if choice.get("index", 0) in (0, None):
                 self._add_choice(choice)
 
     def build_response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
@@ -143,9 +143,8 @@ class Assembler:
         delta = choice["message"] if whole else choice.get("delta")
         if isinstance(delta, Mapping):
             self._add_content(delta)
-            for item in _list(delta.get("tool_calls")):
-                if isinstance(item, Mapping):
-                    self._add_call(item, whole)
+            for item in _objects(delta.get("tool_calls")):
+                self._add_call(item, whole)
             legacy = delta.get("function_call")
             if isinstance(legacy, Mapping):
                 self._add_call({"index": "function_call", "function": legacy}, False)
@@ -241,8 +240,8 @@ def _string(value: Json) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _list(value: Json) -> list[Json]:
-    return value if isinstance(value, list) else []
+def _objects(value: Json) -> list[Mapping[str, Json]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
 
 
 def _count(value: Json) -> int:
@@ -251,13 +250,13 @@ def _count(value: Json) -> int:
 
 def _read_words(content: Json) -> str:
     """Return the text of a content, which is a string or a list of typed parts."""
-    parts = [part for part in _list(content) if isinstance(part, Mapping) and part.get("type") == "text"]
-    return _string(content) or "".join(_string(part.get("text")) for part in parts)
+    parts = [_string(part.get("text")) for part in _objects(content) if part.get("type") == "text"]
+    return _string(content) or "".join(parts)
 
 
 def _read_thinking(content: Json) -> str:
-    parts = [part for part in _list(content) if isinstance(part, Mapping) and part.get("type") == "thinking"]
-    return "".join(_string(part.get("thinking")) or _read_words(part.get("thinking")) for part in parts)
+    parts = [part.get("thinking") for part in _objects(content) if part.get("type") == "thinking"]
+    return "".join(_string(part) or _read_words(part) for part in parts)
 
 
 def _read_arguments(value: Json) -> str:

@@ -17,6 +17,7 @@ from foregate.schemas.errors import ModelError
 
 EVENT_STREAM = "text/event-stream"
 SENT_HEADERS = ("host", "content-length", "transfer-encoding", "content-type", "accept")
+OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "foregate"))
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of one JSON body, or of one event of a stream: room for 8 MiB of arguments with every character escaped."""
 
@@ -51,11 +52,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send the request; raise ModelError for a compressed answer, whose true size nobody knows beforehand."""
         headers = [(name, request.headers[name]) for name in SENT_HEADERS if name in request.headers]
-        headers += [
-            ("Authorization", f"Bearer {self._endpoint.key}"),
-            ("Accept-Encoding", "identity"),
-            ("User-Agent", "foregate"),
-        ]
+        headers += [("Authorization", f"Bearer {self._endpoint.key}"), *OWN_HEADERS]
         request.headers = httpx2.Headers(headers)
         response = await self._inner.handle_async_request(request)
         if response.headers.get("content-encoding", "identity").strip().lower() not in ("", "identity"):

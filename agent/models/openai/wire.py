@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 from foregate.schemas.message import ModelRequest, WireNames, format_messages
 from foregate.schemas.strict_json import Json
@@ -26,37 +25,27 @@ NOTES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
 class WireRequest:
-    """A request ready to be written for the wire, again and again in simpler forms."""
+    """A request ready to be written for the wire, again and again in simpler forms; `names` spells its tools'."""
 
-    request: ModelRequest
-    names: WireNames
-
-    @classmethod
-    def of(cls, request: ModelRequest) -> WireRequest:
-        """Return the request with its table of tool names."""
-        return cls(request, WireNames([spec.name for spec in request.tools]))
+    def __init__(self, request: ModelRequest) -> None:
+        self.request, self.names = request, WireNames([spec.name for spec in request.tools])
 
     def build_body(self, model: str, *, stream: bool, declined: Collection[str] = ()) -> dict[str, Json]:
         """Return the body without the features `declined`; raise ModelError for a conversation no endpoint takes."""
         request = self.request
         form = next((form for form in FORMATS if form not in declined), "") if request.schema is not None else ""
         told = "" if request.schema is None or form == "json_schema" else _render_schema_request(request.schema)
-        body: dict[str, Json] = {
-            "model": model,
-            "messages": _add_to_system(format_messages(request.messages, self.names), told),
-        }
+        messages = _add_to_system(format_messages(request.messages, self.names), told)
+        body: dict[str, Json] = {"model": model, "messages": messages}
         if request.tools:
             longest = MAX_DESCRIPTION if "long_descriptions" in declined else 0
             body["tools"] = [_build_tool(spec, self.names, longest) for spec in request.tools]
             body["tool_choice"] = "none" if request.words_only else "auto"
         if form == "json_schema":
             name = WireNames([request.schema_name or "answer"]).to_wire(request.schema_name or "answer")
-            body["response_format"] = {
-                "type": form,
-                "json_schema": {"name": name, "strict": True, "schema": request.schema},
-            }
+            schema: Json = {"name": name, "strict": True, "schema": request.schema}
+            body["response_format"] = {"type": form, "json_schema": schema}
         elif form:
             body["response_format"] = {"type": form}
         if request.stop and "stop" not in declined:
@@ -75,12 +64,10 @@ class WireRequest:
     def notes(self, stream: bool, declined: Collection[str]) -> tuple[str, ...]:
         """Return a sentence for each declined feature this request would have used."""
         used = {
-            "json_schema": self.request.schema is not None,
-            "json_object": self.request.schema is not None,
+            **dict.fromkeys(FORMATS, self.request.schema is not None),
+            **dict.fromkeys(LIMITS, self.request.max_tokens is not None),
             "stream_options": stream,
             "temperature": self.request.temperature is not None,
-            "max_tokens": self.request.max_tokens is not None,
-            "max_completion_tokens": self.request.max_tokens is not None,
             "long_descriptions": any(len(spec.description) > MAX_DESCRIPTION for spec in self.request.tools),
         }
         return tuple(note for feature, note in NOTES.items() if feature in declined and used[feature])

@@ -244,8 +244,8 @@ def write_plan_results(messages: Sequence[Message]) -> str:
     told = [entry for place, entry in enumerate(results) if changing[place] or not any(changing[place:])]
     parts = [describe_done(entry) for entry in told if entry["status"] == "done"]
     parts += [describe_undone(entry) for entry in results if entry["status"] != "done"]
-    answer: dict[str, Any] = {"answer": "\n\n".join(parts) or "There was nothing to do."}
-    return json.dumps({**answer, "plan": None} if request.get("plans_left") else answer, ensure_ascii=False)
+    answer = {"answer": "\n\n".join(parts) or "There was nothing to do."}
+    return json.dumps(answer | ({"plan": None} if request.get("plans_left") else {}), ensure_ascii=False)
 
 
 def describe_done(entry: Any) -> str:

@@ -232,9 +232,8 @@ def show_failure(wish: Wish, answers: Answers) -> str:
     lines = answers[-1].output.splitlines()
     shown = lines[line - 1].strip() if 0 < line <= len(lines) else ""
     told = f"The tests fail:\n{excerpt(answers[0].output)}\n\nThe place they name last is line {line} of {name}:"
-    return (
-        f"{told}\n  {shown}\nMending it takes a language model; I can replace one passage by another if you say which."
-    )
+    able = "Mending it takes a language model; I can replace one passage by another if you say which."
+    return f"{told}\n  {shown}\n{able}"
 
 
 def add_and_commit(wish: Wish, seen: Answers) -> Changes:

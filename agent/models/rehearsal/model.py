@@ -121,12 +121,8 @@ def read_meaning(conversation: RehearsalConversation) -> UnderstoodRequest:
     return request
 
 
-class WordsWanted(Exception):
-    """The drift gate said that words are wanted; the work stops and the answer is given in words."""
-
-
-class AskedBack(Exception):
-    """The person is asked what is meant; the work stops until they answer."""
+class TurnedBack(Exception):
+    """A gate turned the whole request, under the code this names: words are wanted, or the person is asked."""
 
 
 @dataclass(slots=True)
@@ -149,10 +145,9 @@ class Performance:
         """Do the whole request, then answer; to a notice after the answer, answer the same and that it is all."""
         try:
             answer = yield from self.answer()
-        except WordsWanted:
-            answer = self.answer_in_words()
-        except AskedBack:
-            answer = "I stop here until you have said what you mean."
+        except TurnedBack as turned:
+            asked = str(turned) == "uncertainty_clarification"
+            answer = "I stop here until you have said what you mean." if asked else self.answer_in_words()
         if self.dry:
             answer = f"This was a dry run: nothing was changed. Without it I would say:\n\n{answer}"
         while True:
@@ -250,10 +245,8 @@ class Performance:
     def look_only(self) -> Play[str]:
         """Fulfil the wishes that change nothing."""
         harmless = [wish for wish in self.request.wishes if wish.verb in KINDS and is_harmless(wish)]
-        if not harmless:
-            return self.answer_in_words()
         told = yield from self.take_in_order(harmless)
-        return f"{told}\n\n{NOTED}"
+        return f"{told}\n\n{NOTED}" if harmless else self.answer_in_words()
 
     def answer_in_words(self) -> str:
         """Return the answer in words from what was seen before words were asked for."""
@@ -269,14 +262,10 @@ class Performance:
     def attempt(self, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]:
         """Make calls, follow what the gates answer, and return what came of each in the end.
 
-        Raises WordsWanted and AskedBack where a gate turns the whole request.
+        Raises TurnedBack where a gate turns the whole request.
         """
-        absent = [None if self.stumbles or self.offers(wanted) else wanted.name for wanted in calls]
-        answers = [
-            CallAnswer(code="no_tool" if name else "", message=f"the tool `{name}` is not offered here")
-            for name in absent
-        ]
-        pending = [index for index, name in enumerate(absent) if name is None]
+        answers = [CallAnswer(code="no_tool", message=f"the tool `{one.name}` is not offered here") for one in calls]
+        pending = [index for index, one in enumerate(calls) if self.stumbles or self.offers(one)]
         sent: Counter[tuple[int, str]] = Counter()
         saying = self.say(text) if calls else ""
         while pending:
@@ -325,12 +314,11 @@ class Performance:
 
 
 def turn_back(exchange: Exchange) -> None:
-    """Raise where a gate turned the whole request: words are wanted, or the person is asked."""
+    """Raise TurnedBack where a gate turned the whole request."""
     codes = {answer.code for answer in exchange.answers}
-    if "text_only_turn_side_effecting_tool_drift" in codes:
-        raise WordsWanted
-    if "uncertainty_clarification" in codes:
-        raise AskedBack
+    for code in ("text_only_turn_side_effecting_tool_drift", "uncertainty_clarification"):
+        if code in codes:
+            raise TurnedBack(code)
 
 
 def explain_failure(wish: Wish, failed: CallAnswer) -> Told:
