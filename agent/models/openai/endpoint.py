@@ -14,7 +14,6 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from foregate.agent.models.openai.wire import LIMITS
 from foregate.schemas.errors import ModelError, ToolsRefused, UsageError
 from foregate.schemas.strict_json import Json, get_object, get_text
 from foregate.telemetry.diagnostics import get_diagnostics
@@ -76,6 +75,8 @@ def _check_url(url: str) -> str:
     return url.rstrip("/")
 
 
+LIMITS = ("max_tokens", "max_completion_tokens")
+"""The names of the bound on a response's tokens, the one most endpoints know first."""
 RETRYABLE = (408, 409, 429)
 SIMPLER = (400, 422, 501)
 """Statuses with which endpoints refuse a part of a request they do not know."""

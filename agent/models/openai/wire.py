@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
+from foregate.agent.models.openai.endpoint import LIMITS
 from foregate.schemas.message import ModelRequest, WireNames, format_messages
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
@@ -12,8 +13,6 @@ from foregate.schemas.tool_spec import ToolSpec
 MAX_STOPS = 4
 MAX_DESCRIPTION = 1024
 FORMATS = ("json_schema", "json_object")
-LIMITS = ("max_tokens", "max_completion_tokens")
-"""The names of the bound on a response's tokens, the one most endpoints know first."""
 NOTES = {
     "json_schema": "the endpoint refuses strict JSON Schemas: JSON mode with the schema in the prompt was used",
     "json_object": "the endpoint refuses JSON mode too: only the prompt asked for JSON",
