@@ -19,8 +19,7 @@ from foregate.agent.models.openai.endpoint import (
     call_with_retries,
     translate_error,
 )
-from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
-from foregate.agent.models.openai.wire import WireRequest, encode_body
+from foregate.agent.models.openai.wire import Assembler, Emitter, Prices, WireRequest, encode_body
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError, UsageError
 from foregate.schemas.message import ModelRequest

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
-from foregate.agent.models.openai.endpoint import LIMITS
+from foregate.agent.models.openai.endpoint import LIMITS, NO_JSON, Endpoint, Transient, translate_in_band
+from foregate.schemas.errors import ModelError
 from foregate.schemas.message import ModelRequest, WireNames, format_messages
+from foregate.schemas.model_response import FINISH_REASONS, REFUSED, Follower, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 MAX_STOPS = 4
@@ -110,3 +114,258 @@ def _add_to_system(result: list[dict[str, Json]], told: str) -> list[dict[str, J
         first = {**result[0], "content": f"{result[0]['content']}\n\n{told}"}
         return [first, *result[1:]]
     return [{"role": "system", "content": told}, *result]
+
+
+FINISHES = {"function_call": "tool_calls", "max_tokens": "length", "model_length": "length"}
+"""Other words for our finish reasons: the legacy one, and what some endpoints call an answer that was cut."""
+
+CALL_OVERHEAD = 64
+"""What a call weighs beside its text, so that a million empty calls are too many."""
+
+LONGEST_LABEL = 256
+LONGEST_COMPLETE = 16 * 1024
+"""Arguments beyond this are never tried for completeness while they arrive, which would cost time squared."""
+
+MOST_TOKENS = 2**53 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Micro-units of the operator's currency per million tokens."""
+
+    input: int = 0
+    output: int = 0
+
+    def build_usage(self, reported: Json) -> Usage:
+        """Return the usage an endpoint reported, with its cost rounded up; what is no sound number counts as 0."""
+        reported = reported if isinstance(reported, Mapping) else {}
+        read, written = _count(reported.get("prompt_tokens")), _count(reported.get("completion_tokens"))
+        return Usage(read, written, min(-(-(read * self.input + written * self.output) // 1_000_000), MOST_TOKENS))
+
+
+class Emitter(Follower):
+    """Hands on words and calls as they come. Before what takes the place of some already handed on, it says so."""
+
+    begun = False
+
+    def begin(self) -> None:
+        """Begin an attempt: what an earlier one said is void, and whoever follows is told."""
+        if self.begun:
+            self.begun = False
+            self.restart("the answer was cut off and begins again")
+
+    def __call__(self, piece: str) -> None:
+        """Hand on a piece of text."""
+        self.begun = True
+        super().__call__(piece)
+
+    def call(self, call: ToolCall) -> None:
+        """Hand on a call that is complete."""
+        self.begun = True
+        super().call(call)
+
+
+@dataclass(slots=True)
+class _Call:
+    wire_id: str = ""
+    name: str = ""
+    pieces: list[str] = field(default_factory=list)
+
+    def is_complete(self) -> bool:
+        """Whether the arguments so far are a whole JSON object already."""
+        ends = bool(self.pieces) and self.pieces[-1].rstrip().endswith("}")
+        if not ends or sum(map(len, self.pieces)) > LONGEST_COMPLETE:
+            return False
+        try:
+            return isinstance(json.loads("".join(self.pieces)), dict)
+        except (ValueError, RecursionError):
+            return False
+
+
+class Assembler:
+    """Takes an answer, or its chunks in order, and makes the response of them.
+
+    `limit` bounds the characters of text and reasoning, and as many again of calls. `add` raises Transient for what
+    is no answer, ModelError beyond the limit.
+    """
+
+    def __init__(self, names: WireNames, emitter: Emitter, endpoint: Endpoint, limit: int) -> None:
+        self._names, self._emitter, self._endpoint, self._limit = names, emitter, endpoint, limit
+        self._text: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: list[_Call] = []
+        self._latest: dict[Json, _Call] = {}
+        self._half = ""
+        self._words = self._called = 0
+        self._refused = False
+        self._in_turn = True
+        self._usage: Json = None
+        self._model = self._finish = ""
+        self.complete = False
+        """Whether the endpoint has said that nothing more comes: a finish reason, or the whole message."""
+
+    def add(self, payload: Json) -> None:
+        """Take in a whole answer or one chunk of a stream."""
+        if not isinstance(payload, Mapping):
+            raise Transient(f"{self._endpoint.url} sent an answer that is not a JSON object", NO_JSON)
+        if payload.get("error"):
+            raise translate_in_band(payload["error"], self._endpoint)
+        self._model = self._model or _string(payload.get("model"))
+        if isinstance(payload.get("usage"), Mapping):
+            self._usage = payload["usage"]
+        for choice in _objects(payload.get("choices")):
+            if choice.get("index", 0) in (0, None):
+                self._add_choice(choice)
+
+    def build_response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
+        """Return what was said; call it once, after the last chunk."""
+        self._emit(self._half, last=True)
+        finish = FINISHES.get(self._finish, self._finish)
+        if finish not in FINISH_REASONS:
+            shown = self._endpoint.clean(self._finish) or "none"
+            notes = (*notes, f"the endpoint gave no known finish reason: {shown}")
+            finish = "other"
+        calls = tuple(self._build_call(call) for call in self._calls)
+        if self._refused:
+            notes = (*notes, REFUSED)
+        if self._usage is None:
+            notes = (*notes, "the endpoint reported no usage")
+        return ModelResponse(
+            text="".join(self._text),
+            calls=calls,
+            reasoning=mend_surrogates("".join(self._reasoning)),
+            usage=prices.build_usage(self._usage),
+            finish_reason="tool_calls" if calls and finish == "stop" else finish,
+            model=self._endpoint.clean(self._model) or model,
+            notes=notes,
+        )
+
+    def _add_choice(self, choice: Mapping[str, Json]) -> None:
+        whole = isinstance(choice.get("message"), Mapping)
+        delta = choice["message"] if whole else choice.get("delta")
+        if isinstance(delta, Mapping):
+            self._add_content(delta)
+            for item in _objects(delta.get("tool_calls")):
+                self._add_call(item, whole)
+            legacy = delta.get("function_call")
+            if isinstance(legacy, Mapping):
+                self._add_call({"index": "function_call", "function": legacy}, False)
+        self._finish = _string(choice.get("finish_reason")) or self._finish
+        self.complete = self.complete or whole or bool(self._finish)
+
+    def _add_content(self, delta: Mapping[str, Json]) -> None:
+        thought = _string(delta.get("reasoning_content")) or _string(delta.get("reasoning"))
+        thought += _read_thinking(delta.get("content"))
+        refusal = _string(delta.get("refusal"))
+        self._refused = self._refused or bool(refusal)
+        said = _read_words(delta.get("content")) + refusal
+        self._words += len(thought) + len(said)
+        if self._words > self._limit:
+            raise self._build_size_error("text")
+        if thought:
+            self._reasoning.append(thought)
+        if said:
+            self._emit(self._half + said)
+
+    def _emit(self, text: str, last: bool = False) -> None:
+        """Keep and hand on text; the first half of a surrogate pair waits for its second."""
+        waits = not last and "\ud800" <= text[-1:] <= "\udbff"
+        self._half = text[-1:] if waits else ""
+        piece = mend_surrogates(text[:-1] if waits else text)
+        if piece:
+            self._text.append(piece)
+            self._emitter(piece)
+
+    def _add_call(self, item: Mapping[str, Json], whole: bool) -> None:
+        function = item.get("function")
+        function = function if isinstance(function, Mapping) else {}
+        name, wire_id = _string(function.get("name")), _string(item.get("id"))
+        piece = _read_arguments(function.get("arguments"))
+        self._called += len(name) + len(wire_id) + len(piece)
+        call = None if whole else self._find_continued_call(item.get("index"), wire_id, name, piece)
+        if call is None:
+            self._called += CALL_OVERHEAD
+            if not whole:
+                self._announce_call()
+            call = _Call()
+            self._calls.append(call)
+        if self._called > self._limit:
+            raise self._build_size_error("tool calls")
+        self._latest[_key(item.get("index"))] = call
+        call.wire_id = call.wire_id or wire_id
+        repeated = call.name == name and (call.pieces or self._names.is_known(name))
+        if not repeated:
+            call.name += name
+        if piece:
+            call.pieces.append(piece)
+
+    def _announce_call(self) -> None:
+        """Hand on the newest call when another begins; from one on whose arguments are not all there, all wait."""
+        if self._calls and self._in_turn:
+            self._in_turn = self._calls[-1].is_complete()
+            if self._in_turn:
+                self._emitter.call(self._build_call(self._calls[-1]))
+
+    def _find_continued_call(self, index: Json, wire_id: str, name: str, piece: str) -> _Call | None:
+        """Return the call a piece continues, None when it begins one.
+
+        Some endpoints give every call the index 0, some give all the same id, and some repeat the name in each
+        piece; so a new call is one that brings a name and either another id or arguments where all were there.
+        """
+        call = self._latest.get(_key(index))
+        if call is None and not isinstance(index, (int, str)) and not name and self._calls:
+            return self._calls[-1]
+        if call is None:
+            return None
+        if wire_id and call.wire_id and wire_id != call.wire_id:
+            same = [other for other in self._calls if other.wire_id == wire_id]
+            return same[-1] if same else (None if name else call)
+        return None if name and piece.strip() and call.is_complete() else call
+
+    def _build_call(self, call: _Call) -> ToolCall:
+        raw = mend_surrogates("".join(call.pieces))
+        name = self._names.to_own(mend_surrogates(call.name))
+        if len(name) > LONGEST_LABEL and len(call.name) > LONGEST_LABEL:
+            name = f"{name[:LONGEST_LABEL]} ..."
+        wire_id = mend_surrogates(call.wire_id[:LONGEST_LABEL])
+        return ToolCall.parse(name, raw if raw.strip() else "{}", wire_id=wire_id)
+
+    def _build_size_error(self, what: str) -> ModelError:
+        return ModelError(f"the response holds more than {self._limit} characters of {what}; ask for less at once")
+
+
+def _key(index: Json) -> Json:
+    return index if isinstance(index, (int, str)) else None
+
+
+def _string(value: Json) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _objects(value: Json) -> list[Mapping[str, Json]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+
+
+def _count(value: Json) -> int:
+    return min(max(value, 0), MOST_TOKENS) if isinstance(value, int) and not isinstance(value, bool) else 0
+
+
+def _read_words(content: Json) -> str:
+    """Return the text of a content, which is a string or a list of typed parts."""
+    parts = [_string(part.get("text")) for part in _objects(content) if part.get("type") == "text"]
+    return _string(content) or "".join(parts)
+
+
+def _read_thinking(content: Json) -> str:
+    parts = [part.get("thinking") for part in _objects(content) if part.get("type") == "thinking"]
+    return "".join(_string(part) or _read_words(part) for part in parts)
+
+
+def _read_arguments(value: Json) -> str:
+    """Return arguments as text; some endpoints send the object itself."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except RecursionError:
+        return "nested too deep"

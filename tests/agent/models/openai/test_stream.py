@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.models.openai.endpoint import Endpoint, Retries, Transient
-from foregate.agent.models.openai.stream import Assembler, Emitter, Prices
+from foregate.agent.models.openai.wire import Assembler, Emitter, Prices
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import ModelResponded
