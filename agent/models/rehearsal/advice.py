@@ -10,9 +10,14 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.models.rehearsal.conversation import CallAnswer, RehearsalConversation, read_object
+from foregate.agent.models.rehearsal.conversation import (
+    CallAnswer,
+    RehearsalConversation,
+    Wish,
+    read_object,
+    understand,
+)
 from foregate.agent.models.rehearsal.kinds import KINDS, Told, change, describe, excerpt, look, short
-from foregate.agent.models.rehearsal.sentences import Wish, understand
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse

@@ -14,8 +14,7 @@ from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
-from foregate.agent.models.rehearsal.conversation import CallAnswer
-from foregate.agent.models.rehearsal.sentences import Wish, end_line
+from foregate.agent.models.rehearsal.conversation import CallAnswer, Wish, end_line
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 

@@ -15,7 +15,16 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from foregate.agent.models.rehearsal import advice
-from foregate.agent.models.rehearsal.conversation import CallAnswer, Exchange, RehearsalConversation, read_conversation
+from foregate.agent.models.rehearsal.conversation import (
+    CallAnswer,
+    Exchange,
+    RehearsalConversation,
+    UnderstoodRequest,
+    Wish,
+    is_path_like,
+    read_conversation,
+    understand,
+)
 from foregate.agent.models.rehearsal.kinds import (
     HELP,
     KINDS,
@@ -29,7 +38,6 @@ from foregate.agent.models.rehearsal.kinds import (
     show_overview,
     show_run,
 )
-from foregate.agent.models.rehearsal.sentences import UnderstoodRequest, Wish, is_path_like, understand
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.tool_call import ToolCall
