@@ -1,4 +1,7 @@
-"""From our nouns to a Chat Completions request: messages, tools, formats."""
+"""From our nouns to a Chat Completions request, and from an endpoint's answer, whole or in pieces, to a ModelResponse.
+
+Every type in an answer is checked first.
+"""
 
 from __future__ import annotations
 

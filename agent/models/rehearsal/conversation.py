@@ -1,4 +1,9 @@
-"""What the rehearsal model reads out of a conversation: the request in hand, and what came of its calls since."""
+"""What the rehearsal model reads out of a conversation: the request in hand, and what came of its calls since.
+
+Plain English is understood by a table of patterns, each the sentence of one kind of wish. A pattern sees a clause in
+which every quoted passage is one mark. What its named groups mean stands at `_fill_wish`. Several wishes may stand in
+one message, one per line or joined by `then`, `;`, a comma or `and`.
+"""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ LOST = "This conversation went on without me, so I cannot tell where I was. Say 
 
 @dataclass(frozen=True)
 class RehearsalModel:
-    """Understands the requests of `sentences`, makes real tool calls and follows the gates' remedies.
+    """Understands the requests of `conversation`, makes real tool calls and follows the gates' remedies.
 
     A pure function of the request: the same messages give the same response, so a resumed session goes on. It acts
     rashly on vague requests and when asked for a poem. `stumbles` makes it careless throughout, for demonstrations:
