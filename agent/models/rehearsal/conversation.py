@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
 from msgspec import Struct, field
@@ -19,6 +20,9 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.message import Message
 from foregate.schemas.tool_call import ToolCall
+
+LONGEST = 8000
+"""Characters of one message this model reads; a longer one is refused in words."""
 
 
 class CallAnswer(Struct, frozen=True):
@@ -64,7 +68,7 @@ class Exchange(Struct, frozen=True):
     notice: str = ""
 
 
-class RehearsalConversation(Struct, frozen=True):
+class RehearsalConversation(Struct, frozen=True, dict=True):
     """The newest request of the person, the vague one it makes clear ("" when none), and the exchanges since.
 
     `task` is the task of a plan that is to be filled in, an empty object where none is.
@@ -74,6 +78,17 @@ class RehearsalConversation(Struct, frozen=True):
     clarifies: str = ""
     exchanges: Sequence[Exchange] = ()
     task: dict[str, Any] = field(default_factory=dict)
+
+    @cached_property
+    def meaning(self) -> UnderstoodRequest:
+        """What the newest message wants; a bare path that answers a question means cleaning up there."""
+        text = self.request[:LONGEST]
+        request = understand(text)
+        places = list(filter(is_path_like, (word.strip(",.;:!?\"'") for word in text.split())))
+        unclear = all(wish.verb in ("unknown", "vague") for wish in request.wishes)
+        if self.clarifies and not request.words_only and unclear and len(places) == 1:
+            return UnderstoodRequest((Wish("sweep", text, places[0], "*.log"),))
+        return request
 
 
 def read_conversation(messages: Sequence[Message]) -> RehearsalConversation:

@@ -59,7 +59,7 @@ Changes = Sequence[ToolCall] | Told | None
 class Kind:
     """One kind of wish. `says` is the end of "I am to ..." with the wish's fields in it.
 
-    `looks` is a call made first, `changes` those made in its light, `shows` what is answered, None that it is done. A
+    `looks` is a call made first, `changes` those made in its light, `shows` what is answered. A
     call is its tool with the wish's field for each argument; a field without a value is left out, and where `path` is
     several there is a call for each. Unless `looks_may_fail`, a look that fails ends the wish.
     Changes that are not known before looking are calls of `tool`. In a plan they become a task of their own, run only
@@ -69,7 +69,7 @@ class Kind:
     says: str
     looks: str = ""
     changes: str | Callable[[Wish, Answers], Changes] = ""
-    shows: Callable[[Wish, Answers], str] | None = None
+    shows: Callable[[Wish, Answers], str] = lambda wish, answers: f"Done: {describe(wish)}."
     looks_may_fail: bool = False
     planned: bool = True
     tool: str = ""

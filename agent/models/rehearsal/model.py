@@ -16,28 +16,14 @@ from msgspec.structs import replace
 
 from foregate.agent.models.rehearsal import advice
 from foregate.agent.models.rehearsal.conversation import (
+    LONGEST,
     CallAnswer,
     Exchange,
     RehearsalConversation,
-    UnderstoodRequest,
     Wish,
-    is_path_like,
     read_conversation,
-    understand,
 )
-from foregate.agent.models.rehearsal.kinds import (
-    HELP,
-    KINDS,
-    WHO,
-    Told,
-    build_call,
-    change,
-    describe,
-    look,
-    short,
-    show_overview,
-    show_run,
-)
+from foregate.agent.models.rehearsal.kinds import HELP, KINDS, WHO, Told, build_call, change, describe, look, short
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.tool_call import ToolCall
@@ -46,8 +32,6 @@ T = TypeVar("T")
 Play = Generator[ModelResponse, Exchange, T]
 """A piece of work: yields responses, is sent exchanges, returns what came of it."""
 
-LONGEST = 8000
-"""Characters of one message this model reads; a longer one is refused in words."""
 BATCH = 10
 """Calls made with one response."""
 REPEATED = re.compile(
@@ -107,7 +91,7 @@ class RehearsalModel:
         if conversation.task:
             return advice.fill_task(conversation)
         offered = frozenset(spec.name for spec in request.tools) or None
-        work = Performance(conversation, read_meaning(conversation), offered, self.stumbles).perform()
+        work = Performance(conversation, offered, self.stumbles).perform()
         response = next(work)
         for exchange in conversation.exchanges:
             if [wanted.name for wanted in response.calls] != [wanted.name for wanted in exchange.calls]:
@@ -116,17 +100,6 @@ class RehearsalModel:
         if response.calls and (request.words_only or not request.tools):
             return ModelResponse(f"I may only answer in words now, so I have not done this. {NOTED}")
         return response
-
-
-def read_meaning(conversation: RehearsalConversation) -> UnderstoodRequest:
-    """Return what the newest message wants; a bare path that answers a question means cleaning up there."""
-    text = conversation.request[:LONGEST]
-    request = understand(text)
-    places = list(filter(is_path_like, (word.strip(",.;:!?\"'") for word in text.split())))
-    unclear = all(wish.verb in ("unknown", "vague") for wish in request.wishes)
-    if conversation.clarifies and not request.words_only and unclear and len(places) == 1:
-        return UnderstoodRequest((Wish("sweep", text, places[0], "*.log"),))
-    return request
 
 
 class TurnedBack(Exception):
@@ -142,7 +115,6 @@ class Performance:
     """
 
     conversation: RehearsalConversation
-    request: UnderstoodRequest
     offered: frozenset[str] | None
     stumbles: bool
     told: bool = False
@@ -165,13 +137,13 @@ class Performance:
 
     def answer(self) -> Play[str]:
         """Do what the request wants and return the answer. Nothing is done when a part of it is not understood."""
-        wishes = self.request.wishes
+        wishes = self.conversation.meaning.wishes
         if len(self.conversation.request) > LONGEST:
             return f"That message has more than {LONGEST} characters, which is too long for me. {WHO}"
         if not wishes:
             return f"There is nothing in that for me to do. {HELP}"
-        if self.request.words_only:
-            return (yield from self.drift() if self.stumbles or self.request.poem else self.look_only())
+        if self.conversation.meaning.words_only:
+            return (yield from self.drift() if self.stumbles or self.conversation.meaning.poem else self.look_only())
         verbs = [wish.verb for wish in wishes]
         if "unknown" in verbs:
             said = short(wishes[verbs.index("unknown")].said)
@@ -206,10 +178,9 @@ class Performance:
             saying = "Now I make the change." if first and not start else ""
             made += yield from self.attempt(saying, *wanted[start : start + BATCH])
             failed = next((answer for answer in made if not answer.ok), None)
-            if failed is not None and (failed.code or kind.shows is not show_run):
+            if failed is not None and (failed.code or wish.verb not in ("run", "shell", "test")):
                 return explain_failure(wish, failed)
-        text = kind.shows(wish, [*seen, *made]) if kind.shows else f"Done: {describe(wish)}."
-        return Told(text, all(answer.ok for answer in (made if wanted else seen)))
+        return Told(kind.shows(wish, [*seen, *made]), all(answer.ok for answer in (made if wanted else seen)))
 
     def stumble(self, wish: Wish) -> Play[Told]:
         """Fulfil a wish as a hasty model would: wrong calls first, unread files, and more than anyone asked for."""
@@ -245,27 +216,27 @@ class Performance:
     def drift(self) -> Play[str]:
         """Drift into writing a file where words are wanted."""
         looks = [build_call("list_files", path="."), build_call("read_file", path="README.md")]
-        seeing = looks if any(wish.verb == "overview" for wish in self.request.wishes) else []
+        seeing = looks if any(wish.verb == "overview" for wish in self.conversation.meaning.wishes) else []
         notes = "# Notes\n\nMore than anyone asked for.\n"
         yield from self.attempt("", *seeing, build_call("write_file", path="rehearsal-notes.md", content=notes))
         return self.answer_in_words()
 
     def look_only(self) -> Play[str]:
         """Fulfil the wishes that change nothing."""
-        harmless = [wish for wish in self.request.wishes if wish.verb in KINDS and is_harmless(wish)]
+        harmless = [wish for wish in self.conversation.meaning.wishes if wish.verb in KINDS and is_harmless(wish)]
         told = yield from self.take_in_order(harmless)
         return f"{told}\n\n{NOTED}" if harmless else self.answer_in_words()
 
     def answer_in_words(self) -> str:
         """Return the answer in words from what was seen before words were asked for."""
-        if self.request.poem:
+        if self.conversation.meaning.poem:
             return f"{POEM}\n\n{NOTED}"
         found = {wanted.name: answer for wanted, answer in self.seen if answer.ok}
-        if "list_files" not in found or not self.request.wishes:
-            would = "; ".join(map(describe, self.request.wishes)) or "say something"
+        if "list_files" not in found or not self.conversation.meaning.wishes:
+            would = "; ".join(map(describe, self.conversation.meaning.wishes)) or "say something"
             return f"In words, then: what I understood is to {would}. {NOTED}"
         seen = [found[name] for name in ("list_files", "read_file") if name in found]
-        return f"{show_overview(self.request.wishes[0], seen)}\n\n{NOTED}"
+        return f"{KINDS['overview'].shows(self.conversation.meaning.wishes[0], seen)}\n\n{NOTED}"
 
     def attempt(self, text: str, *calls: ToolCall) -> Play[list[CallAnswer]]:
         """Make calls, follow what the gates answer, and return what came of each in the end.
@@ -314,7 +285,7 @@ class Performance:
 
     def describe_request(self) -> str:
         """Return what was understood and will be done, as sentences."""
-        parts = [describe(wish) for wish in self.request.wishes]
+        parts = [describe(wish) for wish in self.conversation.meaning.wishes]
         if len(parts) < 2:
             return f"I understood that I am to {parts[0]}." if parts else "I understood that there is nothing to do."
         listed = "; ".join(f"({number}) {part}" for number, part in enumerate(parts, start=1))
