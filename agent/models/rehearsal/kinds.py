@@ -108,7 +108,6 @@ def build_calls(row: str, wish: Wish) -> list[ToolCall]:
 
 
 def build_call(tool: str, /, **arguments: Json) -> ToolCall:
-    """Return the call of a tool."""
     return ToolCall.parse(tool, json.dumps(arguments, ensure_ascii=False))
 
 

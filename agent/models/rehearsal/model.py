@@ -265,7 +265,6 @@ class Performance:
         return answers
 
     def offers(self, wanted: ToolCall) -> bool:
-        """Whether a call's tool is offered, as far as this is known."""
         return self.offered is None or wanted.name in self.offered
 
     def say(self, text: str) -> str:
@@ -284,7 +283,6 @@ class Performance:
         return self.say("I have looked at it now, and repeat the change." if looked else "I send it again.")
 
     def describe_request(self) -> str:
-        """Return what was understood and will be done, as sentences."""
         parts = [describe(wish) for wish in self.conversation.meaning.wishes]
         if len(parts) < 2:
             return f"I understood that I am to {parts[0]}." if parts else "I understood that there is nothing to do."
@@ -301,7 +299,6 @@ def turn_back(exchange: Exchange) -> None:
 
 
 def explain_failure(wish: Wish, failed: CallAnswer) -> Told:
-    """Return why a wish was not fulfilled."""
     return Told(f"I {'did' if failed.code else 'could'} not {describe(wish)}: {failed.why}.", ok=False)
 
 
