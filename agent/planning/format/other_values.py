@@ -29,12 +29,14 @@ _ABSENT = object()
 @dataclass(frozen=True, slots=True)
 class ValuePlace:
     """Where a value of a plan stands: the argument `name` of the task's `call` (from 1), with 0 the parameter `name` of
-    the task, without a name its target. `spec` is the tool the value is for, where it is known.
+    the task, without a name its target. `now` is what stands there: an argument that is left out is none of the values
+    JSON has. `spec` is the tool the value is for, where it is known.
     """
 
     task: int
-    call: int = 0
-    name: str = ""
+    call: int
+    name: str
+    now: object = field(compare=False)
     spec: ToolSpec | None = field(default=None, compare=False)
 
     @property
@@ -43,20 +45,12 @@ class ValuePlace:
         inner = f"calls.{self.call}.{self.name}" if self.call else f"params.{self.name}" if self.name else "target"
         return f"{self.task}.{inner}"
 
-    def value(self, plan: TaskPlan) -> object:
-        """Return what stands there now; an argument that is left out is none of the values JSON has."""
-        task = next(task for task in plan.tasks if task.id == self.task)
-        if self.call:
-            return task.calls[self.call - 1].arguments.get(self.name, _ABSENT)
-        return task.params[self.name] if self.name else task.target
-
-    def can_hold(self, value: Json, plan: TaskPlan) -> bool:
+    def can_hold(self, value: Json) -> bool:
         """Whether a value is of the type the tool takes there, or else of that which stands there."""
         if self.spec is not None and self.name in get_object(self.spec.parameters, "properties"):
             check = SchemaCheck({**self.spec.parameters, "required": []}, closed=False)
             return not check.find_first_defect({self.name: value})
-        now = self.value(plan)
-        return now is None or now is _ABSENT or type(value) is type(now)
+        return self.now is None or self.now is _ABSENT or type(value) is type(self.now)
 
 
 def with_values(
@@ -98,7 +92,7 @@ def read_settings(plan: TaskPlan, settings: Sequence[str], catalogue: Catalogue 
         place, values[path] = find_place(plan, path, catalogue), strict_json.scrub(text)
         with suppress(InvalidJson):
             value = strict_json.parse(text)
-            if place.can_hold(value, plan):
+            if place.can_hold(value):
                 values[path] = value
     return values
 
@@ -110,8 +104,7 @@ def describe_new_values(
     said = []
     for path, value in values.items():
         place = find_place(plan, path, catalogue)
-        before = place.value(plan)
-        was = "left out" if before is _ABSENT else escape_text(json.dumps(before), 200)
+        was = "left out" if place.now is _ABSENT else escape_text(json.dumps(place.now), 200)
         said.append(f"`{escape_text(place.path)}` is now {escape_text(json.dumps(value), 200)} (was {was})")
     return tuple(said)
 
@@ -139,12 +132,12 @@ def list_places(task: PlanTask, catalogue: Catalogue | None) -> Iterator[tuple[s
             spec = catalogue.get(call.tool) if catalogue is not None else None
             known = get_object(spec.parameters, "properties") if spec is not None else {}
             for name in dict.fromkeys((*call.arguments, *known)):
-                place = ValuePlace(task.id, number, name, spec)
+                place = ValuePlace(task.id, number, name, call.arguments.get(name, _ABSENT), spec)
                 yield (f"{task.id}.{name}" if short else place.path), place
     if not task.calls:
-        yield f"{task.id}.target", ValuePlace(task.id)
-        for name in task.params:
-            yield f"{task.id}.params.{name}", ValuePlace(task.id, 0, name)
+        yield f"{task.id}.target", ValuePlace(task.id, 0, "", task.target)
+        for name, value in task.params.items():
+            yield f"{task.id}.params.{name}", ValuePlace(task.id, 0, name, value)
 
 
 def _change_task(task: PlanTask, values: Mapping[ValuePlace, Json]) -> PlanTask:

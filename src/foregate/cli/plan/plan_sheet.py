@@ -189,11 +189,8 @@ def format_defects(defects: Sequence[PlanDefect], label: str, width: int) -> Ite
 class PlanProgress:
     """Listens to a session and follows its plan. With `ends` it also says how a run of the plan ended."""
 
-    def __init__(
-        self, screen: Screen, formatting: FormattingSection, state: PlanState | None = None, *, ends: bool = False
-    ) -> None:
-        self.screen, self.formatting, self.ends = screen, formatting, ends
-        self.state = state or PlanState()
+    def __init__(self, screen: Screen, formatting: FormattingSection, state: PlanState, *, ends: bool = False) -> None:
+        self.screen, self.formatting, self.state, self.ends = screen, formatting, state, ends
 
     def show_event(self, event: Event) -> None:
         """Take in an event, and show what it says of a task."""
