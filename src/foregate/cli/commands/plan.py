@@ -51,9 +51,8 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
     from foregate.cli.plan.plan_work import dump_findings, open_plan_work
     from foregate.cli.terminal.scripting import to_json_line
 
-    work = await open_plan_work(setting, as_json=as_json)
-    opened, screen = work.opened, work.screen
-    try:
+    async with open_plan_work(setting, as_json=as_json) as work:
+        opened, screen = work.opened, work.screen
         await work.follow_plan()
         while True:
             screen.busy("planner")
@@ -70,24 +69,19 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
         if as_json:
             about: dict[str, Json] = {"session": opened.name, "tries": planning.tries}
             about |= {"digest": plan.digest if plan else None, **dump_findings(plan, planning)}
-            asked = {"question": planning.question} if plan is None else {}
-            typer.echo(to_json_line({**about, **asked}))
+            typer.echo(to_json_line(about | ({} if plan else {"question": planning.question})))
+        elif plan is None:
+            work.show_findings(planning)
+            screen.show_question(planning.question)
         else:
-            work.show_findings(planning, proposed=plan is not None)
-        if plan is None:
-            if not as_json:
-                screen.show_question(planning.question)
-            return STATUS["needs_input"]
-        if not as_json:
+            work.show_findings(planning, proposed=True)
             looked = await preview_open_tasks(opened.session, work.state, work.configuration.execution.target_uses)
             await end_declined(opened.session)
             screen.rows(format_plan_sheet(work.state, looked, width=screen.console.width))
             screen.say(f"nothing has run; foregate execute {opened.name} asks for your yes and runs it", "dim")
-        if save is not None:
+        if plan is not None and save is not None:
             save_plan(plan, save)
-        return COMPLETED
-    finally:
-        await work.close()
+        return COMPLETED if plan is not None else STATUS["needs_input"]
 
 
 async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int:
@@ -99,18 +93,14 @@ async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int
 
     text = plan_text(file)
     setting.model, setting.log = REHEARSAL, MemoryLog()  # a check asks no model and leaves nothing in the log
-    work = await open_plan_work(setting, quiet=True)
-    try:
+    async with open_plan_work(setting, quiet=True) as work:
         found = work.check_plan(text)
         if as_json:
-            typer.echo(
-                to_json_line({"sound": found.is_sound, "digest": found.plan.digest, **dump_findings(found.plan, found)})
-            )
+            about: dict[str, Json] = {"sound": found.is_sound, "digest": found.plan.digest}
+            typer.echo(to_json_line(about | dump_findings(found.plan, found)))
         else:
             work.show_findings(found)
             count = len(found.plan.tasks)
             verdict = "sound" if found.is_sound else "not sound"
             work.screen.row(f"{verdict}: {count} task{'s' if count != 1 else ''}, {found.plan.goal}")
         return COMPLETED if found.is_sound else USAGE
-    finally:
-        await work.close()

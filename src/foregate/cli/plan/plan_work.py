@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from contextlib import nullcontext, redirect_stdout
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager, nullcontext, redirect_stdout
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -77,10 +77,6 @@ class PlanWork:
     def show_report(self, report: PlanReport) -> None:
         """Show how a plan ended or paused."""
         self.screen.rows(format_report(report, self.screen.console.width))
-
-    async def close(self) -> None:
-        self.screen.idle()
-        await self.opened.close()
 
     def check_plan(self, plan: str | TaskPlan, *, settings: Sequence[str] = (), source: str = "") -> Validation:
         """Return a plan, or the one a text holds, with everything that is wrong with it.
@@ -175,8 +171,11 @@ def dump_findings(plan: TaskPlan | None, found: Planning | Validation) -> dict[s
     }
 
 
-async def open_plan_work(setting: SessionOptions, *, quiet: bool = False, as_json: bool = False) -> PlanWork:
-    """Open the session of a setting and return the work on its plan."""
+@asynccontextmanager
+async def open_plan_work(
+    setting: SessionOptions, *, quiet: bool = False, as_json: bool = False
+) -> AsyncIterator[PlanWork]:
+    """Open the session of a setting, and yield the work on its plan."""
     from foregate.agent.effects.undo import preview_calls
     from foregate.assembly.open import open_session
     from foregate.cli.terminal.layout import build_console
@@ -194,13 +193,16 @@ async def open_plan_work(setting: SessionOptions, *, quiet: bool = False, as_jso
         person.plans = PlanPerson(opened.session, screen, terminal).answer
     for note in () if quiet or as_json else opened.notes:
         screen.row(note, CARE)
-    return PlanWork(opened, screen, terminal, opened.configuration, quiet or as_json)
+    try:
+        yield PlanWork(opened, screen, terminal, opened.configuration, quiet or as_json)
+    finally:
+        screen.idle()
+        await opened.close()
 
 
 async def go_on(setting: SessionOptions, go: Callable[[PlanWork], Awaitable[Course | None]], as_json: bool) -> int:
     """Open the session, let `go` work on its plan, report, and return the exit code; None where nothing was to do."""
-    work = await open_plan_work(setting, as_json=as_json)
-    try:
+    async with open_plan_work(setting, as_json=as_json) as work:
         await work.follow_plan()
         course = await go(work)
         if course is None:
@@ -211,5 +213,3 @@ async def go_on(setting: SessionOptions, go: Callable[[PlanWork], Awaitable[Cour
         else:
             work.screen.say("nothing ran", CARE)
         return STATUS[report.status]
-    finally:
-        await work.close()
