@@ -7,36 +7,17 @@ from dataclasses import dataclass, field
 from typing import Literal, TypeAlias, assert_never
 
 from foregate.evidence.state.task import parse_time
-from foregate.schemas import strict_json
+from foregate.schemas import event_body, strict_json, task_plan
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered
-from foregate.schemas.event_body import (
-    CallAnswered,
-    EffectUndone,
-    KnownOutcome,
-    OutcomeResolved,
-    OutcomeUnknown,
-    TaskEnded,
-    ToolFinished,
-    ToolStarted,
-)
+from foregate.schemas.event_body import TaskEnded
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.task_plan import (
-    PlanConfirmed,
-    PlanProposed,
-    PlanStepChanged,
-    PlanTask,
-    TaskCallResult,
-    TaskPlan,
-    TaskResult,
-    TaskStatus,
-)
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
-Ended: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown
+Ended: TypeAlias = event_body.ToolFinished | event_body.CallAnswered | event_body.OutcomeUnknown
 """What ends a call for now."""
-CallBody: TypeAlias = Ended | ToolStarted | OutcomeResolved | EffectUndone
+CallBody: TypeAlias = Ended | event_body.ToolStarted | event_body.OutcomeResolved | event_body.EffectUndone
 """What an event may say of one call."""
 
 ROLLED_BACK = "rolled back"
@@ -69,7 +50,7 @@ class CallState:
     cured: bool = False
     exit_code: int | None = None
     ended: Ended | None = None
-    came: KnownOutcome | None = None
+    came: event_body.KnownOutcome | None = None
 
     @property
     def id(self) -> str:
@@ -91,26 +72,26 @@ class CallState:
         if isinstance(body, Ended):
             self.ended, self.target = body, body.target
         match body:
-            case ToolStarted(side_effect=side_effect, effect=effect):
+            case event_body.ToolStarted(side_effect=side_effect, effect=effect):
                 self.effect = side_effect == "at_most_once" and effect is not Effect.EXECUTE
-            case ToolFinished(ok=ok):
+            case event_body.ToolFinished(ok=ok):
                 self.text, self.exit_code, self.status = body.content, body.exit_code, "done" if ok else "failed"
                 if not ok:
                     self.code, self.why = body.error, shorten_reason(body.content or body.error or "it failed")
-            case CallAnswered():
+            case event_body.CallAnswered():
                 ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}
                 dry = body.code == "not_run_dry_run"
                 self.status = "judged_dry" if dry else ruled.get(body.ruling, "not_run")
                 self.code, self.why = body.code, shorten_reason(body.message)
                 self.cured = body.observed is not None and body.observed.ok
-            case OutcomeUnknown():
+            case event_body.OutcomeUnknown():
                 self.status, self.code, self.why = "unknown", body.error, shorten_reason(body.reason)
-            case OutcomeResolved(outcome=outcome):
+            case event_body.OutcomeResolved(outcome=outcome):
                 self.came, self.effect = outcome, outcome == "done"
                 self.status, self.why, self.code = "not_run", "it did not take effect", NOT_DONE
                 if self.effect:
                     self.status, self.why, self.code = "done", "", ""
-            case EffectUndone():
+            case event_body.EffectUndone():
                 self.status, self.why = "undone", "undone"
             case _:
                 assert_never(body)
@@ -136,8 +117,8 @@ class StepState:
     the task in whichever attempt, `responded` in this one since it was asked; `latest` are the ids of its calls.
     """
 
-    task: PlanTask
-    status: TaskStatus = "pending"
+    task: task_plan.PlanTask
+    status: task_plan.TaskStatus = "pending"
     reason: str = ""
     final: str = ""
     choice: str = ""
@@ -177,13 +158,13 @@ class StepState:
         return next((call.label for call in self.calls if call.status == "unknown"), "")
 
     @property
-    def result(self) -> TaskResult:
+    def result(self) -> task_plan.TaskResult:
         """What came of the task so far."""
         responses = tuple(
-            TaskCallResult(c.has_run_well, c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls
+            task_plan.TaskCallResult(c.has_run_well, c.text, (c.why,) if c.why else (), c.exit_code) for c in self.calls
         )
         said = self.words or next((call.text for call in reversed(self.calls) if call.is_settled), "")
-        return TaskResult(
+        return task_plan.TaskResult(
             self.task.id,
             self.status,
             tuple(call.id for call in self.calls),
@@ -205,7 +186,7 @@ class PlanState:
 
     def __init__(self) -> None:
         self.session = self.digest = self.proposed = self.status = self.answer = ""
-        self.plan: TaskPlan | None = None
+        self.plan: task_plan.TaskPlan | None = None
         self.planned = self.confirmed = self.dry_run = self.stepwise = self.running = False
         self.number = 0
         self.steps: dict[int, StepState] = {}
@@ -221,7 +202,7 @@ class PlanState:
         return state
 
     @property
-    def current_plan(self) -> TaskPlan:
+    def current_plan(self) -> task_plan.TaskPlan:
         """The plan; there is one when anything is asked of it."""
         assert self.plan is not None
         return self.plan
@@ -247,7 +228,7 @@ class PlanState:
         return [call for step in self.steps.values() for call in step.calls if call.status == "undone"]
 
     @property
-    def results(self) -> dict[int, TaskResult]:
+    def results(self) -> dict[int, task_plan.TaskResult]:
         """The results of the tasks that have one."""
         return {number: step.result for number, step in self.steps.items() if step.status != "pending"}
 
@@ -257,14 +238,14 @@ class PlanState:
         if event.session != self.session:
             return
         match event.body:
-            case PlanProposed() as body:
+            case task_plan.PlanProposed() as body:
                 self._start_plan(event, body)
-            case PlanConfirmed() as body:
+            case task_plan.PlanConfirmed() as body:
                 self.confirmed = self.running = True
                 self.dry_run, self.stepwise, self.status, self.answer = body.dry_run, body.step, "", ""
             case NeedAnswered(answer=answer) if answer.gate == "plan_results" and answer.value:
                 self.answer = get_text(answer.value, "answer", "")
-            case PlanStepChanged(plan=self.digest) as body:
+            case task_plan.PlanStepChanged(plan=self.digest) as body:
                 self._change_step(event, body)
             case ModelResponded() as body if self.current_steps and self.running:
                 self._add_response(body)
@@ -277,7 +258,7 @@ class PlanState:
             case _:
                 pass
 
-    def _start_plan(self, event: Event, body: PlanProposed) -> None:
+    def _start_plan(self, event: Event, body: task_plan.PlanProposed) -> None:
         self.plan, self.digest, self.proposed = body.proposal, body.digest, event.time
         self.confirmed = self.running = False
         self.number, self.answer, self.status = body.number, "", ""
@@ -287,7 +268,7 @@ class PlanState:
         if self.number == 1:
             self._calls = {}
 
-    def _change_step(self, event: Event, body: PlanStepChanged) -> None:
+    def _change_step(self, event: Event, body: task_plan.PlanStepChanged) -> None:
         step = self.steps[body.step]
         if step.status == "running" and step.began:
             worked = parse_time(event.time) - parse_time(step.began)
