@@ -159,7 +159,8 @@ class PlanController:
 
     async def _take_plan_step(self) -> RunResult | None:
         self.model("execution"), self.model("planning")  # one that is not to be had is named before anything runs
-        if (ended := await self._stop_if_interrupted()) is not None:
+        ended = await self._stop_if_interrupted()
+        if ended is not None or not self.state.running:  # a plan that was broken off may be followed by a further one
             return ended
         steps = self.state.current_steps
         if not steps:

@@ -14,7 +14,7 @@ from foregate.agent.planning.run.control import follow_plan, get_plan_state, pre
 from foregate.agent.testing.model import ScriptedModel, answers, says
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.session import SessionState
-from foregate.schemas.errors import ModelError
+from foregate.schemas.errors import ModelError, WorkspaceError
 from foregate.schemas.event_body import TaskEnded
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.task_plan import TaskPlan
@@ -141,6 +141,26 @@ async def test_a_further_plan_is_proposed_and_nothing_of_it_runs_before_another_
     assert (state.confirmed, state.number, statuses(state)) == (False, 2, ["pending"])
     assert session.task is not None
     assert (session.task.running_plan, session.task.proposed_plan) == ("", report.further.digest)
+
+
+async def test_a_plan_that_was_broken_off_is_followed_by_none_that_runs_before_another_yes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+
+    def gone() -> None:
+        raise WorkspaceError("the workspace is not the folder it was")
+
+    monkeypatch.setattr(world.workspace, "standing", gone)
+    report, _ = await ran(world, PLAN, [answers(further(MEND_B))])
+    assert (report.status, statuses(report), report.reason) == (
+        "failed",
+        ["aborted", "aborted"],
+        "the workspace is not the folder it was",
+    )
+    assert report.further is not None
+    state = PlanState.of(await world.log.read("s"))
+    assert (state.confirmed, state.number, statuses(state), world.effects) == (False, 2, ["pending"], [])
 
 
 async def test_a_further_plan_after_one_from_a_file_does_not_make_the_files_words_the_persons() -> None:
