@@ -82,7 +82,7 @@ class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
 
     def raise_by(self, other: Capabilities) -> Capabilities:
         """Return the riskier of both, flag by flag: a second opinion may raise a risk, never lower it."""
-        tame = ("read_only", "idempotent", "reversible")
+        tame = ("read_only", "idempotent", "reversible", "personal_memory")
         pairs = {flag: (getattr(self, flag), getattr(other, flag)) for flag in self.__struct_fields__}
         return Capabilities(**{flag: all(pair) if flag in tame else any(pair) for flag, pair in pairs.items()})
 

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from foregate.policy.risk.facts import compute_turn_facts, merge_capabilities
 from foregate.policy.source.load import default_policy
 from foregate.schemas.judgement import Standing
-from foregate.schemas.tool_spec import OBSERVER, UNDECLARED, Effect
+from foregate.schemas.tool_spec import OBSERVER, UNDECLARED, Capabilities, Effect
 from tests.gates.turns import CATALOGUE, call, judged, turn
 from tests.policies import policy_with
 
@@ -44,3 +44,10 @@ def test_a_foreign_tool_that_calls_its_text_a_harmless_command_is_not_believed()
     looking = turn(call("run_command", "ls"))
     assert compute_turn_facts(looking, default_policy(), CATALOGUE)["c1"].effect is Effect.OBSERVATION
     assert compute_turn_facts(looking, default_policy(), foreign)["c1"].effect is Effect.UNKNOWN
+
+
+@pytest.mark.parametrize("flag", Capabilities.__struct_fields__)
+def test_a_second_opinion_raises_a_risk_and_never_lowers_one(flag: str) -> None:
+    eases = flag in ("read_only", "idempotent", "reversible", "personal_memory")
+    with_it, without = Capabilities(**{flag: True}), Capabilities(**{flag: False})
+    assert getattr(with_it.raise_by(without), flag) is getattr(without.raise_by(with_it), flag) is not eases
