@@ -36,13 +36,11 @@ def build_call_items(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
 def build_step_item(
     step: PlannedStep, number: str, catalogue: Catalogue, first: CallFacts, policy: Policy
 ) -> ScopeItem | None:
-    """Return what a planned step covers: null effect is the tool's strongest, null uses is one.
-
-    A step cannot name a folder, so its command runs where `first`, the call the plan is for, does.
-    A step that only observes, names an unknown tool, or a tool whose calls have no target parameter covers nothing,
-    nor does one that names a call by its digest, which nobody could read. A command whose words do not say what would
-    run is covered in exactly these words, where any other is with further ones.
-    """
+    """Return what a planned step covers: null effect is the tool's strongest, null uses is one. A step cannot name a
+    folder, so its command runs where `first`, the call the plan is for, does. A step that only observes, names an
+    unknown tool, or a tool whose calls have no target parameter covers nothing, nor does one that names a call by its
+    digest, which nobody could read. A command whose words do not say what would run is covered in exactly these words,
+    where any other is with further ones."""
     spec = catalogue.get(step.tool)
     if spec is None or not spec.targets or not step.target or step.target.startswith(_DIGEST):
         return None

@@ -49,13 +49,10 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model_response"):
-    """A response, or a further stage of one.
-
-    `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
-    judge only the first stage, `continues` the response a further stage goes on with. Of a plan's own calls `tasks`
-    and `places` say which task each is of and its place there. `refused` says why the calls of an answer that fills in
-    a task were left out.
-    """
+    """A response, or a further stage of one. `order` is a block as a list (see Block). `program` holds the whole of a
+    response of which this event gives the judge only the first stage, `continues` the response a further stage goes on
+    with. Of a plan's own calls `tasks` and `places` say which task each is of and its place there. `refused` says why
+    the calls of an answer that fills in a task were left out."""
 
     text: str
     reasoning: str

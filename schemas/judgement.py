@@ -34,21 +34,15 @@ class Standing(Enum):
         return self.rank < other.rank
 
 
-STANDING: dict[str, Standing] = {
-    **dict.fromkeys(
-        ("unknown_tool", "denied_by_rule", "approval_required", "approval_denied", "approval_expired"), Standing.DENY
-    ),
-    **dict.fromkeys(
-        ("asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_skipped_budget", "changed_while_waiting"),
-        Standing.ASK,
-    ),
-}
-"""Standing of a code that fires; HOLD for every other (three codes follow the policy)."""
+_DENYING = ("unknown_tool", "denied_by_rule", "approval_required", "approval_denied", "approval_expired")
+_ASKING = ("asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_skipped_budget", "changed_while_waiting")
 
 
 def find_standing(code: str) -> Standing:
-    """Return the standing a firing `code` has unless the policy says otherwise."""
-    return STANDING.get(code, Standing.HOLD)
+    """Return the standing a firing `code` has unless the policy says otherwise, as it does of three codes."""
+    if code in _DENYING:
+        return Standing.DENY
+    return Standing.ASK if code in _ASKING else Standing.HOLD
 
 
 class Grant(Struct, frozen=True, forbid_unknown_fields=True):

@@ -30,12 +30,10 @@ class Message(Struct, frozen=True):
 
 class ModelRequest(Struct, frozen=True):
     """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
-
     `purpose` is `chat`, `plan`, `critique`, `task_plan` or `plan_results`; adapters send it nowhere, deterministic
     models read it. Generation ends before any of the texts in `stop`, where the endpoint can do that; whoever reads the
     answer cuts it. `temperature` is 0 to 2 and `max_tokens` bounds the tokens of the response; None leaves either to
-    the endpoint.
-    """
+    the endpoint."""
 
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()

@@ -102,12 +102,10 @@ class Usage(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelResponse(Struct, frozen=True):
-    """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer.
-
-    `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.
-    `order` says how the calls are meant to run, None for as they are written; a call in none of its blocks runs before
-    them. `deferred` are the places of calls whose arguments name the results of earlier ones.
-    """
+    """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer. `finish_reason` is
+    one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged. `order` says how the
+    calls are meant to run, None for as they are written; a call in none of its blocks runs before them. `deferred` are
+    the places of calls whose arguments name the results of earlier ones."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()

@@ -142,14 +142,11 @@ class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
-    """A resource of a call as it is now.
-
-    `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
-    `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
-    may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when it may;
-    `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
-    is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing.
-    """
+    """A resource of a call as it is now. `access` is what the call would do to it; `hash` the SHA-256 of its content;
+    `size` bytes; `links` hard links; `entries` how many things lie beneath a directory (counting stops at the policy's
+    bound); `protected` why it may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when
+    it may; `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept
+    (what is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing."""
 
     kind: ResourceKind
     id: str
@@ -293,12 +290,10 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """Text for the model, what was observed and what changed.
-
-    `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.
-    `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
-    something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
-    """
+    """Text for the model, what was observed and what changed. `used` counts model calls, tool calls, tokens and cost a
+    child task spent, charged to the task that started it. `ok` False means the tool says it failed; `unknown` that it
+    cannot say whether it took effect (a timeout of something already under way). `origin` says whose words the content
+    is; `dropped` counts bytes left out."""
 
     ok: bool
     content: str

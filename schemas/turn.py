@@ -78,13 +78,11 @@ TurnActor = Literal["model", "runner", "postlude"]
 
 
 class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of a turn stands in its own event.
-
-    `response` is the event number of the response, `cause` the one that led to the turn. `narrated` counts characters
-    of the task's longest narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for
-    shadow gates. `unplanned` is how many changes may still be made outside a confirmed plan, None for any number: the
-    session's mode and what the task has changed, as far as they matter here.
-    """
+    """What of a turn stands in its own event. `response` is the event number of the response, `cause` the one that led
+    to the turn. `narrated` counts characters of the task's longest narration. `fired` counts per gate what fired in
+    this task, `shadow_fired` the same for shadow gates. `unplanned` is how many changes may still be made outside a
+    confirmed plan, None for any number: the session's mode and what the task has changed, as far as they matter
+    here."""
 
     response: int
     task: int

@@ -40,12 +40,10 @@ class Side(Struct, frozen=True):
 
 
 class CallChange(Struct, frozen=True):
-    """One call judged again. `needs` says what the log does not hold where it is not decidable.
-
-    That is `planner`, `critic`, the policy key that steers a look, or the calls that are held together with this one.
-    `numbers` are those of the ruling that decides now, or of the one that decided then where it is let go. A turn
-    without calls has one, about the answer in words.
-    """
+    """One call judged again. `needs` says what the log does not hold where it is not decidable. That is `planner`,
+    `critic`, the policy key that steers a look, or the calls that are held together with this one. `numbers` are those
+    of the ruling that decides now, or of the one that decided then where it is let go. A turn without calls has one,
+    about the answer in words."""
 
     call: str
     tool: str

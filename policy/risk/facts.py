@@ -141,20 +141,6 @@ def effect_of_access(resource: SurveyedResource) -> Effect:
 
 NONE = Score(0)
 
-SLOTS: Mapping[str, str] = {
-    "target_unmentioned": "target",
-    "target_untrusted": "target",
-    "target_namesake": "target",
-    "target_kept": "scope",
-    "deletion_unasked": "target",
-    "target_told": "target",
-    "vague_request": "target",
-    "destructive_without_scope": "scope",
-    "conflicting_constraints": "constraint",
-    "just_failed": "",
-}
-"""What each reason of uncertainty leaves open; an answered slot takes its reasons away."""
-
 _WILD = "*?["
 _DESTRUCTIVE = (Effect.DELETE, Effect.EXECUTE, Effect.ADMINISTER, Effect.UNKNOWN)
 
@@ -179,9 +165,9 @@ def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     person would have to say; what was answered already is not counted again."""
     if not facts.changes:
         return NONE
-    reasons = [r for r in _find_doubts(facts, turn, policy) if SLOTS[r.name] not in turn.slots_answered]
-    score = combine_reasons(reasons)
-    slots = dict.fromkeys(slot for reason in score.reasons if (slot := SLOTS[reason.name]))
+    doubts = [(r, slot) for r, slot in _find_doubts(facts, turn, policy) if slot not in turn.slots_answered]
+    score = combine_reasons(reason for reason, _ in doubts)
+    slots = dict.fromkeys(slot for reason, slot in doubts if slot and reason.weight > 0)
     return Score(score.value, score.reasons, tuple(slots))
 
 
@@ -208,7 +194,8 @@ def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reas
             yield Reason(name, getattr(weights, name), why)
 
 
-def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
+def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple[Reason, str]]:
+    """Yield each reason with the slot it leaves open; an answered slot takes its reasons away."""
     weights, request, aimed = policy.scores.uncertainty, read_user_request(turn, policy), find_targets(facts)
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
     known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed)}
@@ -220,20 +207,20 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reaso
     unscoped = is_unscoped(facts, turn, request, origins)
     unspoken = (r.id for r in aimed if not r.changed_before and not is_named_by_user(r, request, origins))
     unasked = next(unspoken, "") if unscoped and facts.effect is Effect.DELETE else ""
-    for name, applies, why in (
-        ("target_unmentioned", nobodys, f"nobody named or looked at `{nobodys[:120]}`"),
-        ("target_untrusted", outsiders, f"only outside content names `{outsiders[:120]}`"),
-        ("target_namesake", meant, f"the request names `{meant[:120]}`, not `{instead[:120]}`"),
-        ("target_told", told, f"only a file's content names `{told[:120]}`"),
-        ("target_kept", kept, f"the request says to keep `{kept[:120]}`"),
-        ("destructive_without_scope", unscoped, "the request sets no bounds to it"),
-        ("deletion_unasked", unasked, f"nobody spoke of `{unasked[:120]}`"),
-        ("vague_request", request.vague, f"the request names nothing (`{request.vague}`)"),
-        ("conflicting_constraints", request.conflict, f"it wants {request.conflict}"),
-        ("just_failed", facts.call.name in turn.just_failed, f"`{facts.call.name[:64]}` just failed"),
+    for name, slot, applies, why in (
+        ("target_unmentioned", "target", nobodys, f"nobody named or looked at `{nobodys[:120]}`"),
+        ("target_untrusted", "target", outsiders, f"only outside content names `{outsiders[:120]}`"),
+        ("target_namesake", "target", meant, f"the request names `{meant[:120]}`, not `{instead[:120]}`"),
+        ("target_told", "target", told, f"only a file's content names `{told[:120]}`"),
+        ("target_kept", "scope", kept, f"the request says to keep `{kept[:120]}`"),
+        ("destructive_without_scope", "scope", unscoped, "the request sets no bounds to it"),
+        ("deletion_unasked", "target", unasked, f"nobody spoke of `{unasked[:120]}`"),
+        ("vague_request", "target", request.vague, f"the request names nothing (`{request.vague}`)"),
+        ("conflicting_constraints", "constraint", request.conflict, f"it wants {request.conflict}"),
+        ("just_failed", "", facts.call.name in turn.just_failed, f"`{facts.call.name[:64]}` just failed"),
     ):
         if applies:
-            yield Reason(name, getattr(weights, name), why)
+            yield Reason(name, getattr(weights, name), why), slot
 
 
 def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: RequestFacts) -> bool:

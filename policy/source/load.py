@@ -32,13 +32,11 @@ SHIPPED = ("classic",)
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
-    """The policy in force and where each value comes from.
-
-    `provenance` maps dotted paths to `default`, `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under
-    their id. `tightened` are the keys the workspace file changed, `ignored` those it left looser than they are already.
-    `sources` names the files, in the order they were laid over each other. `workspace` holds the workspace file's own
-    values, which a session records, so that another user file can be laid beneath them later.
-    """
+    """The policy in force and where each value comes from. `provenance` maps dotted paths to `default`,
+    `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under their id. `tightened` are the keys the workspace
+    file changed, `ignored` those it left looser than they are already. `sources` names the files, in the order they
+    were laid over each other. `workspace` holds the workspace file's own values, which a session records, so that
+    another user file can be laid beneath them later."""
 
     policy: Policy
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -62,12 +60,10 @@ def default_data() -> dict[str, Data]:
 
 
 def resolve_policy_file(named: str) -> FilePath:
-    """Return the file a policy is asked for by: the one that comes with Foregate for its bare name, else the path.
-
-    The bare name never means a file of the current folder: that may be somebody else's, and would be trusted. Such a
-    file is named with its folder, as in `./classic`. Raises PolicyError for a name that is nearly a shipped one's and
-    no file's.
-    """
+    """Return the file a policy is asked for by: the one that comes with Foregate for its bare name, else the path. The
+    bare name never means a file of the current folder: that may be somebody else's, and would be trusted. Such a file
+    is named with its folder, as in `./classic`. Raises PolicyError for a name that is nearly a shipped one's and no
+    file's."""
     if named in SHIPPED:
         return FilePath(str(resources.files("foregate.policy").joinpath(f"{named}.yaml")))
     file = FilePath(named).expanduser()
@@ -79,13 +75,10 @@ def resolve_policy_file(named: str) -> FilePath:
 
 
 def load_policy_layers(user_file: FilePath | None = None, workspace: FilePath | None = None) -> LoadedPolicy:
-    """Return the policy in force.
-
-    `user_file` lies over the defaults: mappings merge, lists replace, except `rules.list`, which it extends (a rule
-    with a known id replaces that one), and `null` takes out an entry of `tools` or `commands.read_only`. The file
-    `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one sentence that names file, line,
-    key and what is allowed.
-    """
+    """Return the policy in force. `user_file` lies over the defaults: mappings merge, lists replace, except
+    `rules.list`, which it extends (a rule with a known id replaces that one), and `null` takes out an entry of `tools`
+    or `commands.read_only`. The file `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one
+    sentence that names file, line, key and what is allowed."""
     own = workspace / WORKSPACE_FILE if workspace is not None else None
     there = own is not None and (own.exists() or own.is_symlink())
     user = read_layer(user_file, user_file.name, trusted=True) if user_file is not None else None
