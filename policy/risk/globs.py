@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from functools import lru_cache
 from typing import Any
@@ -67,29 +68,15 @@ def compile_glob(pattern: str, paths: bool = True) -> Any:
 
 
 def build_expression(pattern: str, paths: bool) -> str:
-    any_run, any_one = ("[^/]*", "[^/]") if paths else (".*", ".")
-    result, at = [], 0
-    while at < len(pattern):
-        rest = pattern[at:]
-        if paths and rest == "/**":
-            result.append("(?:/.*)?")
-            at += 3
-        elif paths and rest.startswith("**/") and (at == 0 or pattern[at - 1] == "/"):
-            result.append("(?:.*/)?")
-            at += 3
-        elif paths and rest.startswith("**"):
-            result.append(".*")
-            at += len(rest) - len(rest.lstrip("*"))
-        elif rest[0] == "*":
-            result.append(any_run)
-            at += 1
-        elif rest[0] == "?":
-            result.append(any_one)
-            at += 1
-        else:
-            result.append(re2.escape(rest[0]))
-            at += 1
-    return "".join(result)
+    """Return the regular expression a glob stands for; where it is of no paths, every star crosses everything."""
+    pieces = _PIECE.findall(pattern) if paths else pattern
+    known = _OF_PATHS if paths else _OF_TEXTS
+    return "".join(known.get(piece) or (".*" if piece[:2] == "**" else re2.escape(piece)) for piece in pieces)
+
+
+_PIECE = re.compile(r"/\*\*\Z|(?<![^/])\*\*/|\*\*+|[*?]|[^*?/]+|/")
+_OF_PATHS = {"/**": "(?:/.*)?", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
+_OF_TEXTS = {"*": ".*", "?": "."}
 
 
 def find_protection(path: str, policy: Policy) -> str:
