@@ -95,12 +95,10 @@ class CustomToolSource(BaseToolSource):
         return found if isinstance(found, Survey) else None
 
     def preview(self, call: ToolCall) -> Sequence[FileChange]:
-        """Return what the source foresees; raises what it raises."""
         changes: Sequence[FileChange] = self._find("preview")(deepcopy(call))
         return changes
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
-        """Have the source run the call; raises what it raises."""
         given = (deepcopy(call), context) if self._takes_context else (deepcopy(call),)
         result: ToolResult = await self._source.run(*given)
         return result
@@ -130,7 +128,6 @@ class CustomToolSource(BaseToolSource):
         return self if found is self._source else CustomToolSource(found)
 
     def _find(self, method: str) -> Callable[..., Any]:
-        """Return the source's method, the default where it defines none."""
         found = getattr(self._source, method, None)
         return found if callable(found) else getattr(super(), method)  # type: ignore[no-any-return]
 

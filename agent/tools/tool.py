@@ -131,15 +131,12 @@ class WrappedToolSource(_ForwardingToolSource):
         return self.inner
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools of the inner source."""
         return self.inner.specs()
 
     async def refresh(self, calls: Sequence[ToolCall]) -> None:
-        """Have the inner source survey calls."""
         await self.inner.refresh(calls)
 
     async def reconcile(self, call: str, digest: str) -> Reconciled | None:
-        """Return what the inner source knows of a call."""
         return await self.inner.reconcile(call, digest)
 
     def for_session(self, session: str) -> ToolSource:
@@ -176,7 +173,6 @@ class ToolSources(_ForwardingToolSource):
         return self._specs
 
     async def refresh(self, calls: Sequence[ToolCall]) -> None:
-        """Have each source survey its calls."""
         for source in self._sources:
             await source.refresh([call for call in calls if self._owner.get(call.name) is source])
 
@@ -188,7 +184,6 @@ class ToolSources(_ForwardingToolSource):
         return None
 
     def for_session(self, session: str) -> ToolSource:
-        """Return the sources as they serve one session."""
         return ToolSources([source.for_session(session) for source in self._sources])
 
 
@@ -234,7 +229,6 @@ class Toolbox(BaseToolSource):
             raise WorkspaceError(f"what `{call.name}` would do with these arguments cannot be told") from None
 
     def inverse(self, tool: str) -> Inverse | None:
-        """Return how a tool's own resources are put back, None where they cannot be."""
         return known.inverse if (known := self._tools.get(tool)) else None
 
     def preview(self, call: ToolCall) -> Sequence[FileChange]:

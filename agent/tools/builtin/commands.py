@@ -66,8 +66,6 @@ _LARGEST = 1 << 20
 
 
 def run_command(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that runs a program with its arguments, without a shell."""
-
     async def run(arguments: Arguments) -> ToolResult:
         return await run_argv(workspace, policy, as_texts(arguments.get("argv"), "argv"), arguments)
 
@@ -173,7 +171,6 @@ def build_operand_record(
 
 
 def resolve_folder(workspace: Workspace, arguments: Arguments) -> str:
-    """Return the canonical id of the folder a call runs in."""
     path = check_readable(workspace, get_text(arguments, "cwd")) if arguments.get("cwd") is not None else "."
     if workspace.look(path).kind != "directory":
         raise WorkspaceError(f"`{path[:80]}` is not a folder; name one as `cwd`")
@@ -188,7 +185,6 @@ def find_operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> 
 
 
 def list_operands(words: Sequence[str]) -> list[str]:
-    """Return the words of a command after the program that are no options."""
     rest = list(words[1:])
     end = rest.index("--") if "--" in rest else len(rest)
     return [word for word in rest[:end] if word and not word.startswith("-")] + [
@@ -209,12 +205,10 @@ def build_result(ran: ProcessResult, records: tuple[EvidenceRecord, ...], second
 
 
 def run_tests(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that runs a project's tests."""
     return _build_project_runner(workspace, policy, "run_tests", "tests", _TESTS)
 
 
 def run_build(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that builds a project."""
     return _build_project_runner(workspace, policy, "run_build", "build", _BUILDS)
 
 
@@ -280,14 +274,11 @@ class RunningProcess:
 
     @property
     def display_line(self) -> str:
-        """What stands for the process in a list, as one line."""
         text = " ".join(strict_json.scrub(shlex.join(self.words) if self.words else self.name).split())
         return f"{text[:_LONGEST]}..." if len(text) > _LONGEST else text
 
 
 def list_processes(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that lists processes."""
-
     def run(arguments: Arguments) -> ToolResult:
         wanted = get_text(arguments, "filter", "").casefold()
         most = min(declaration.get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)

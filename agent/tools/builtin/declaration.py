@@ -21,7 +21,6 @@ GRACE = 15
 
 
 def describe_text(description: str) -> dict[str, Json]:
-    """Return the schema of a text that is not empty."""
     return {"type": "string", "minLength": 1, "description": description}
 
 
@@ -31,7 +30,6 @@ def describe_count(description: str, minimum: int = 1, **more: Json) -> dict[str
 
 
 def describe_flag(description: str) -> dict[str, Json]:
-    """Return the schema of true or false."""
     return {"type": "boolean", "description": description}
 
 

@@ -104,7 +104,6 @@ def read_replaced(workspace: Workspace, path: str) -> bytes | None:
 
 
 def write_whole(workspace: Workspace, policy: Policy, made: FileChange, source: str = "") -> ToolResult:
-    """Write a whole file and return the result."""
     workspace.write(made.path, made.after)
     verb = "created" if made.before is None else "replaced"
     return build_change_result(workspace, policy, made, f"{verb} `{made.path}`{source}: {len(made.after)} bytes")
@@ -231,7 +230,6 @@ def find_place(hunk: Hunk, lines: list[bytes], done: int) -> int:
 
 
 def parse_diff(diff: bytes, path: str) -> list[Hunk]:
-    """Return the hunks of a unified diff for one file."""
     hunks: list[Hunk] = []
     files, full = 0, True
     for line in _LINE.findall(diff):

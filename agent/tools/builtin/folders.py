@@ -19,8 +19,6 @@ GONE = strict_json.sha256(b"foregate: nothing is there")
 
 
 def create_directory(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that creates a folder."""
-
     async def run(arguments: Arguments) -> ToolResult:
         path = check_writable(workspace, policy, get_text(arguments, "path"))
         there = workspace.look(path).kind
@@ -47,8 +45,6 @@ def create_directory(workspace: Workspace, policy: Policy) -> Tool:
 
 
 def delete_path(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that deletes a file, or a folder with everything in it."""
-
     def run(arguments: Arguments) -> ToolResult:
         path = check_writable(workspace, policy, get_text(arguments, "path"), follow=False)
         found = workspace.look(path, max_hash=policy.files.max_hash)
@@ -149,7 +145,6 @@ def move_path(workspace: Workspace, policy: Policy) -> Tool:
 
 
 def compute_hash(workspace: Workspace, policy: Policy, path: str, found: PathState) -> str:
-    """Return the hash of a file, or that of a folder's listing."""
     if found.kind != "directory":
         return found.hash
     return directory.list_tree(workspace, path, policy.files.max_entries).hash

@@ -63,7 +63,6 @@ def _build_tool(
 
 
 def open_named_repository(workspace: Workspace, policy: Policy, arguments: Arguments) -> GitRepository:
-    """Return the repository a call names, checked to be harmless to look at."""
     repository = find_repository(workspace, policy, get_text(arguments, "path", "."))
     repository.check_safe()
     return repository
@@ -82,7 +81,6 @@ def get_literal_paths(repository: GitRepository, arguments: Arguments) -> list[s
 
 
 async def read_git_state(repository: GitRepository, *, own: bool = False) -> EvidenceRecord:
-    """Return the record of a repository's branch, commit and staged state."""
     resource, state = (
         Resource(ResourceKind.REPOSITORY, repository.id),
         await asyncio.to_thread(repository.compute_state),
@@ -112,8 +110,6 @@ def split_names(ran: ProcessResult, what: str, errors: str = "surrogateescape") 
 
 
 def git_status(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that shows a repository's state."""
-
     async def run(repository: GitRepository, arguments: Arguments) -> ToolResult:
         text, dropped = await read_status(repository)
         return ToolResult(True, text, (await read_git_state(repository),), dropped=dropped)
@@ -123,8 +119,6 @@ def git_status(workspace: Workspace, policy: Policy) -> Tool:
 
 
 def git_diff(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that shows changes against the index, or what is staged."""
-
     async def run(repository: GitRepository, arguments: Arguments) -> ToolResult:
         staged = get_bool(arguments, "staged", False)
         rev = await asyncio.to_thread(resolve_revision, repository, arguments)
@@ -176,7 +170,6 @@ async def filter_secrets(repository: GitRepository, words: Sequence[str], paths:
 
 
 def build_diff_records(repository: GitRepository, names: Sequence[str]) -> list[EvidenceRecord]:
-    """Return records of the files a diff showed a part of."""
     limits, records = repository.policy.files, []
     for path in (repository.to_workspace_path(name) for name in names[: limits.max_entries] if name):
         found = repository.workspace.look(path, max_hash=limits.max_hash)
@@ -186,8 +179,6 @@ def build_diff_records(repository: GitRepository, names: Sequence[str]) -> list[
 
 
 def git_log(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that shows the newest commits."""
-
     async def run(repository: GitRepository, arguments: Arguments) -> ToolResult:
         count = declaration.get_count(arguments, "count", 10)
         paths = get_literal_paths(repository, arguments)
@@ -223,8 +214,6 @@ def resolve_commit(repository: GitRepository, name: str) -> str:
 
 
 def git_add(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that stages files."""
-
     async def run(repository: GitRepository, arguments: Arguments) -> ToolResult:
         paths = get_literal_paths(repository, arguments)
         await asyncio.to_thread(refuse_nested, repository, paths)
@@ -267,8 +256,6 @@ def refuse_filters(repository: GitRepository, paths: Sequence[str]) -> None:
 
 
 def git_commit(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that commits what is staged."""
-
     async def run(repository: GitRepository, arguments: Arguments) -> ToolResult:
         message = get_text(arguments, "message")
         if "\0" in message or not message.strip():

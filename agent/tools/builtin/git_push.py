@@ -133,7 +133,6 @@ def resolve_address(repository: GitRepository, remote: str) -> PushAddress:
 
 
 def read_remote_url(repository: GitRepository, remote: str) -> str:
-    """Return the one address a remote is pushed to."""
     for key in ("pushurl", "url"):
         ran = repository.run("config", "--includes", "-z", "--get-all", f"remote.{remote}.{key}", check=False)
         urls = ran.out.text()[0].split("\0")[:-1] if ran.code == 0 else []
@@ -179,7 +178,6 @@ def resolve_outside_address(workspace: Workspace, beside: str, name: str) -> Pus
 
 
 def build_not_bare_error(path: str) -> WorkspaceError:
-    """Return the error for a place that is no repository to push to."""
     return WorkspaceError(f"`{path[:200]}` is no bare repository; only such ones are pushed to")
 
 
@@ -194,7 +192,6 @@ def build_push_environment(policy: Policy, workspace: Workspace, address: PushAd
 
 
 def build_result(ran: ProcessResult, address: PushAddress, pushed: str, commit: str) -> ToolResult:
-    """Return what came of a push, with what both sides said."""
     text = "\n".join(part for part in (ran.out.text()[0].strip(), ran.err.text()[0].strip()) if part)
     if ran.timed_out or ran.code is None:
         return ToolResult(False, f"the push did not end in time\n{text}", error="timeout", unknown=True)

@@ -68,7 +68,6 @@ def parse_address(url: str) -> HttpAddress:
 
 
 async def system_resolve(host: str, port: int) -> Sequence[str]:
-    """Return what the system's resolver says."""
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(entry[4][0]) for entry in found))

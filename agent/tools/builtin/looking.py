@@ -41,8 +41,6 @@ _WIDTH = 400
 
 
 def list_files(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that lists a folder."""
-
     def run(arguments: Arguments) -> ToolResult:
         path, glob = check_readable(workspace, get_text(arguments, "path", ".")), get_text(arguments, "glob", "")
         hidden, recursive = get_bool(arguments, "hidden", False), get_bool(arguments, "recursive", False)
@@ -104,7 +102,6 @@ def is_match(glob: str, entry: Entry, base: str) -> bool:
 
 
 def format_entry(entry: Entry) -> str:
-    """Return one line of a listing."""
     name = strict_json.scrub(entry.path)
     shown = repr(name) if any(ord(char) < 32 for char in name) else name
     endings = {"directory": "/", "file": f"  {entry.size}"}
@@ -112,8 +109,6 @@ def format_entry(entry: Entry) -> str:
 
 
 def search_text(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that finds lines in files."""
-
     def run(arguments: Arguments) -> ToolResult:
         path = check_readable(workspace, get_text(arguments, "path", "."))
         plain, any_case = not get_bool(arguments, "regex", False), not get_bool(arguments, "case_sensitive", True)
@@ -189,7 +184,6 @@ def compile_pattern(
 
 
 def find_lines(pattern: Any, data: bytes, name: str) -> Iterator[str]:
-    """Yield the lines of a file the pattern is found in."""
     for number, line in enumerate(data.split(b"\n"), start=1):
         if pattern.search(line):
             yield f"{name}:{number}: {render_line(line)}"
@@ -200,8 +194,6 @@ def render_line(line: bytes) -> str:
 
 
 def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that shows what an error text points to."""
-
     def run(arguments: Arguments) -> ToolResult:
         base = check_readable(workspace, get_text(arguments, "path", "."))
         around, most = (

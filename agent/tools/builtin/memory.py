@@ -54,18 +54,14 @@ class Memory:
         return before
 
     def now(self, id: str) -> bytes | None:  # noqa: A002
-        """Return the text under a name as bytes, None for nothing."""
         text = self.read_all().get(id)
         return text.encode() if text is not None else None
 
     def put_back(self, id: str, data: bytes | None) -> None:  # noqa: A002
-        """Make the text under a name what it was."""
         self.put(id, data.decode() if data is not None else None)
 
 
 def remember(memory: Memory, policy: Policy) -> Tool:
-    """Return the tool that keeps a text."""
-
     async def run(arguments: Arguments) -> ToolResult:
         key, text = get_text(arguments, "key"), get_text(arguments, "text")
         if len(text.encode()) > policy.files.max_output:

@@ -155,8 +155,6 @@ def write_changes(workspace: Workspace, policy: Policy, planned: Sequence[tuple[
 
 
 def render_template(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that writes a file from a template."""
-
     def foresee(arguments: Arguments) -> tuple[FileChange]:
         source = check_readable(workspace, get_text(arguments, "template"))
         path = check_writable(workspace, policy, get_text(arguments, "path"))
@@ -225,6 +223,5 @@ def check_no_brace(template: str, start: int, end: int) -> str:
 
 
 def format_names(names: Sequence[str]) -> str:
-    """Return names as text."""
     more = ", ..." if len(names) > _NAMED else ""
     return ", ".join(f"`{name[:64]}`" for name in names[:_NAMED]) + more

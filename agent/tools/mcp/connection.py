@@ -7,26 +7,16 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 from mcp import ClientSession, MCPError, types
 from mcp.client.session import IncomingMessage
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.transport_context import TransportContext
-from mcp.types import (
-    CONNECTION_CLOSED,
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    METHOD_NOT_FOUND,
-    PARSE_ERROR,
-    REQUEST_TIMEOUT,
-    UNSUPPORTED_PROTOCOL_VERSION,
-)
 from pydantic import TypeAdapter, ValidationError
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.agent.tools.mcp.transport import ServerAtUrl, ServerProcess, Traffic
+from foregate.agent.tools.mcp.transport import ServerProcess, Transport
 from foregate.agent.workspace.process import cap_text
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
@@ -39,8 +29,8 @@ from foregate.schemas.visible import make_visible
 for _name in ("client", "mcp", "httpx2"):
     logging.getLogger(_name).addHandler(logging.NullHandler())  # what a server says is not for our standard error
 
-_LOST = (CONNECTION_CLOSED, REQUEST_TIMEOUT, PARSE_ERROR)
-_LOST_ON_THE_WAY = (*_LOST, INTERNAL_ERROR, INVALID_REQUEST)
+_LOST = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
+_LOST_ON_THE_WAY = (*_LOST, types.INTERNAL_ERROR, types.INVALID_REQUEST)
 """Errors after which nobody knows whether a call took effect; over HTTP also those that something between may give."""
 _PAGES = 100
 _MOST = 300
@@ -67,7 +57,6 @@ class ListingDispatcher(JSONRPCDispatcher[TransportContext]):
     cursor: str = ""
 
     async def send_raw_request(self, method: str, params: Any, opts: Any = None, **more: Any) -> dict[str, Any]:
-        """Send a request and return its result; see JSONRPCDispatcher."""
         raw = await super().send_raw_request(method, params, opts, **more)
         if method == "tools/list":
             tools, cursor = raw.get("tools"), raw.get("nextCursor")
@@ -81,20 +70,9 @@ class McpConnection:
     """A server that is spoken with. `on_change` is called when it says that its tools have changed."""
 
     def __init__(
-        self,
-        server: ServerConfiguration,
-        policy: Mcp,
-        environ: Mapping[str, str],
-        root: Path,
-        on_change: Callable[[], None] = lambda: None,
+        self, server: ServerConfiguration, policy: Mcp, other: Transport, on_change: Callable[[], None]
     ) -> None:
-        self._server, self._policy, self._on_change = server, policy, on_change
-        self._traffic = Traffic(policy.max_traffic)
-        self._other: ServerProcess | ServerAtUrl = (
-            ServerAtUrl(server, policy, environ, self._traffic)
-            if server.url
-            else ServerProcess(server, policy, environ, root, self._traffic)
-        )
+        self._server, self._policy, self._other, self._on_change = server, policy, other, on_change
         self._ready, self._stop = asyncio.Event(), asyncio.Event()
         self._listing = asyncio.Lock()
         self._session: ClientSession | None = None
@@ -106,8 +84,8 @@ class McpConnection:
     @property
     def is_alive(self) -> bool:
         """Whether a request can be sent."""
-        ended = self._task is None or self._task.done() or self._other.ended or self._forgotten
-        return self._ready.is_set() and not ended
+        running = self._task is not None and not self._task.done()
+        return running and self._ready.is_set() and not self._other.ended and not self._forgotten
 
     async def open(self) -> None:
         """Start or reach the server and greet it within its time; raise ServerUnavailable where that fails."""
@@ -160,7 +138,7 @@ class McpConnection:
     async def call_tool(self, tool: str, arguments: Mapping[str, Json]) -> types.CallToolResult:
         """Return a tool's answer; raise ServerUnavailable where none came, ServerRefusal for the server's own error."""
         session, _ = self._open()
-        self._traffic.renew()
+        self._other.traffic.renew()
         request = types.CallToolRequest(params=types.CallToolRequestParams(name=tool, arguments=dict(arguments)))
         try:
             answer = await session.send_request(request, _ANSWER)
@@ -221,13 +199,12 @@ async def greet(session: ClientSession) -> None:
     try:
         await session.initialize()
     except MCPError as error:
-        if error.error.code not in (METHOD_NOT_FOUND, UNSUPPORTED_PROTOCOL_VERSION, INVALID_REQUEST):
+        if error.error.code not in (types.METHOD_NOT_FOUND, types.UNSUPPORTED_PROTOCOL_VERSION, types.INVALID_REQUEST):
             raise
         await session.discover()
 
 
 def is_readable(tool: Json) -> bool:
-    """Whether the SDK can read a definition."""
     try:
         types.Tool.model_validate(tool, by_name=False)
     except ValidationError:
@@ -243,7 +220,6 @@ def find_first_error(error: BaseException | None) -> BaseException | None:
 
 
 def describe_error(error: BaseException | None) -> str:
-    """Return an error in a few words that can be shown."""
     if error is None:
         return ""
     if isinstance(error, ValidationError):
@@ -263,7 +239,6 @@ def build_result(answer: types.CallToolResult, most: int) -> ToolResult:
 
 
 def render_block(block: types.ContentBlock) -> str:
-    """Return one block of an answer as text."""
     match block:
         case types.TextContent():
             return block.text

@@ -149,7 +149,6 @@ def read_definitions(
 
 
 def read_definition(entry: Json, server: ServerConfiguration, policy: Mcp, check: bool = True) -> Definition:
-    """Return the definition in one entry of a listing."""
     said = entry if isinstance(entry, dict) else {}
     name = said["name"] if isinstance(said.get("name"), str) else ""
     content = {key: said[key] for key in _SAID if said.get(key) is not None}
@@ -375,7 +374,6 @@ def describe_claims(hints: Mapping[str, bool]) -> str:
 
 
 def format_names(definitions: Sequence[Definition]) -> str:
-    """Return the names of tools for a sentence."""
     names = [f"`{make_visible(definition.name)}`" for definition in definitions[:_NAMES]]
     more = len(definitions) - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")

@@ -19,6 +19,7 @@ from foregate.agent.tools.mcp.definition import (
     read_effect,
 )
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
+from foregate.agent.tools.mcp.transport import ServerAtUrl, ServerProcess
 from foregate.agent.tools.tool import Tool
 from foregate.policy.policy import Mcp
 from foregate.schemas.errors import UsageError
@@ -47,7 +48,6 @@ class ReviewedServer:
 
     @property
     def name(self) -> str:
-        """The server's name in the configuration."""
         return self.configuration.name
 
     async def start(self) -> None:
@@ -128,7 +128,9 @@ class ReviewedServer:
             return self._connection
 
     async def _open_connection(self) -> McpConnection:
-        connection = McpConnection(self.configuration, self.policy, self._environ, self._root, self._schedule_check)
+        at_url = self.configuration.url and ServerAtUrl(self.configuration, self.policy, self._environ)
+        other = at_url or ServerProcess(self.configuration, self.policy, self._environ, self._root)
+        connection = McpConnection(self.configuration, self.policy, other, self._schedule_check)
         await connection.open()
         return connection
 
@@ -207,7 +209,6 @@ class McpTools:
                 self.notes.append(f"MCP server `{server.name}`: it lists more tools than are read, {most}")
 
     async def close(self) -> None:
-        """End all servers."""
         await asyncio.gather(*(server.close() for server in self.servers))
 
     def _note(self, name: str, stands: Mapping[str, list[Definition]], asked: Sequence[Definition]) -> None:

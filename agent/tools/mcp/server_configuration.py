@@ -70,7 +70,6 @@ class ServerConfiguration(Struct, frozen=True):
 
     @property
     def launch_line(self) -> str:
-        """The command or the URL on one line."""
         return self.url or " ".join([self.command, *self.args])
 
 
@@ -141,7 +140,6 @@ def read_server(name: str, entry: Json) -> ServerConfiguration | None:
 
 
 def _list_transports(entry: Json) -> Iterator[Json]:
-    """Yield what an entry calls its transport."""
     if isinstance(entry, dict):
         yield from (entry[key] for key in ("type", "transport") if key in entry)
 

@@ -63,11 +63,9 @@ class Traffic:
 class ServerProcess:
     """One process of a server. `ended` says why its output ended, `stderr` keeps the ends of what it wrote there."""
 
-    def __init__(
-        self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path, traffic: Traffic
-    ) -> None:
+    def __init__(self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> None:
         self._server, self._policy, self._environ, self._root = server, policy, environ, root
-        self._traffic, self.stderr = traffic, HeadTail(policy.max_stderr)
+        self.traffic, self.stderr = Traffic(policy.max_traffic), HeadTail(policy.max_stderr)
         self.ended = self.stray = ""
         self._closing = False
 
@@ -143,7 +141,7 @@ class ServerProcess:
             try:
                 while True:
                     line = await out.readuntil(b"\n")
-                    self._traffic.take(len(line))
+                    self.traffic.take(len(line))
                     if (message := self._parse_message(line)) is not None:
                         await heard.send(message)
             except asyncio.IncompleteReadError:
@@ -204,7 +202,6 @@ async def open_reader(pipe: IO[bytes], limit: int) -> tuple[asyncio.StreamReader
 
 
 async def open_writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
-    """Return a writer into a pipe."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
     transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
@@ -227,33 +224,32 @@ def build_environment(
 class ServerAtUrl:
     """One connection to a server at a URL. `ended` says why it broke where the server sent what no server may."""
 
-    def __init__(self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], traffic: Traffic) -> None:
-        self._server, self._policy, self._environ, self._traffic = server, policy, environ, traffic
+    def __init__(self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str]) -> None:
+        self._server, self._policy, self._environ = server, policy, environ
+        self.traffic = Traffic(policy.max_traffic)
         self.ended = self.stray = ""
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[Any]:
         """Yield the streams of messages from and to the server; raise UsageError where a header's variable is unset."""
-        headers = expand_variables(self._server.headers, self._environ)
+        headers = httpx2.Headers(expand_variables(self._server.headers, self._environ))
+        headers["Accept-Encoding"] = "identity"  # so that what is counted is what is kept
         start = self._server.start_timeout or self._policy.start_timeout
-        call = self._server.call_timeout or self._policy.call_timeout
+        call, most = self._server.call_timeout or self._policy.call_timeout, self._policy.max_message
         async with (
             httpx2.AsyncClient(
                 transport=httpx2.AsyncHTTPTransport(trust_env=False, retries=0),
-                event_hooks={"request": [ask_unencoded], "response": [self._count_answer]},
+                event_hooks={"response": [self._count_answer]},
                 trust_env=False,
                 follow_redirects=False,
                 timeout=httpx2.Timeout(start, read=call),
                 headers=headers,
             ) as client,
-            streamable_http_client(
-                self._server.url, http_client=client, max_sse_event_size=self._policy.max_message
-            ) as streams,
+            streamable_http_client(self._server.url, http_client=client, max_sse_event_size=most) as streams,
         ):
             yield streams
 
     async def _count_answer(self, response: httpx2.Response) -> None:
-        """Have an answer counted as it comes."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise httpx2.DecodingError("it answered in a coding it was not asked for")
         assert isinstance(response.stream, httpx2.AsyncByteStream)
@@ -264,15 +260,10 @@ class ServerAtUrl:
         try:
             if total > self._policy.max_traffic:
                 raise Flood(f"it answered with more than {self._policy.max_traffic} bytes")
-            self._traffic.take(size)
+            self.traffic.take(size)
         except Flood as flood:
             self.ended = str(flood)
             raise httpx2.ReadError(self.ended) from None
-
-
-async def ask_unencoded(request: httpx2.Request) -> None:
-    """Ask for an answer without a coding, so that what is counted is what is kept."""
-    request.headers["Accept-Encoding"] = "identity"
 
 
 class CountedBody(httpx2.AsyncByteStream):
@@ -289,5 +280,7 @@ class CountedBody(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
-        """Close what is behind it."""
         await self._inner.aclose()
+
+
+Transport = ServerProcess | ServerAtUrl

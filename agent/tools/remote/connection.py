@@ -97,7 +97,6 @@ class RuntimeConnection:
                     await self._connection.send(protocol.encode_frame(protocol.Cancel(id)))
 
     async def close(self) -> None:
-        """End the connection."""
         if self._reader is not None:
             self._reader.cancel()
             await asyncio.wait([self._reader])
@@ -231,7 +230,6 @@ class RuntimeConnection:
 
 
 def describe_end(closed: ConnectionClosed) -> str:
-    """Return why a connection ended, in a few words."""
     frame = closed.rcvd or closed.sent
     if frame is None:
         return "the connection broke"

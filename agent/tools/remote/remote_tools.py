@@ -43,11 +43,9 @@ class RemoteTools(BaseToolSource):
         self._looks = count(1)
 
     def for_session(self, session: str) -> RemoteTools:
-        """Return the same tools for another session."""
         return RemoteTools(self._connection, self._specs, session)
 
     def specs(self) -> Sequence[ToolSpec]:
-        """Return the runtime's tools."""
         return list(self._specs.values())
 
     async def refresh(self, calls: Sequence[ToolCall]) -> None:
