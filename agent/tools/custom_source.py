@@ -9,7 +9,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from foregate.agent.tools.tool import BaseToolSource, Tool
 from foregate.agent.workspace.user_files import load_module
@@ -20,16 +20,6 @@ from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
 
 
-class SimpleToolSource(Protocol):
-    """The least a source of tools can be: it lists tools and runs calls. `run` may take a RunContext as well."""
-
-    def specs(self) -> Sequence[ToolSpec]:
-        """Return the tools."""
-
-    async def run(self, call: ToolCall) -> ToolResult:
-        """Run a call."""
-
-
 class CustomToolSource(BaseToolSource):
     """Asks a source for what it defines, and answers the rest by the defaults of BaseToolSource.
 
@@ -37,11 +27,11 @@ class CustomToolSource(BaseToolSource):
     Raises UsageError for an object that is no source, or lists what is no ToolSpec.
     """
 
-    def __init__(self, source: ToolSource | SimpleToolSource) -> None:
+    def __init__(self, source: Any) -> None:
         self._name = type(source).__name__
         if not (callable(getattr(source, "specs", None)) and callable(getattr(source, "run", None))):
             raise UsageError(f"`{self._name}` is no source of tools; give it `specs` and `run`, or pass tools")
-        self._source: Any = source
+        self._source = source
         self._takes_context = _takes_context(source.run)
         self._offered: Sequence[ToolSpec] = ()
 

@@ -104,7 +104,9 @@ async def run_argv(workspace: Workspace, policy: Policy, words: Sequence[str], a
         raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
     cwd = resolve_folder(workspace, arguments)
     observes = not commands.effect_of_command(Command(tuple(words)), policy).changes
-    operands = find_operand_files(workspace, words, cwd) if observes else []
+    named = [word if word.startswith("/") or cwd == "." else f"{cwd}/{word}" for word in list_operands(words)]
+    paths = dict.fromkeys(map(workspace.resolve, named if observes else ()))
+    operands = [path for path in paths if workspace.look(path).kind in ("file", "directory")]
     for path in operands:
         check_readable(workspace, path)
     before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
@@ -175,13 +177,6 @@ def resolve_folder(workspace: Workspace, arguments: Arguments) -> str:
     if workspace.look(path).kind != "directory":
         raise WorkspaceError(f"`{path[:80]}` is not a folder; name one as `cwd`")
     return path
-
-
-def find_operand_files(workspace: Workspace, words: Sequence[str], cwd: str) -> list[str]:
-    """Return what words of a command name in the workspace, once each; raise WorkspaceError for one that leads out."""
-    named = (word if word.startswith("/") or cwd == "." else f"{cwd}/{word}" for word in list_operands(words))
-    paths = dict.fromkeys(map(workspace.resolve, named))
-    return [path for path in paths if workspace.look(path).kind in ("file", "directory")]
 
 
 def list_operands(words: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ from foregate.schemas.strict_json import as_texts, get_bool, get_object, get_tex
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
 
-_GROUP = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})")
+_PIECE = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})|[^$]+|\$")
 _NO_MATCH = "the pattern matches nothing in these files; nothing was changed"
 _PLACEHOLDER = re2.compile(r"\{\{ ?([A-Za-z_][A-Za-z0-9_]*) ?\}\}")
 _NAMED = 8
@@ -89,19 +89,11 @@ def build_filler(replacement: str, pattern: Any, *, literal: bool) -> Replacemen
     if literal:
         return lambda match: replacement
     parts: list[str | int] = []
-    done = 0
-    for found in _GROUP.finditer(replacement):
-        parts += [check_plain(replacement[done : found.start()]), resolve_group(found.group(1), pattern)]
-        done = found.end()
-    parts.append(check_plain(replacement[done:]))
+    for piece in _PIECE.finditer(replacement):
+        if piece.group() == "$":
+            raise WorkspaceError("a `$` in the replacement stands for no group; write `$$` for a dollar sign")
+        parts.append(resolve_group(piece.group(1), pattern) if piece.group(1) else piece.group())
     return lambda match: "".join(part if isinstance(part, str) else match.group(part) or "" for part in parts)
-
-
-def check_plain(text: str) -> str:
-    """Return a piece of the replacement that holds no dollar sign; raise WorkspaceError for one that does."""
-    if "$" in text:
-        raise WorkspaceError("a `$` in the replacement stands for no group; write `$$` for a dollar sign")
-    return text
 
 
 def resolve_group(name: str, pattern: Any) -> str | int:

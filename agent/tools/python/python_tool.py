@@ -14,7 +14,7 @@ from pydantic import ConfigDict, Field, PydanticUserError, ValidationError, crea
 from pydantic.json_schema import PydanticJsonSchemaWarning
 from pydantic_core import to_json
 
-from foregate.agent.tools.tool import Classify, Tool
+from foregate.agent.tools.tool import Arguments, Classify, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
 from foregate.schemas.protocols import Inverse
@@ -27,6 +27,10 @@ R = TypeVar("R")
 Targets = Mapping[str, str | ResourceKind] | Sequence[TargetParameter]
 """Which parameters name resources: their kind by name (the tool's effect is what happens to them), or in full."""
 
+Check = Callable[[Arguments], dict[str, Any]]
+"""Turns arguments into keyword arguments; raises ValidationError."""
+_LOCAL = {ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY}
+"""Targets of these kinds alone make a function's result the workspace's words."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 _MAX_ERROR = 2000
 
@@ -37,16 +41,14 @@ class FunctionTool(Tool, Generic[P, R]):
     __slots__ = ("__dict__", "function")
 
     def __init__(
-        self,
-        spec: ToolSpec,
-        function: Callable[P, R],
-        validate: Callable[[Mapping[str, Json]], Any],
-        classify: Classify | None = None,
-        inverse: Inverse | None = None,
+        self, spec: ToolSpec, function: Callable[P, R], check: Check, classify: Classify | None, inverse: Inverse | None
     ) -> None:
-        async def run(arguments: Mapping[str, Json]) -> ToolResult:
-            result = await call_function(function, validate, arguments)
-            return replace(result, origin=find_origin(spec)) if result.origin is Origin.WORKSPACE else result
+        kinds = {target.kind for target in spec.targets}
+        origin = Origin.WORKSPACE if kinds and kinds <= _LOCAL else Origin.EXTERNAL
+
+        async def run(arguments: Arguments) -> ToolResult:
+            result = await call_function(function, check, arguments)
+            return replace(result, origin=origin) if result.origin is Origin.WORKSPACE else result
 
         super().__init__(spec, run, classify, inverse)
         object.__setattr__(self, "function", function)
@@ -56,13 +58,6 @@ class FunctionTool(Tool, Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function itself; no gate is asked."""
         return cast(Callable[P, R], self.function)(*args, **kwargs)  # type: ignore[attr-defined]
-
-
-def find_origin(spec: ToolSpec) -> Origin:
-    """Return whose words a function's result counts as: the workspace's when that is all its targets name."""
-    kinds = {target.kind for target in spec.targets}
-    local = {ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY}
-    return Origin.WORKSPACE if kinds and kinds <= local else Origin.EXTERNAL
 
 
 @overload
@@ -164,7 +159,7 @@ def read_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def build_schema(
     function: Callable[..., Any], parameters: Sequence[inspect.Parameter], notes: Mapping[str, str]
-) -> tuple[Mapping[str, Json], Callable[[Mapping[str, Json]], Any]]:
+) -> tuple[Mapping[str, Json], Check]:
     """Return the JSON Schema of the arguments, and a function that turns arguments into keyword arguments."""
     fields: dict[str, Any] = {}
     for number, parameter in enumerate(parameters):
@@ -181,7 +176,7 @@ def build_schema(
         why = error.message.splitlines()[0]
         raise UsageError(f"`{function.__name__}` has a parameter no JSON can describe: {why}"[:500]) from None
 
-    def validate(arguments: Mapping[str, Json]) -> dict[str, Any]:
+    def validate(arguments: Arguments) -> dict[str, Any]:
         checked = model.model_validate_json(strict_json.canonical(arguments))
         return {parameter.name: getattr(checked, f"p{number}") for number, parameter in enumerate(parameters)}
 
@@ -211,12 +206,10 @@ def build_targets(targets: Targets, effect: Effect, names: Sequence[str]) -> tup
     return tuple(targets)
 
 
-async def call_function(
-    function: Callable[..., Any], validate: Callable[[Mapping[str, Json]], Any], arguments: Mapping[str, Json]
-) -> ToolResult:
+async def call_function(function: Callable[..., Any], check: Check, arguments: Arguments) -> ToolResult:
     """Call the function with arguments checked by type; what it raises, but RuntimeLost, becomes a failure."""
     try:
-        keywords = validate(arguments)
+        keywords = check(arguments)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"])

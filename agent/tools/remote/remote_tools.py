@@ -171,12 +171,8 @@ def build_result(response: Response) -> ToolResult:
         )
     problem = response.errors[0] if response.errors else Problem("runtime_answer", "it gave no reason")
     if response.state == "refused":
-        return ToolResult(False, describe_refusal(problem), error=problem.code[:64], origin=Origin.EXTERNAL)
-    why = f"the runtime cannot tell what came of it ({problem.message[:200]})"
-    return ToolResult(False, why, error="runtime_unknown", unknown=True, origin=Origin.EXTERNAL)
-
-
-def describe_refusal(problem: Problem) -> str:
-    """Return what a model reads of a call the runtime did not run: why, what cures it, and what that showed."""
-    said = {"not_run": problem.code, "why": problem.message, "remedy": problem.remedy, "observed": problem.observed}
-    return strict_json.encode_record({key: value for key, value in said.items() if value is not None}).decode()
+        why = {"not_run": problem.code, "why": problem.message, "remedy": problem.remedy, "observed": problem.observed}
+        said = strict_json.encode_record({key: value for key, value in why.items() if value is not None}).decode()
+        return ToolResult(False, said, error=problem.code[:64], origin=Origin.EXTERNAL)
+    said = f"the runtime cannot tell what came of it ({problem.message[:200]})"
+    return ToolResult(False, said, error="runtime_unknown", unknown=True, origin=Origin.EXTERNAL)
