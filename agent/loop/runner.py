@@ -26,7 +26,6 @@ from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
 from foregate.policy.policy import Policy
-from foregate.policy.source.load import narrow_limits
 from foregate.schemas.codes import REPEATED_HOLD, NotRunCode
 from foregate.schemas.errors import LogError, ModelError, RuntimeLost, UsageError
 from foregate.schemas.event import Continuation, Draft, ModelResponded
@@ -294,6 +293,8 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
     A child that paused with a question takes the parent's newest message as the answer.
     Raises UsageError where the policy's depth is reached, LogError where that child has ended already.
     """
+    from foregate.policy.source.load import narrow_limits  # it brings the reader of YAML along
+
     parent = session.state.task
     if session.depth >= session.policy.limits.child_depth:
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")

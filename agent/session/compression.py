@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
@@ -237,6 +236,8 @@ def has_vocabulary(name: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 def find_vocabulary_folder(environ: Mapping[str, str]) -> Path:
     """Return the folder the library keeps vocabularies in."""
+    import tempfile  # it brings much along
+
     for key in ("TIKTOKEN_CACHE_DIR", "DATA_GYM_CACHE_DIR"):
         if key in environ:
             return Path(environ[key] or os.devnull)

@@ -78,8 +78,8 @@ def build_own_turn(
 
 def compute_open_facts(session: Session) -> Facts:
     """Return the facts of the response that is not answered yet, as its calls are now; none where there is none."""
-    open_turn = session.state.open
-    return build_turn(session, open_turn).facts if open_turn is not None and session.state.task is not None else {}
+    state = session.state
+    return build_turn(session, state.open).facts if state.open is not None and state.task is not None else {}
 
 
 async def record_judgement(

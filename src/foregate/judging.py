@@ -88,7 +88,6 @@ def build_turn(
     calls = response.stamp_calls(RESPONSE).calls
     if len(surveys) != len(calls):
         raise UsageError(f"there are {len(calls)} calls and {len(surveys)} surveys; give one survey for each call")
-    fields: dict[str, Any] = {"narrated": len(response.text.strip()), **known}
     return Turn(
         response=RESPONSE,
         task=1,
@@ -102,7 +101,7 @@ def build_turn(
         text=response.text,
         user_messages=tuple(Said(0, text) for text in _texts(request)),
         attended=attended,
-        **fields,
+        **{"narrated": len(response.text.strip()), **known},
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
@@ -12,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.schemas.errors import LogError, UsageError
-from foregate.schemas.protocols import Blobs, Log
 
 if TYPE_CHECKING:
+    from foregate.schemas.protocols import Blobs, Log
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
 
@@ -68,6 +67,8 @@ class Home:
 
 def build_session_name(now: datetime | None = None) -> str:
     """Return a name that sorts by time, `20261121-064512-ab3f`; four random digits tell those of one second apart."""
+    import secrets  # it brings much along
+
     return f"{now or datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
@@ -83,8 +84,7 @@ async def find_fresh_name(log: Log) -> str:
 
 async def find_sessions(log: Log, wanted: Iterable[str]) -> list[str]:
     """Return the sessions named, once each, or all, newest first; raise UsageError for a name nobody knows."""
-    named = dict.fromkeys([await find_session(log, name) for name in wanted])
-    return list(named or await log.sessions())
+    return list(dict.fromkeys([await find_session(log, name) for name in wanted]) or await log.sessions())
 
 
 async def find_session(log: Log, wanted: str) -> str:
