@@ -74,7 +74,6 @@ class Ledger:
             self.contradictions.append((record.resource, earlier.seq, seq))
 
     def _forget_resource(self, resource: Resource) -> None:
-        """Forget what was seen of a resource that is gone, and of what lay in it."""
         self._seen.pop(resource, None)
         if resource.kind is ResourceKind.DIRECTORY:
             beneath = f"{resource.id}/"

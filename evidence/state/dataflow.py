@@ -131,7 +131,6 @@ def _follow_path(value: Json, path: str, place: str) -> Json:
 
 
 def _list_alternatives(value: Json) -> str:
-    """Return what could have been named instead."""
     if isinstance(value, dict):
         return f"there are the keys {', '.join(sorted(value)[:8])[:200]}" if value else "the object is empty"
     if isinstance(value, list):
@@ -267,7 +266,6 @@ class Dataflow:
         return {step: item for step in steps if (item := self.order.find_step(place, step)) is not None}
 
     def _read_results(self, place: int) -> dict[int, str]:
-        """Return the results a call names, as text, by the number of the step."""
         return {
             step: _format_value(self._read_content(item))
             for step, item in self._find_items(place).items()
@@ -275,7 +273,6 @@ class Dataflow:
         }
 
     def _has_content(self, place: int) -> bool:
-        """Whether a call ran and said something."""
         return place in self.results and self.results[place].content is not None
 
     def _read_content(self, item: int | Block) -> Json:

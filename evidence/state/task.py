@@ -305,7 +305,6 @@ def check_criterion(criterion: Criterion, body: ToolFinished) -> CheckResult | N
 
 
 def _is_about(check: str | None, body: ToolFinished, target: str) -> bool:
-    """Whether a finished call observed exactly the object of a check."""
     if check in LOOKS:
         return body.tool == LOOKS[check] and body.target == target
     if body.exit_code is None:  # only a process ends with one: a file may be named like a command

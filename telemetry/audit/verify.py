@@ -318,7 +318,6 @@ def parse_head(text: str) -> tuple[int, str]:
 
 
 def _find_missing(anchors: list[tuple[int, str]], at: dict[int, str], last: int) -> Iterator[Defect]:
-    """Yield a defect for each anchor the rows do not lead through."""
     for seq, hash_ in dict.fromkeys(anchors):
         if seq > last:
             cut = f"events {last + 1} to {seq} are missing" if seq > last + 1 else f"event {seq} is missing"

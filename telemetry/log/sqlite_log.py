@@ -254,7 +254,6 @@ class SqliteLog:
         return held
 
     async def _query_session(self, query: str, session: str, *more: int) -> list[Row]:
-        """Return rows of a session, after what this process appended to it is written."""
         if held := self._held.get(session):
             await self._writer.settle(held)
         rows = await asyncio.to_thread(self._fetch_rows, query, (session, *more))

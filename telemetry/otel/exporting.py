@@ -108,12 +108,10 @@ class Telemetry:
             self._note_fault("telemetry_not_projected", "too many events wait")
 
     def _run_projection(self) -> None:
-        """Project what waits until there is nothing more to come."""
         while (act := self._waiting.get()) is not None:
             self._run_quietly(act, "telemetry_not_projected")
 
     def _end_exporter(self, shutdown: Callable[[], None]) -> None:
-        """Shut an exporter down once all that waits is projected."""
         self._waiting.put(None)
         self._projecting.join()
         self._run_quietly(shutdown)
@@ -143,7 +141,6 @@ class PinnedConnection(requests.Session):
         self.down = self.closing = False
 
     def send(self, request: requests.PreparedRequest, **how: Any) -> requests.Response:
-        """Send a request; see requests.Session."""
         try:
             response = super().send(request, **how)
         except requests.ConnectionError as error:

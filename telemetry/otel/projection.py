@@ -266,7 +266,6 @@ class Projection:
         span.end(at.now)
 
     def _start_tool(self, at: Moment, body: ToolStarted | ToolFinished | OutcomeUnknown) -> trace.Span:
-        """Return a new `execute_tool` span."""
         tool, patterns = rows.limit_to(body.tool, at.view.tools), at.view.patterns
         about: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: tool, names.TOOL_TYPE: "function"}
         about |= {names.TOOL_CALL: body.call, names.CONVERSATION: at.view.name, names.EVENT: at.event.seq}

@@ -32,11 +32,9 @@ class ChosenIds(IdGenerator):
         self.trace = self.span = 1
 
     def generate_trace_id(self) -> int:
-        """Return the trace's number."""
         return self.trace
 
     def generate_span_id(self) -> int:
-        """Return the span's number."""
         return self.span
 
 
