@@ -334,7 +334,6 @@ def build_observations(task: TaskState) -> list[ToolCall]:
     for criterion in task.plan.criteria if task.plan else ():
         tool, target = LOOKS.get(criterion.check or ""), criterion.target
         if tool and target and task.find_result(criterion) is None:
-            calls.append(
-                ToolCall.of(tool, {"path": target} if tool == "read_file" else {"method": "GET", "url": target})
-            )
+            arguments = {"path": target} if tool == "read_file" else {"method": "GET", "url": target}
+            calls.append(ToolCall.of(tool, arguments))
     return list({call.digest: call for call in calls}.values())

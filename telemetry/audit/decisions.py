@@ -137,18 +137,14 @@ def build_notes(points: Iterable[DecisionPoint]) -> tuple[ReplayNote, ...]:
 
 def build_session_notes(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
     """Return the notes of a session's events: those of its decisions, and one for each task whose budget ran out."""
-
-    def find_notes() -> Iterator[ReplayNote]:
-        for event in events:
-            match event.body:
-                case TaskEnded(status="budget_exhausted", note=note):
-                    why = note.strip().rstrip(".")
-                    sentence = f"A task ran out of its budget{f': {why}' if why else ''}."
-                    yield ReplayNote("validation_failure", "execution_budget_exhausted", sentence, True)
-                case _:
-                    yield from build_notes(read_decisions([event]))
-
-    return tuple(dict.fromkeys(find_notes()))
+    notes: dict[ReplayNote, None] = {}
+    for event in events:
+        if isinstance(event.body, TaskEnded) and event.body.status == "budget_exhausted":
+            why = event.body.note.strip().rstrip(".")
+            sentence = f"A task ran out of its budget{f': {why}' if why else ''}."
+            notes[ReplayNote("validation_failure", "execution_budget_exhausted", sentence, True)] = None
+        notes |= dict.fromkeys(build_notes(read_decisions([event])))
+    return tuple(notes)
 
 
 def _build_point_notes(point: DecisionPoint) -> Iterator[ReplayNote]:

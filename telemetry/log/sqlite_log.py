@@ -135,9 +135,8 @@ class SqliteLog:
             raise self._build_unknown_error(session)
         owner, *holder, fence, seq, hash_ = row or ("", 0, "", "", "", 0, 0, GENESIS)
         if owner and not take_over and (other := LeaseHolder(*holder)).is_alive:
-            raise SessionHeld(
-                f"session `{session}` is open in {other.description}; close it there, or start another session here"
-            )
+            where = other.description
+            raise SessionHeld(f"session `{session}` is open in {where}; close it there, or start another session here")
         last = connection.execute(_LAST, (session,)).fetchone() or (0, GENESIS, "")
         if last[:2] != (seq, hash_):
             raise TamperedLog(
@@ -241,11 +240,9 @@ class SqliteLog:
 
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as noted beside the lease, to find a tail that was cut off."""
-        rows = self._fetch_rows("SELECT seq, hash FROM leases WHERE session = ?", (session,))
-        if not rows:
-            raise self._build_unknown_error(session)
-        seq, hash_ = rows[0]
-        return seq, hash_
+        for seq, hash_ in self._fetch_rows("SELECT seq, hash FROM leases WHERE session = ?", (session,)):
+            return seq, hash_
+        raise self._build_unknown_error(session)
 
     def _find_queue(self, lease: Lease) -> SessionQueue:
         held = self._held.get(lease.session)
