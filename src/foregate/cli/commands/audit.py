@@ -8,7 +8,7 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.commands.options import option
+from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
 
 if TYPE_CHECKING:
@@ -42,12 +42,10 @@ def list_sessions(as_json: options.AsJson = False) -> None:
 @app.command("show", short_help="Show the decision points of a session.")
 def show(
     session: options.SessionName,
-    gate: Annotated[Names | None, option("--gate", "Only this gate; may be repeated.")] = None,
-    code: Annotated[Names | None, option("--code", "Only this code; may be repeated.")] = None,
-    severity: Annotated[
-        Names | None, option("--severity", "Only `info`, `warning` or `error`; may be repeated.")
-    ] = None,
-    notes: Annotated[bool, option("--notes", "Show the replay notes instead of the decisions.")] = False,
+    gate: Annotated[Names | None, take("--gate", "Only this gate; may be repeated.")] = None,
+    code: Annotated[Names | None, take("--code", "Only this code; may be repeated.")] = None,
+    severity: Annotated[Names | None, take("--severity", "Only `info`, `warning` or `error`; may be repeated.")] = None,
+    notes: Annotated[bool, take("--notes", "Show the replay notes instead of the decisions.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show the decision points of a session, one line each; without a filter also switches, the dialect calls are read
@@ -96,7 +94,7 @@ def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
 @app.command("verify", short_help="Verify a session's log.")
 def verify(
     session: options.SessionName,
-    head: Annotated[str, option("--head", "An event somebody kept elsewhere: its number and hash.", "N:HASH")] = "",
+    head: Annotated[str, take("--head", "An event somebody kept elsewhere: its number and hash.", "N:HASH")] = "",
     as_json: options.AsJson = False,
 ) -> None:
     """Verify a session's log: the chain, that nothing ran without a permit, and its tail. Exit code 8 when it fails."""

@@ -21,7 +21,8 @@ def build_group(meaning: str) -> typer.Typer:
     return typer.Typer(help=meaning, no_args_is_help=True, rich_markup_mode=None)
 
 
-def option(flag: str, meaning: str, metavar: str | None = None, **more: Any) -> Any:
+def take(flag: str, meaning: str, metavar: str | None = None, **more: Any) -> Any:
+    """Take an option: return what Typer is told of it."""
     return typer.Option(flag, metavar=metavar, help=meaning, **more)
 
 
@@ -33,16 +34,16 @@ def require_value(context: typer.Context, option: typer.CallbackParam, value: st
     return value
 
 
-WorkspaceFolder = Annotated[Path, option("--workspace", "The one folder the agent works in.", "FOLDER")]
+WorkspaceFolder = Annotated[Path, take("--workspace", "The one folder the agent works in.", "FOLDER")]
 _POLICY = "YAML over the default policy, or `classic`; also FOREGATE_POLICY."
-PolicyFile = Annotated[str | None, option("--policy", _POLICY, "FILE", callback=require_value)]
+PolicyFile = Annotated[str | None, take("--policy", _POLICY, "FILE", callback=require_value)]
 _CONFIG = "YAML over the default configuration; also FOREGATE_CONFIG."
-ConfigFile = Annotated[Path | None, option("--config", _CONFIG, "FILE")]
-DryRun = Annotated[bool, option("--dry-run", "Judge every call, make no change.")]
+ConfigFile = Annotated[Path | None, take("--config", _CONFIG, "FILE")]
+DryRun = Annotated[bool, take("--dry-run", "Judge every call, make no change.")]
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.")]
 _SESSIONS = "Sessions by name, beginning, or `last`; all when none is named."
 SessionNames = Annotated[list[str] | None, typer.Argument(metavar="[SESSION]...", help=_SESSIONS)]
-AsJson = Annotated[bool, option("--json", "Print JSON for scripts.")]
+AsJson = Annotated[bool, take("--json", "Print JSON for scripts.")]
 
 
 _MODEL = "Model at the configured endpoint; `rehearsal` needs none."
@@ -52,15 +53,15 @@ _RUNTIME = "Use the tools of `foregate tools serve --ws`."
 _INSECURE = "Allow ws:// to another machine: unencrypted."
 _TOOLS = "A Python file, or module, with tools of yours; repeatable."
 _SHARED: dict[str, tuple[Any, Any]] = {
-    "model": (Annotated[str | None, option("--model", _MODEL, "NAME")], None),
+    "model": (Annotated[str | None, take("--model", _MODEL, "NAME")], None),
     "workspace": (WorkspaceFolder, Path()),
     "policy": (PolicyFile, None),
     "config": (ConfigFile, None),
-    "dialect": (Annotated[str | None, option("--dialect", _DIALECT, "NAME")], None),
-    "mcp": (Annotated[Path | None, option("--mcp", _MCP, "FILE")], None),
-    "runtime": (Annotated[str, option("--runtime", _RUNTIME, "URL", callback=require_value)], ""),
-    "insecure_runtime": (Annotated[bool, option("--insecure-runtime", _INSECURE)], False),
-    "tools": (Annotated[list[str] | None, option("--tools", _TOOLS, "FILE.py")], None),
+    "dialect": (Annotated[str | None, take("--dialect", _DIALECT, "NAME")], None),
+    "mcp": (Annotated[Path | None, take("--mcp", _MCP, "FILE")], None),
+    "runtime": (Annotated[str, take("--runtime", _RUNTIME, "URL", callback=require_value)], ""),
+    "insecure_runtime": (Annotated[bool, take("--insecure-runtime", _INSECURE)], False),
+    "tools": (Annotated[list[str] | None, take("--tools", _TOOLS, "FILE.py")], None),
 }
 """Name, type and default of each."""
 

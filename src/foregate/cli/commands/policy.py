@@ -10,7 +10,7 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.commands.options import option
+from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import COMPLETED, USAGE, run_async
 
 app = options.build_group("Show the policy in force, or check a policy file.")
@@ -21,7 +21,7 @@ File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `cl
 @app.command("show", short_help="Show what holds and where it comes from.")
 def show(
     effective: Annotated[
-        bool, option("--effective", "Every value in force and where it comes from, not only yours.")
+        bool, take("--effective", "Every value in force and where it comes from, not only yours.")
     ] = False,
     policy: options.PolicyFile = None,
     workspace: options.WorkspaceFolder = Path(),
@@ -97,7 +97,7 @@ def require_folder(workspace: Path) -> Path:
 
 @config_app.command("show", short_help="Show what holds and where it comes from.")
 def show_configuration(
-    effective: Annotated[bool, option("--effective", "Every value in force, explained, and not only yours.")] = False,
+    effective: Annotated[bool, take("--effective", "Every value in force, explained, and not only yours.")] = False,
     config: options.ConfigFile = None,
     as_json: options.AsJson = False,
 ) -> None:

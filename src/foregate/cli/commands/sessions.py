@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.commands.options import opens_session, option
+from foregate.cli.commands.options import opens_session, take
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, STATUS, run_async
 from foregate.schemas.errors import UsageError
 
@@ -25,12 +25,10 @@ if TYPE_CHECKING:
 @opens_session()
 async def chat(
     setting: SessionOptions,
-    resume: Annotated[
-        str, option("--resume", "Go on with a session of the log; `last` is the newest.", "SESSION")
-    ] = "",
+    resume: Annotated[str, take("--resume", "Go on with a session of the log; `last` is the newest.", "SESSION")] = "",
     dry_run: options.DryRun = False,
     as_json: Annotated[
-        bool, option("--json", "For programs: events as lines of JSON; read messages and answers.")
+        bool, take("--json", "For programs: events as lines of JSON; read messages and answers.")
     ] = False,
 ) -> int:
     """Talk with the agent; what it wants to do is judged first, and you are asked where it matters."""
@@ -53,8 +51,8 @@ def run(
     setting: SessionOptions,
     task: Annotated[str, typer.Argument(metavar="TASK", help="What to do; `-` reads it from standard input.")],
     dry_run: options.DryRun = False,
-    as_json: Annotated[bool, option("--json", "Print one JSON object at the end.")] = False,
-    events: Annotated[bool, option("--events", "Print every event as a line of JSON.")] = False,
+    as_json: Annotated[bool, take("--json", "Print one JSON object at the end.")] = False,
+    events: Annotated[bool, take("--events", "Print every event as a line of JSON.")] = False,
 ) -> None:
     """Do one task without a person: what would need one is denied and reported. The exit code tells the status."""
     if as_json and events:
@@ -154,9 +152,9 @@ async def resume(setting: SessionOptions, session: options.SessionName) -> int:
 def undo(
     session: options.SessionName,
     call: Annotated[
-        str, option("--call", "The call to undo, as the chat's /history names it; else the last.", "ID")
+        str, take("--call", "The call to undo, as the chat's /history names it; else the last.", "ID")
     ] = "",
-    preview: Annotated[bool, option("--preview", "Only show what would be undone.")] = False,
+    preview: Annotated[bool, take("--preview", "Only show what would be undone.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Undo a change of a session from its before-images; refused where the world has moved on."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.commands.options import opens_session, option
+from foregate.cli.commands.options import opens_session, take
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 
 def serve(
-    ws: Annotated[str, option("--ws", "Listen for agents that use --runtime.", "HOST:PORT")] = "",
-    mcp: Annotated[bool, option("--mcp", "Speak the Model Context Protocol on stdin and stdout.")] = False,
+    ws: Annotated[str, take("--ws", "Listen for agents that use --runtime.", "HOST:PORT")] = "",
+    mcp: Annotated[bool, take("--mcp", "Speak the Model Context Protocol on stdin and stdout.")] = False,
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
-    cert: Annotated[Path | None, option("--cert", "Certificate (PEM), for TLS.", "FILE")] = None,
-    key: Annotated[Path | None, option("--key", "Its private key (PEM).", "FILE")] = None,
-    insecure: Annotated[bool, option("--insecure", "Listen beyond this machine without TLS all the same.")] = False,
+    cert: Annotated[Path | None, take("--cert", "Certificate (PEM), for TLS.", "FILE")] = None,
+    key: Annotated[Path | None, take("--key", "Its private key (PEM).", "FILE")] = None,
+    insecure: Annotated[bool, take("--insecure", "Listen beyond this machine without TLS all the same.")] = False,
 ) -> None:
     """Let other agents use the tools in one folder; each call is judged here first, by this policy."""
     from foregate.assembly.open import REHEARSAL
@@ -215,7 +215,7 @@ async def pin(
     setting: SessionOptions,
     server: Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)],
     tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
-    yes: Annotated[bool, option("--yes", "Pin without asking, for scripts.")] = False,
+    yes: Annotated[bool, take("--yes", "Pin without asking, for scripts.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""

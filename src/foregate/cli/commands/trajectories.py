@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, TextIO
 import typer
 
 from foregate.cli.commands import options
-from foregate.cli.commands.options import option
+from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
 
@@ -28,16 +28,16 @@ app = options.build_group("Export sessions as data to learn from, or read an exp
 @app.command("export", short_help="Export sessions as ATIF, SAO or OpenAI fine-tuning lines.")
 def export(
     sessions: options.SessionNames = None,
-    form: Annotated[str, option("--format", "What each line is.", "atif|sao|openai")] = "atif",
+    form: Annotated[str, take("--format", "What each line is.", "atif|sao|openai")] = "atif",
     since: Annotated[
-        str | None, option("--since", "Sessions with anything since a date, time or age (`7d`, `12h`).", "WHEN")
+        str | None, take("--since", "Sessions with anything since a date, time or age (`7d`, `12h`).", "WHEN")
     ] = None,
-    output: Annotated[Path | None, option("--output", "Write a new file instead of standard output.", "FILE")] = None,
-    overwrite: Annotated[bool, option("--overwrite", "Replace FILE where it is there already.")] = False,
-    pairs: Annotated[bool, option("--pairs", "With `openai`: preference pairs.")] = False,
-    reward: Annotated[str, option("--reward", "A function that says what a session is worth.", "MODULE:FUNCTION")] = "",
-    content: Annotated[str, option("--content", "`off` leaves out all that anybody said.", "on|off")] = "on",
-    check: Annotated[bool, option("--check", "Check ATIF by its published models.")] = False,
+    output: Annotated[Path | None, take("--output", "Write a new file instead of standard output.", "FILE")] = None,
+    overwrite: Annotated[bool, take("--overwrite", "Replace FILE where it is there already.")] = False,
+    pairs: Annotated[bool, take("--pairs", "With `openai`: preference pairs.")] = False,
+    reward: Annotated[str, take("--reward", "A function that says what a session is worth.", "MODULE:FUNCTION")] = "",
+    content: Annotated[str, take("--content", "`off` leaves out all that anybody said.", "on|off")] = "on",
+    check: Annotated[bool, take("--check", "Check ATIF by its published models.")] = False,
     policy: options.PolicyFile = None,
     workspace: options.WorkspaceFolder = Path(),
     as_json: options.AsJson = False,
@@ -69,8 +69,8 @@ def export(
 @app.command("import", short_help="Read an ATIF export back into turns.")
 def import_(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="What `export --format atif` wrote.")],
-    turns: Annotated[bool, option("--turns", "Print each judged turn with its judgement.")] = False,
-    events: Annotated[bool, option("--events", "Print each event.")] = False,
+    turns: Annotated[bool, take("--turns", "Print each judged turn with its judgement.")] = False,
+    events: Annotated[bool, take("--events", "Print each event.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Read an export back: its events, and whether they are those of the log. Nothing is added to any log.
