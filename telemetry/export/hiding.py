@@ -39,7 +39,8 @@ from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.log.masking import Hidden, mask_value
 
-N = TypeVar("N", bound=Struct)
+N = TypeVar("N", bound=Struct | BaseModel)
+S = TypeVar("S", bound=Struct)
 
 
 def mask_event(event: Event, patterns: Hidden) -> Event:
@@ -56,8 +57,13 @@ def mask_noun(noun: N, patterns: Hidden) -> N:
 
     A field that takes only words of a closed list stays as it is: none of them is a secret, and no other is readable.
     """
-    changed = _mask_fields(noun, patterns)
-    return replace(noun, **changed) if changed else noun
+    kind: type[Struct | BaseModel] = type(noun)
+    old = {name: getattr(noun, name) for name in _list_open_fields(kind)}
+    new = {name: _mask_field(name, value, patterns) for name, value in old.items()}
+    changed = {name: value for name, value in new.items() if value is not old[name]}
+    if not changed:
+        return noun
+    return noun.model_copy(update=changed) if isinstance(noun, BaseModel) else replace(noun, **changed)
 
 
 def mask_json(value: Json, patterns: Hidden) -> Json:
@@ -72,28 +78,6 @@ def mask_json(value: Json, patterns: Hidden) -> Json:
         items = [mask_json(item, patterns) for item in value]
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     return value
-
-
-def mask_json_text(raw: str, patterns: Hidden) -> str:
-    """Return JSON as text, masked. It is read first, for an escape could hide a secret from a pattern."""
-    masked_raw = _mask_words(raw, patterns)
-    if masked_raw is raw and "\\" not in raw:
-        return raw
-    try:
-        value = strict_json.parse(raw)
-        inner = mask_json(value, patterns)
-        if inner is value and masked_raw is raw:
-            return raw
-        return _mask_words(strict_json.canonical(inner).decode(), patterns)
-    except InvalidJson:
-        return masked_raw
-
-
-def _mask_fields(noun: Struct | BaseModel, patterns: Hidden) -> dict[str, object]:
-    """Return the fields of a noun that are others when they are masked."""
-    old = {name: getattr(noun, name) for name in _list_open_fields(type(noun))}
-    new = {name: _mask_field(name, value, patterns) for name, value in old.items()}
-    return {name: value for name, value in new.items() if value is not old[name]}
 
 
 @cache
@@ -115,11 +99,8 @@ def _is_closed(kind: object) -> bool:
 
 def _mask_field(name: str, value: object, patterns: Hidden) -> object:
     """Return what stands in a field of a noun, masked."""
-    if isinstance(value, Struct):
+    if isinstance(value, (Struct, BaseModel)):
         return mask_noun(value, patterns)
-    if isinstance(value, BaseModel):
-        changed = _mask_fields(value, patterns)
-        return value.model_copy(update=changed) if changed else value
     if isinstance(value, tuple):
         items = tuple(_mask_field(name, item, patterns) for item in value)
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
@@ -138,18 +119,29 @@ def _mask_policy(policy: Mapping[str, Json], patterns: Hidden) -> Mapping[str, J
 
 
 def _mask_under_key(key: str, value: Json, patterns: Hidden) -> Json:
-    """Return what stands under a key, masked; the arguments of a call are JSON in a text."""
-    if key == "arguments" and isinstance(value, str):
-        return mask_json_text(value, patterns)
-    return mask_json(value, patterns)
+    """Return what stands under a key, masked.
+
+    The arguments of a call are JSON in a text. It is read first, for an escape could hide a secret from a pattern.
+    """
+    if key != "arguments" or not isinstance(value, str):
+        return mask_json(value, patterns)
+    masked_raw = _mask_words(value, patterns)
+    if masked_raw is value and "\\" not in value:
+        return value
+    try:
+        read = strict_json.parse(value)
+        inner = mask_json(read, patterns)
+        if inner is read and masked_raw is value:
+            return value
+        return _mask_words(strict_json.canonical(inner).decode(), patterns)
+    except InvalidJson:
+        return masked_raw
 
 
 def _mask_words(text: str, patterns: Hidden) -> str:
     found = mask_value(text, patterns)
     return found if isinstance(found, str) else text
 
-
-S = TypeVar("S", bound=Struct)
 
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""
