@@ -57,7 +57,7 @@ def mask_noun(noun: N, patterns: Hidden) -> N:
 
     A field that takes only words of a closed list stays as it is: none of them is a secret, and no other is readable.
     """
-    kind: type[Struct | BaseModel] = type(noun)
+    kind: Any = type(noun)
     old = {name: getattr(noun, name) for name in _list_open_fields(kind)}
     new = {name: _mask_field(name, value, patterns) for name, value in old.items()}
     changed = {name: value for name, value in new.items() if value is not old[name]}
