@@ -247,9 +247,11 @@ def build_snapshot(turn: Turn, ready: int) -> Decision:
 
 
 def judge_answer(turn: Turn, policy: Policy) -> Judgement:
-    """The postlude: after the last change, has the session observed what was promised? Pure, like the gates. What
-    fails, or needs more than a look, is named to the model once (`verification_pending`); after that the answer passes
-    marked `unverified`. The checks of the turn say what was observed."""
+    """The postlude: after the last change, has the session observed what was promised? Pure, like the gates.
+
+    What fails, or needs more than a look, is named to the model once (`verification_pending`); after that the answer
+    passes marked `unverified`. The checks of the turn say what was observed.
+    """
     code: PostludeCode = "verification_passed"
     summary = "what was promised was seen after the last change"
     open_ = [check for check in turn.checks if check.result != "met"]

@@ -48,6 +48,7 @@ class LoadedPolicy:
 
 @cache
 def default_policy() -> Policy:
+    """Return the embedded default policy."""
     return build_policy(Tree(copy.deepcopy(default_data())), [])
 
 
