@@ -10,30 +10,12 @@ from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 
-_MAKERS = (
-    files.read_file,
-    looking.list_files,
-    looking.search_text,
-    looking.analyze_error,
-    commands.list_processes,
-    files.write_file,
-    files.edit_file,
-    replacing.search_replace,
-    replacing.render_template,
-    folders.create_directory,
-    folders.delete_path,
-    folders.move_path,
-    commands.run_command,
-    commands.run_shell,
-    commands.run_tests,
-    commands.run_build,
-    git.git_status,
-    git.git_diff,
-    git.git_log,
-    git.git_add,
-    git.git_commit,
-    git_push.git_push,
-)
+_LOOKERS = (files.read_file, looking.list_files, looking.search_text, looking.analyze_error, commands.list_processes)
+_WRITERS = (files.write_file, files.edit_file, replacing.search_replace, replacing.render_template)
+_MOVERS = (folders.create_directory, folders.delete_path, folders.move_path)
+_RUNNERS = (commands.run_command, commands.run_shell, commands.run_tests, commands.run_build)
+_GIT = (git.git_status, git.git_diff, git.git_log, git.git_add, git.git_commit, git_push.git_push)
+_MAKERS = (*_LOOKERS, *_WRITERS, *_MOVERS, *_RUNNERS, *_GIT)
 
 
 def builtin_tools(workspace: Workspace, policy: Policy, *, memory: Path | None = None) -> list[Tool]:

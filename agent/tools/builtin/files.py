@@ -243,7 +243,11 @@ def parse_diff(diff: bytes, path: str) -> list[Hunk]:
             hunks.append(Hunk(len(hunks) + 1, int(header[1]), (int(header[2] or 1), int(header[4] or 1))))
         elif line.startswith((b"--- ", b"+++ ")):
             files += line.startswith(b"--- ")
-            check_names(line, path)
+            name = line[4:].split(b"\t")[0].strip().decode("utf-8", "replace")
+            prefix = "a/" if line.startswith(b"-") else "b/"
+            if path not in (name, name.removeprefix(prefix), name.removeprefix("./")):
+                where = f"the diff is for `{name[:80]}`, the call for `{path[:80]}`"
+                raise PatchError(f"{where}; they must be the same file")
         elif line.strip() and not line.startswith(_IGNORED):
             raise PatchError(f"line `{line[:60].decode('utf-8', 'replace').strip()}` is no part of a unified diff")
         full = not hunks or (len(hunks[-1].old), len(hunks[-1].new)) == hunks[-1].counts
@@ -272,11 +276,3 @@ def drop_last_newline(hunk: Hunk) -> None:
     for side, sign in ((hunk.old, b"+"), (hunk.new, b"-")):
         if hunk.last and hunk.last != sign and side:
             side[-1] = side[-1].removesuffix(b"\n")
-
-
-def check_names(line: bytes, path: str) -> None:
-    """Raise PatchError when a `---` or `+++` line names another file than `path`."""
-    name = line[4:].split(b"\t")[0].strip().decode("utf-8", "replace")
-    prefix = "a/" if line.startswith(b"-") else "b/"
-    if path not in (name, name.removeprefix(prefix), name.removeprefix("./")):
-        raise PatchError(f"the diff is for `{name[:80]}`, the call for `{path[:80]}`; they must be the same file")

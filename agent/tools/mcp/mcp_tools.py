@@ -36,6 +36,7 @@ class ReviewedServer:
 
     def __init__(self, configuration: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> None:
         self.configuration, self.policy, self._environ, self._root = configuration, policy, environ, root
+        self.name = configuration.name
         self.definitions: list[Definition] = []
         self.unread = False
         self._approved: dict[str, str] = {}
@@ -45,10 +46,6 @@ class ReviewedServer:
         self._starting = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
-
-    @property
-    def name(self) -> str:
-        return self.configuration.name
 
     async def start(self) -> None:
         """Start the server and learn what it lists; raise ServerUnavailable or UsageError where that fails."""
