@@ -176,7 +176,8 @@ def build_change_result(workspace: Workspace, policy: Policy, made: FileChange, 
     if now.hash and now.hash != after:
         text = f"`{made.path}` was written and changed again by something else at once; read it before going on"
         return ToolResult(False, text, (), (change,), error="changed_meanwhile")
-    return ToolResult(True, text, (declaration.build_change_record(resource, now.hash),), (change,))
+    record = EvidenceRecord(EvidenceKind.VERIFICATION_RESULT, resource, now.hash, own_change=True)
+    return ToolResult(True, text, (record,), (change,))
 
 
 @dataclass(slots=True)
