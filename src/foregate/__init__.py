@@ -268,8 +268,8 @@ __all__ = [
 ]
 
 _HOMES = {
-    "foregate.agent.models.openai.model": "OpenAIModel",
     "foregate.agent.models.openai.endpoint": "Retries",
+    "foregate.agent.models.openai.model": "OpenAIModel",
     "foregate.agent.planning.ask.planner": "Planning",
     "foregate.agent.planning.format.configuration": "Configuration load_configuration",
     "foregate.agent.planning.format.other_values": "with_values",
