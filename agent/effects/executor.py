@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec.structs import replace
 
 from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.session.result import DELEGATE, ChildPaused, PrefetchedResult
+from foregate.agent.session.prefetched import PrefetchedResult
+from foregate.agent.session.result import DELEGATE, ChildPaused
 from foregate.agent.session.session import PROCESS_ENDED
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.agent.tools.builtin.files import edit_file, write_file

@@ -239,7 +239,7 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     Looked at is only what was judged: as when the call runs, a path that leads elsewhere since, and a file that holds
     something else, is a problem and not read on.
     """
-    asked = session.asked
+    asked = session.interaction.asked
     facts = asked.facts.get(call_id) if asked is not None else None
     if facts is None or facts.call.digest != digest:
         return None

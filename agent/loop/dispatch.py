@@ -10,7 +10,8 @@ from typing import Any, TypeVar
 from foregate.agent.effects.executor import CallNotStarted, execute
 from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.session.result import DELEGATE, ChildPaused, RunResult
-from foregate.agent.session.session import Facts, Session, TurnInHand
+from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.evidence.state.dataflow import AFTER_FAILURE, TOO_MANY
 from foregate.evidence.state.task import OpenTurn

@@ -8,9 +8,9 @@ from typing import Self
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import execute
-from foregate.agent.session.result import DELEGATE, PrefetchedResult
+from foregate.agent.session.prefetched import PrefetchedResult
+from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import build_own_turn, record_judgement
 from foregate.evidence.state.dataflow import find_steps
 from foregate.evidence.state.task import OpenTurn, TaskState, build_checks, build_observations
 from foregate.gates.prelude import judge, judge_answer
@@ -44,7 +44,7 @@ async def get_observation_permit(
         await session.tools.refresh([call])
     except RuntimeLost:
         return None
-    in_hand = build_own_turn(session, response, (call,), actor, cause)
+    in_hand = session.turns.build_own_turn(response, (call,), actor, cause)
     turn, facts = in_hand.turn, in_hand.facts
     if said is not None:
         turn = replace(turn, narrated=max(turn.narrated, said))
@@ -54,7 +54,7 @@ async def get_observation_permit(
     judgement = judge(turn, session.prelude, facts)
     if not isinstance(judgement, Judgement):
         return None
-    event = await record_judgement(session, turn, judgement, early=said is not None)
+    (event,) = await session.record(session.turns.draft_judgement(turn, judgement, early=said is not None))
     if judgement.find_verdict(call.id).standing is not Standing.ALLOW:
         return None
     return Permit(call.id, call.digest, event.seq, turn.survey_hash), facts[call.id]
@@ -139,7 +139,8 @@ class Prefetch(Follower):
                 raise failure
         if kind is None:
             response = self._session.state.seq + 1  # it is the next event
-            self._session.prefetched = {(response, digest): found for digest, found in self._seen.items()}
+            self._session.prefetched.clear()
+            self._session.prefetched.update(((response, digest), found) for digest, found in self._seen.items())
 
 
 async def verify_promises(session: Session, open_turn: OpenTurn) -> bool:
@@ -150,12 +151,12 @@ async def verify_promises(session: Session, open_turn: OpenTurn) -> bool:
         return False
     for number, call in enumerate(build_observations(task), start=1):
         await run_observation(session, replace(call, id=f"p{open_turn.seq}.{number}"), "postlude", open_turn.seq)
-    turn = build_own_turn(session, open_turn.seq, (), "postlude", open_turn.seq).turn
+    turn = session.turns.build_own_turn(open_turn.seq, (), "postlude", open_turn.seq).turn
     turn = replace(turn, text=open_turn.response.text, checks=build_checks(task, session.state.ledger))
     judgement = judge_answer(turn, policy)
     pending = judgement.decisions[0].code == "verification_pending"
     notice = f"{judgement.decisions[0].summary}. Show it, or say plainly that it is not so." if pending else ""
-    await record_judgement(session, turn, judgement, notice=notice)
+    await session.record(session.turns.draft_judgement(turn, judgement, notice=notice))
     return pending
 
 

@@ -12,16 +12,9 @@ from foregate.agent.effects.executor import RUNTIME_LOST, reconcile_remote_calls
 from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
 from foregate.agent.session.compression import get_measure, plan_compression
-from foregate.agent.session.interaction import answer_need, record_answer
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.session import COUNTED, Facts, Session, TurnInHand, fold_session, resume
-from foregate.agent.session.turn_builder import (
-    build_own_turn,
-    build_turn,
-    compute_open_facts,
-    record_judgement,
-    restore_turn,
-)
+from foregate.agent.session.session import COUNTED, Session, fold_session, resume
+from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import judge
@@ -65,7 +58,7 @@ async def run_to_outcome(session: Session) -> RunResult:
     except asyncio.CancelledError:
         if driver is not None and (ended := await driver.cancel()) is not None:
             return ended
-        facts = compute_open_facts(session)
+        facts = session.turns.compute_open_facts()
         await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
         return await session.end_task("cancelled", blocker="the person cancelled")
 
@@ -84,15 +77,15 @@ async def end_open_task(session: Session) -> None:
     if open_turn is not None and open_turn.response.calls and open_turn.judgement is None:
         with suppress(RuntimeLost):
             await session.tools.refresh(open_turn.response.calls)
-        in_hand = build_turn(session, open_turn)
+        in_hand = session.turns.build_turn(open_turn)
         facts = in_hand.facts
         if open_turn.need is not None and open_turn.need.need.who == "person":
             value = {"choice": "no", "text": "another message came instead", "by": "person"}
-            await record_answer(session, open_turn.need.need, in_hand.turn, value)
-            in_hand = build_turn(session, open_turn)
+            await session.interaction.record_answer(open_turn.need.need, in_hand.turn, value)
+            in_hand = session.turns.build_turn(open_turn)
             judgement = judge(in_hand.turn, session.prelude, facts)
             if isinstance(judgement, Judgement):
-                await record_judgement(session, in_hand.turn, judgement)
+                await session.record(session.turns.draft_judgement(in_hand.turn, judgement))
     await answer_remaining(session, "not_run_cancelled", "the person turned to something else", facts)
     await session.end_task("cancelled", blocker="another message came instead")
 
@@ -113,7 +106,7 @@ async def take_step(session: Session) -> RunResult | None:
         await answer_remaining(session, "not_run_truncated", _TRUNCATED)
         return None
     if open_turn.judgement is not None:
-        return await dispatch(session, open_turn, await restore_turn(session, open_turn))
+        return await dispatch(session, open_turn, await session.turns.restore_turn(open_turn))
     decided = await judge_response(session, open_turn)
     if not isinstance(decided, TurnInHand):
         return decided
@@ -155,6 +148,13 @@ async def ask_model(session: Session) -> RunResult | None:
     return None
 
 
+async def ask_need(session: Session, need: Need, in_hand: TurnInHand) -> RunResult | None:
+    """Have a question answered; a person who does not answer now pauses the task."""
+    if await session.interaction.answer_need(need, in_hand):
+        return None
+    return await session.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
+
+
 async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | RunResult | None:
     """Judge the response and return the judged turn; a Need is answered first, and the response judged again then."""
     try:
@@ -164,14 +164,15 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
         if session.state.task is None or session.state.task.running_plan:
             return None  # a plan ends itself
         return await session.end_task("blocked", blocker=str(lost), need="a runtime that answers")
-    in_hand = build_turn(session, open_turn)
+    in_hand = session.turns.build_turn(open_turn)
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
-        return await answer_need(session, judgement, in_hand)
+        return await ask_need(session, judgement, in_hand)
     stuck = find_repeated_hold(in_hand.turn, judgement, session.policy)
     if stuck is not None and session.person is not None and not in_hand.turn.find_answers("loop"):
-        return await answer_need(session, stuck, in_hand)
-    event = await record_judgement(session, in_hand.turn, judgement, stuck=stuck.key if stuck else "")
+        return await ask_need(session, stuck, in_hand)
+    drafted = session.turns.draft_judgement(in_hand.turn, judgement, stuck=stuck.key if stuck else "")
+    (event,) = await session.record(drafted)
     for decision in judgement.decisions:
         if decision.code == "gate_error":
             why = [ruling.reason for ruling in decision.rulings]
@@ -268,7 +269,7 @@ async def record_next_stage(session: Session) -> None:
     if stage.dead:
         # what is too many is not even looked at
         looked = tuple(program.calls[at] for at, (code, _) in stage.dead.items() if code != "not_run_too_many")
-        facts = build_own_turn(session, program.seq, looked, "model", program.seq).facts
+        facts = session.turns.build_own_turn(program.seq, looked, "model", program.seq).facts
         dead = [(program.calls[at], code, message) for at, (code, message) in stage.dead.items()]
         await session.record(*(draft_answer(call, facts.get(call.id), code, why) for call, code, why in dead))
         return

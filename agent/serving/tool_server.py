@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TypeAlias, assert_never
 
 from msgspec.structs import replace
@@ -13,7 +12,6 @@ from msgspec.structs import replace
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import compute_open_facts
 from foregate.agent.tools.remote.protocol import Problem, Response
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -179,7 +177,7 @@ class ToolServer:
 
     async def _run_call(self, call: ToolCall) -> None:
         session = self.session
-        facts = partial(compute_open_facts, session)
+        facts = session.turns.compute_open_facts
         response = ModelResponse("", (call,), finish_reason="tool_calls", model=session.model.name)
         await session.record(Draft(ModelResponded.of(response.stamp_calls(session.state.seq + 1)), "model"))
         try:

@@ -8,9 +8,10 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
+from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import CRITIC, PLANNER
-from foregate.agent.session.result import RunResult
-from foregate.agent.session.session import Session, TurnInHand
+from foregate.agent.session.session_log import SessionLog
+from foregate.agent.session.turn_builder import TurnInHand
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, ModelError
@@ -19,46 +20,73 @@ from foregate.schemas.judgement import Answer, Grant, Need
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Usage
 from foregate.schemas.plan import Plan
-from foregate.schemas.protocols import Model
+from foregate.schemas.protocols import Blobs, Model, Person
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.strict_schema import Critique, strict_schema
 from foregate.schemas.turn import Turn
 
 
-async def answer_need(session: Session, need: Need, in_hand: TurnInHand) -> RunResult | None:
-    """Record a question and its answer; a person who cannot answer now pauses the task."""
-    turn = in_hand.turn
-    need = await _raise_need(session, need, turn)
-    if need.who != "person":
-        advice = await ask_advisor(session.model, need, session.policy)
-        words = session.blobs.put(advice.text.encode())
-        error, usage = advice.error, advice.usage
-        await record_answer(session, need, turn, advice.value, error, usage=usage, response=words)
-        return None
-    if need.expires_at and session.clock() > need.expires_at:
-        await record_answer(session, need, turn, None, "nobody answered in time")
-        return None
-    await session.log.settle()
-    session.asked = in_hand
-    try:
-        reply = await session.person.answer(need) if session.person is not None else None
-    finally:
-        session.asked = None
-    # a person takes their time, so what no survey could check is forgotten
-    session.prefetched = {key: found for key, found in session.prefetched.items() if found.is_checkable}
-    if reply is None:
-        return await session.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
-    value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
-    await record_answer(session, need, turn, value, grants=_override(need, reply.choice))
-    return None
+class Interaction:
+    """Puts the questions of one session and records what is answered. Without a `person` nobody can be asked."""
 
+    def __init__(
+        self,
+        log: SessionLog,
+        blobs: Blobs,
+        model: Model,
+        policy: Policy,
+        person: Person | None,
+        prefetched: PrefetchedResults,
+    ) -> None:
+        self._log, self._blobs, self._model, self._policy = log, blobs, model, policy
+        self._person, self._prefetched = person, prefetched
+        self.asked: TurnInHand | None = None
+        """The turn a person is asked about just now, for whoever shows it."""
 
-async def record_answer(
-    session: Session, need: Need, turn: Turn, value: Mapping[str, Json] | None, error: str = "", **more: Any
-) -> None:
-    """Record an answer, bound to the survey and the policy it was given under; `more` are fields of NeedAnswered."""
-    answer = build_answer(need, turn, value, error, session.clock())
-    await session.record(Draft(NeedAnswered(answer=answer, **more), need.who))
+    async def answer_need(self, need: Need, in_hand: TurnInHand) -> bool:
+        """Record a question and its answer; return False where a person is to answer and does not now."""
+        turn = in_hand.turn
+        need = await self._raise_need(need, turn)
+        if need.who != "person":
+            advice = await ask_advisor(self._model, need, self._policy)
+            words = self._blobs.put(advice.text.encode())
+            error, usage = advice.error, advice.usage
+            await self.record_answer(need, turn, advice.value, error, usage=usage, response=words)
+            return True
+        if need.expires_at and self._log.clock() > need.expires_at:
+            await self.record_answer(need, turn, None, "nobody answered in time")
+            return True
+        await self._log.settle()
+        self.asked = in_hand
+        try:
+            reply = await self._person.answer(need) if self._person is not None else None
+        finally:
+            self.asked = None
+        self._prefetched.forget_uncheckable()  # a person takes their time
+        if reply is None:
+            return False
+        value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
+        await self.record_answer(need, turn, value, grants=_override(need, reply.choice))
+        return True
+
+    async def record_answer(
+        self, need: Need, turn: Turn, value: Mapping[str, Json] | None, error: str = "", **more: Any
+    ) -> None:
+        """Record an answer, bound to the survey and policy it was given under; `more` are fields of NeedAnswered."""
+        answer = build_answer(need, turn, value, error, self._log.clock())
+        await self._log.record(Draft(NeedAnswered(answer=answer, **more), need.who))
+
+    async def _raise_need(self, need: Need, turn: Turn) -> Need:
+        """Record a question that is not open already; return it with the time it was given at first."""
+        open_turn = self._log.state.open
+        assert open_turn is not None
+        raised, question = open_turn.need, (need.gate, need.key, turn.survey_hash)
+        if raised is not None and (raised.need.gate, raised.need.key, raised.survey_hash) == question:
+            return replace(need, expires_at=raised.need.expires_at)
+        request = self._blobs.put(strict_json.canonical(need.request))
+        body = NeedRaised(need=replace(need, request={}), request=request, survey_hash=turn.survey_hash)
+        await self._log.record(Draft(body, "foregate"))
+        return need
 
 
 def build_answer(
@@ -67,19 +95,6 @@ def build_answer(
     """Return an answer bound to what was asked about, given at `now` and recorded as event `seq`."""
     bound = turn.survey_hash, turn.policy_hash
     return Answer(need.gate, need.who, need.key, need.digests, *bound, value, error, now, need.expires_at, seq)
-
-
-async def _raise_need(session: Session, need: Need, turn: Turn) -> Need:
-    """Record a question that is not open already; return it with the time it was given at first."""
-    open_turn = session.state.open
-    assert open_turn is not None
-    raised, question = open_turn.need, (need.gate, need.key, turn.survey_hash)
-    if raised is not None and (raised.need.gate, raised.need.key, raised.survey_hash) == question:
-        return replace(need, expires_at=raised.need.expires_at)
-    request = session.blobs.put(strict_json.canonical(need.request))
-    body = NeedRaised(need=replace(need, request={}), request=request, survey_hash=turn.survey_hash)
-    await session.record(Draft(body, "foregate"))
-    return need
 
 
 def _override(need: Need, choice: str) -> tuple[Grant, ...]:

@@ -1,4 +1,4 @@
-"""What comes of a task, of one handed to a child, and of a read made early."""
+"""What comes of a task, and how one is handed on: to a plan, or to a child."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from msgspec import Struct, field
 
 from foregate.schemas.event_body import Report
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import Survey, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, ToolSpec
 
 
@@ -53,20 +52,6 @@ class PlanDriver(Protocol):
 
     def pause(self) -> bool:
         """Let a plan that runs pause after the call in hand; whether one runs."""
-
-
-class PrefetchedResult(Struct, frozen=True):
-    """What an early read showed, the event of its own judgement, and how its resources stood then."""
-
-    judged: int
-    survey: Survey
-    result: ToolResult
-
-    @property
-    def is_checkable(self) -> bool:
-        """Whether a survey would show that something else is to be seen now."""
-        resources = self.survey.resources
-        return bool(resources) and all(resource.hash or not resource.exists for resource in resources)
 
 
 _TASK: dict[str, Json] = {"type": "string", "minLength": 1, "description": "What to do, with all it needs to know."}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
-from functools import lru_cache
+from contextlib import suppress
 from typing import Any, cast
 
-from msgspec import Struct
-
+from foregate.agent.session.interaction import Interaction
+from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
-from foregate.agent.session.result import DELEGATE, PlanDriver, PrefetchedResult, RunResult
+from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
+from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
+from foregate.agent.session.turn_builder import TurnBuilder
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
@@ -21,7 +20,7 @@ from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event import Actor, Draft, Event
+from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import (
     CatalogChanged,
     OutcomeUnknown,
@@ -36,94 +35,24 @@ from foregate.schemas.event_body import (
     TaskStarted,
     UserMessage,
 )
-from foregate.schemas.judgement import Judgement
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue
-from foregate.schemas.turn import Refusal, Turn
-from foregate.telemetry.log.masking import Hidden, Secret, mask_draft
+from foregate.schemas.turn import Refusal
+from foregate.telemetry.log.masking import Hidden, Secret
 
-Clock = Callable[[], str]
-Listener = Callable[[Event], None]
 COUNTED = ("turns", "model_calls", "tool_calls", "tokens", "cost")
 """What a task uses up, by the names of its limits."""
 
 
-def utc_now() -> str:
-    """Return the time as UTC text with microseconds."""
-    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
-    return f"{_second(seconds)}.{nanoseconds // 1000:06d}Z"
-
-
-@lru_cache(maxsize=2)
-def _second(seconds: int) -> str:
-    """Return a second as UTC text: many events fall into one."""
-    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-
-
-class Subscription(ExitStack):
-    """A listener that is told of events; as a context it ends with the context, else with the session."""
-
-    def end(self) -> None:
-        """Tell the listener nothing more; doing it twice is harmless."""
-        self.close()
-
-
-class SessionLog:
-    """The events of one session, under its lease. `state` is the fold over them and changes by nothing else.
-
-    `policy_hash` goes into every event; `hidden` is masked before anything is written. `began_after` is the last event
-    of earlier processes, 0 in a new session.
-    """
-
-    def __init__(
-        self, store: Log, lease: Lease, state: SessionState, policy_hash: str, hidden: Hidden, clock: Clock
-    ) -> None:
-        self.store, self.lease, self.state = store, lease, state
-        self._policy_hash, self._hidden, self._clock = policy_hash, hidden, clock
-        self.listeners: list[Listener] = []
-        self.began_after = state.seq
-
-    async def record(self, *drafts: Draft) -> Sequence[Event]:
-        """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
-        kept = [mask_draft(draft, self._hidden) for draft in drafts]
-        events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self._clock())
-        for event in events:
-            self.state.apply(event)
-            for listener in tuple(self.listeners):  # one may end its own subscription
-                listener(event)
-        return events
-
-    async def settle(self) -> None:
-        """Return when everything recorded is durable; raise LogError when it cannot be."""
-        await self.store.settle(self.lease)
-
-    async def read(self, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
-        """Return the session's events with a number above `after`, in order; `limit` 0 is all."""
-        return await self.store.read(self.lease.session, after=after, limit=limit)
-
-
 Delegate = Callable[["Session", str, str], Awaitable[RunResult]]
 """Runs a text as a child task of a session, in a log of the name given, "" for one of its choice."""
-Facts = Mapping[str, CallFacts]
-"""What was computed of calls, by call id."""
-
-
-class TurnInHand(Struct, frozen=True):
-    """A turn on its way: what the judge reads, what was computed, the judgement once there is one, and its event."""
-
-    turn: Turn
-    facts: Facts
-    judgement: Judgement | None = None
-    judged: int = 0
 
 
 class Session:
     """A session with one log: `start` begins it, `resume` continues it. Everything is recorded before it has an effect.
 
-    `log` records and is subscribed to; `prefetched` is what was read early in this process, by the response it was read
-    for and the digest of the call; `asked` is the turn a person is asked about just now, for whoever shows it.
+    `log` records and is subscribed to, `turns` builds what the judge reads, `interaction` asks advisors and the person.
     `state` is the fold of a log that is gone on with, None for a new one. `delegate` runs child tasks; without it there
     are none, and the tool `delegate` is not offered. `plan_driver` makes what takes a task through a plan. With
     `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response.
@@ -155,7 +84,8 @@ class Session:
         self.secrets = secrets
         self.hidden: Hidden = (*secrets, *policy.sensitive.patterns)
         self.log = SessionLog(log, lease, self.state, policy.hash, self.hidden, clock)
-        self.log.listeners += listeners
+        for listener in listeners:
+            self.log.subscribe(listener)
         self.record = self.log.record
         self.blobs, self.model, self.policy, self.workspace, self.depth = blobs, model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
@@ -163,8 +93,8 @@ class Session:
         self.name, self.person, self.clock = lease.session, person, clock
         self.tools = tools.for_session(lease.session)
         self.delegates = delegate is not None and depth < policy.limits.child_depth
-        self.prefetched: dict[tuple[int, str], PrefetchedResult] = {}
-        self.asked: TurnInHand | None = None
+        self.prefetched = PrefetchedResults()
+        self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched)
         self._offered = self.tools.specs()
         self._use_catalogue(self._build_catalogue())
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
@@ -193,6 +123,9 @@ class Session:
         self.catalogue: dict[str, ToolSpec] = catalogue
         self.prelude: Prelude = build_prelude(self.policy, catalogue)
         self.surveyor = Surveyor(self.workspace, self.tools, self.policy, catalogue)
+        self.turns = TurnBuilder(
+            self.log, self.surveyor, self.prelude, self.policy, depth=self.depth, attended=self.person is not None
+        )
 
     @property
     def catalogue_event(self) -> CatalogChanged:
@@ -213,10 +146,7 @@ class Session:
 
     def subscribe(self, listener: Listener) -> Subscription:
         """Tell `listener` of every event recorded from now on, until the subscription ends."""
-        self.log.listeners.append(listener)
-        subscription = Subscription()
-        subscription.callback(self.log.listeners.remove, listener)
-        return subscription
+        return self.log.subscribe(listener)
 
     async def run_child(self, text: str, *, name: str = "") -> RunResult:
         """Run a task one deeper, in a log of its own, with this session's policy, refusals and what budget is left.

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from foregate.agent.session.session import Facts, Session, TurnInHand
+from msgspec import Struct
+
+from foregate.agent.session.session_log import SessionLog
+from foregate.agent.survey.surveyor import Surveyor
 from foregate.evidence.state.task import OpenTurn
+from foregate.gates.prelude import Prelude
+from foregate.policy.policy import Policy
 from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Answer, Judgement, Voided
-from foregate.schemas.tool_call import Survey, ToolCall, hash_surveys
+from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, hash_surveys
 from foregate.schemas.turn import Turn, TurnActor, TurnRecord
 from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
@@ -19,117 +24,140 @@ _CARRYING_OUT = ("turn_judged", "tool_started", "tool_finished", "outcome_unknow
 _CHANGED = "what was judged has changed since the answer"
 
 
-def build_turn(session: Session, open_turn: OpenTurn) -> TurnInHand:
-    """Survey the calls of a response and return its turn; answers that no longer fit are void."""
-    response, limit = open_turn.response, session.policy.limits.calls_per_response
-    calls = response.calls[: limit or None]
-    surveys = session.surveyor.survey(calls, session.state)
-    answers, voided = _split_answers(session, open_turn.answers, surveys)
-    more = {"surveys": surveys, "text": response.text, "answers": answers, "voided": voided}
-    return build_own_turn(session, open_turn.seq, calls, "model", open_turn.continues, **more)
+Facts = Mapping[str, CallFacts]
+"""What was computed of calls, by call id."""
 
 
-def build_own_turn(
-    session: Session, response: int, calls: tuple[ToolCall, ...], actor: TurnActor, cause: int, **more: Any
-) -> TurnInHand:
-    """Return a turn of the open task over `calls`; `more` fields of Turn, with `surveys` where they are there already.
+class TurnInHand(Struct, frozen=True):
+    """A turn on its way: what the judge reads, what was computed, the judgement once there is one, and its event."""
 
-    A mode nobody knows lets no change be made without a plan.
-    """
-    state, task, now = session.state, session.state.task, session.clock()
-    assert task is not None
-    digests = {call.digest for call in calls}
-    unplanned = max(0, 1 - task.touched) if state.mode == "auto" else 0
-    if "surveys" not in more:
-        more["surveys"] = session.surveyor.survey(calls, state)
-    turn = Turn(
-        response=response,
-        task=task.number,
-        turn=task.used["turns"] + (0 if actor == "model" and cause else 1),
-        now=now,
-        policy_hash=session.policy.hash,
-        catalogue_hash=state.catalogue_hash,
-        prompts_hash=state.prompts_hash,
-        calls=calls,
-        user_messages=tuple(task.messages),
-        depth=session.depth,
-        actor=actor,
-        cause=cause,
-        attended=session.person is not None,
-        auto=state.auto,
-        dry_run=state.dry_run,
-        counters=task.counters_at(now),
-        plan=task.plan,
-        narrated=task.narrated,
-        slots_asked=tuple(task.slots_asked),
-        slots_answered=tuple(task.slots_answered),
-        grants=(*state.grants, *task.grants),
-        refusals=tuple(refusal for refusal in task.refusals if refusal.digest in digests),
-        holds=task.find_hold_counts(digests),
-        fired=dict(task.fired),
-        shadow_fired=dict(task.shadow_fired),
-        just_failed=task.just_failed,
-        during=task.during,
-        unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
-        **more,
-    )
-    return TurnInHand(turn, session.prelude.facts(turn))
+    turn: Turn
+    facts: Facts
+    judgement: Judgement | None = None
+    judged: int = 0
 
 
-def compute_open_facts(session: Session) -> Facts:
-    """Return the facts of the response that is not answered yet, as its calls are now; none where there is none."""
-    state = session.state
-    return build_turn(session, state.open).facts if state.open is not None and state.task is not None else {}
+class TurnBuilder:
+    """Surveys calls and puts together the turns of one session."""
 
+    def __init__(
+        self,
+        log: SessionLog,
+        surveyor: Surveyor,
+        prelude: Prelude,
+        policy: Policy,
+        *,
+        depth: int,
+        attended: bool,
+    ) -> None:
+        self._log, self._state, self._surveyor, self._prelude = log, log.state, surveyor, prelude
+        self._policy, self._depth, self._attended = policy, depth, attended
 
-async def record_judgement(
-    session: Session, turn: Turn, judgement: Judgement, *, stuck: str = "", notice: str = "", early: bool = False
-) -> Event:
-    """Record and return the event of a judged turn; `notice` is told to the model, `early` marks an early read."""
-    open_turn = session.state.open
-    cut = open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls)
-    body = TurnJudged(
-        turn=TurnRecord.of(turn, judged_calls=len(turn.calls) if cut else None),
-        judgement=judgement,
-        survey_hash=turn.survey_hash,
-        fingerprints=turn.fingerprints,
-        plan=judgement.plan,
-        stuck=stuck,
-        notice=notice,
-        early=early,
-    )
-    (event,) = await session.record(Draft(body, "foregate"))
-    return event
+    def build_turn(self, open_turn: OpenTurn) -> TurnInHand:
+        """Survey the calls of a response and return its turn; answers that no longer fit are void."""
+        response, limit = open_turn.response, self._policy.limits.calls_per_response
+        calls = response.calls[: limit or None]
+        surveys = self._surveyor.survey(calls, self._state)
+        answers, voided = self._split_answers(open_turn.answers, surveys)
+        more = {"surveys": surveys, "text": response.text, "answers": answers, "voided": voided}
+        return self.build_own_turn(open_turn.seq, calls, "model", open_turn.continues, **more)
 
+    def build_own_turn(
+        self, response: int, calls: tuple[ToolCall, ...], actor: TurnActor, cause: int, **more: Any
+    ) -> TurnInHand:
+        """Return a turn of the open task over `calls`; `more` are fields of Turn, `surveys` where there are any.
 
-def _split_answers(
-    session: Session, given: list[Answer], surveys: tuple[Survey, ...]
-) -> tuple[tuple[Answer, ...], tuple[Voided, ...]]:
-    """Return the answers that were given to what is now judged, and those that are void.
+        A mode nobody knows lets no change be made without a plan.
+        """
+        state, task, now = self._state, self._state.task, self._log.clock()
+        assert task is not None
+        digests = {call.digest for call in calls}
+        unplanned = max(0, 1 - task.touched) if state.mode == "auto" else 0
+        if "surveys" not in more:
+            more["surveys"] = self._surveyor.survey(calls, state)
+        turn = Turn(
+            response=response,
+            task=task.number,
+            turn=task.used["turns"] + (0 if actor == "model" and cause else 1),
+            now=now,
+            policy_hash=self._policy.hash,
+            catalogue_hash=state.catalogue_hash,
+            prompts_hash=state.prompts_hash,
+            calls=calls,
+            user_messages=tuple(task.messages),
+            depth=self._depth,
+            actor=actor,
+            cause=cause,
+            attended=self._attended,
+            auto=state.auto,
+            dry_run=state.dry_run,
+            counters=task.counters_at(now),
+            plan=task.plan,
+            narrated=task.narrated,
+            slots_asked=tuple(task.slots_asked),
+            slots_answered=tuple(task.slots_answered),
+            grants=(*state.grants, *task.grants),
+            refusals=tuple(refusal for refusal in task.refusals if refusal.digest in digests),
+            holds=task.find_hold_counts(digests),
+            fired=dict(task.fired),
+            shadow_fired=dict(task.shadow_fired),
+            just_failed=task.just_failed,
+            during=task.during,
+            unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
+            **more,
+        )
+        return TurnInHand(turn, self._prelude.facts(turn))
 
-    An answer counts while nothing has changed since it was given: the newest ones do, back to the first that was
-    given under another survey or policy. So it follows from the log alone, in every process.
-    """
-    if not given:
-        return (), ()
-    now, first = (hash_surveys(surveys), session.policy.hash), len(given)
-    while first and (given[first - 1].survey_hash, given[first - 1].policy_hash) == now:
-        first -= 1
-    return tuple(given[first:]), tuple(Voided(answer.seq, answer.gate, _CHANGED) for answer in given[:first])
+    def compute_open_facts(self) -> Facts:
+        """Return the facts of the response that is not answered yet, as its calls are now; none where there is none."""
+        state = self._state
+        return self.build_turn(state.open).facts if state.open is not None and state.task is not None else {}
 
+    def draft_judgement(
+        self, turn: Turn, judgement: Judgement, *, stuck: str = "", notice: str = "", early: bool = False
+    ) -> Draft:
+        """Return the one event a judged turn leaves; `notice` is told to the model, `early` marks an early read."""
+        open_turn = self._state.open
+        cut = open_turn is not None and turn.actor == "model" and len(turn.calls) < len(open_turn.response.calls)
+        body = TurnJudged(
+            turn=TurnRecord.of(turn, judged_calls=len(turn.calls) if cut else None),
+            judgement=judgement,
+            survey_hash=turn.survey_hash,
+            fingerprints=turn.fingerprints,
+            plan=judgement.plan,
+            stuck=stuck,
+            notice=notice,
+            early=early,
+        )
+        return Draft(body, "foregate")
 
-async def restore_turn(session: Session, open_turn: OpenTurn) -> TurnInHand | None:
-    """Return a turn that was judged and not carried out, None where an earlier process judged it and it has lapsed.
+    def _split_answers(
+        self, given: list[Answer], surveys: tuple[Survey, ...]
+    ) -> tuple[tuple[Answer, ...], tuple[Voided, ...]]:
+        """Return the answers that were given to what is now judged, and those that are void.
 
-    A call that was allowed and never started did not run, for `tool_started` is durable before any effect: its permit
-    is unused, and the executor surveys the call's resources again as ever.
-    """
-    events = {event.seq: event for event in await session.log.read()}
-    turn = rebuild_turn(find_body(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)
-    since = (event for event in events.values() if event.seq > open_turn.judged)
-    if open_turn.judged <= session.log.began_after and _has_lapsed(turn, since, session.clock()):
-        return None
-    return TurnInHand(turn, session.prelude.facts(turn), open_turn.judgement, open_turn.judged)
+        An answer counts while nothing has changed since it was given: the newest ones do, back to the first that was
+        given under another survey or policy. So it follows from the log alone, in every process.
+        """
+        if not given:
+            return (), ()
+        now, first = (hash_surveys(surveys), self._policy.hash), len(given)
+        while first and (given[first - 1].survey_hash, given[first - 1].policy_hash) == now:
+            first -= 1
+        return tuple(given[first:]), tuple(Voided(answer.seq, answer.gate, _CHANGED) for answer in given[:first])
+
+    async def restore_turn(self, open_turn: OpenTurn) -> TurnInHand | None:
+        """Return a turn that was judged and not carried out, None where an earlier process judged it and it has lapsed.
+
+        A call that was allowed and never started did not run, for `tool_started` is durable before any effect: its
+        permit is unused, and the executor surveys the call's resources again as ever.
+        """
+        events = {event.seq: event for event in await self._log.read()}
+        turn = rebuild_turn(find_body(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)
+        since = (event for event in events.values() if event.seq > open_turn.judged)
+        if open_turn.judged <= self._log.began_after and _has_lapsed(turn, since, self._log.clock()):
+            return None
+        return TurnInHand(turn, self._prelude.facts(turn), open_turn.judgement, open_turn.judged)
 
 
 def _has_lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from foregate.agent.session.interaction import build_answer
 from foregate.agent.session.prompts import PROMPTS_HASH
-from foregate.agent.session.session import utc_now
+from foregate.agent.session.session_log import utc_now
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.tools.custom_source import CustomToolSource
 from foregate.agent.tools.tool import Toolbox

@@ -8,9 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.session.interaction import record_answer
 from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import build_turn
 from foregate.agent.testing.model import answers, calls, says
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas.errors import ModelError
@@ -183,8 +181,8 @@ async def changed_while_waiting(world: World) -> Session:
     await run(session, REQUEST)
     assert session.state.open is not None
     assert session.state.open.need is not None
-    need, turn = session.state.open.need.need, build_turn(session, session.state.open).turn
-    await record_answer(session, need, turn, {"choice": "yes", "text": "", "by": "person"})
+    need, turn = session.state.open.need.need, session.turns.build_turn(session.state.open).turn
+    await session.interaction.record_answer(need, turn, {"choice": "yes", "text": "", "by": "person"})
     await world.kill(session)
     world.policy = rules(ASK_EDITS, **{"scope.max_resources": 7})
     again = await world.open([says("ok")], ["yes"], resume=True)

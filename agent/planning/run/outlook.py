@@ -11,7 +11,6 @@ from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.ask.planner import GATE, Planning
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import build_own_turn
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import find_effect_on, is_exact_only, is_wide, name_exact_call
@@ -79,7 +78,7 @@ def preview_plan(session: Session, state: PlanState, uses: int) -> PlanPreview:
     """Look at what open tasks would touch, in a task of the session; a yes covers `uses` changes of a named file."""
     ahead = list(iter_open_calls(state, session.catalogue))
     calls = tuple(call for _, _, call in ahead)
-    facts = build_own_turn(session, session.state.seq, calls, "runner", session.state.seq).facts
+    facts = session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq).facts
     listed = tuple(CallPreview(task.id, planned, facts[call.id]) for task, planned, call in ahead if planned)
     leaves = (build_scope_item(task, facts[call.id], uses) for task, planned, call in ahead if not planned)
     filled = tuple(step.task for step in state.open if not step.task.calls)

@@ -215,7 +215,7 @@ async def open_local_tools(
     setting: SessionOptions, rules: Rules, memory: Path | None, workspace: Workspace, resources: AsyncExitStack
 ) -> ToolSource:
     """Return the tools of a session and its servers, which end with it; what a person should know joins the remarks."""
-    from foregate.agent.session.session import utc_now
+    from foregate.agent.session.session_log import utc_now
     from foregate.assembly.remote import start_servers
 
     if not rules.servers:

@@ -12,7 +12,7 @@ from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
-    from foregate.agent.session.session import Listener
+    from foregate.agent.session.session_log import Listener
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
     from foregate.schemas.protocols import ToolSource

@@ -14,7 +14,6 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import NoPermit, execute
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import compute_open_facts
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Tool
@@ -54,7 +53,9 @@ async def test_a_permit_is_for_one_call_and_one_run(
     (folder / "a.txt").write_text("x")
     session = await open_session(calls(("read_file", {"path": "a.txt"})), says("done"), policy=POLICY)
     seen = []
-    session.subscribe(lambda event: seen.append(compute_open_facts(session)) if event.kind == "turn_judged" else None)
+    session.subscribe(
+        lambda event: seen.append(session.turns.compute_open_facts()) if event.kind == "turn_judged" else None
+    )
     await run(session, "go")
     (started,) = await told(session, ToolStarted)
     facts, permit = next(iter(seen[0].values())), started.permit

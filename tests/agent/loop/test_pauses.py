@@ -5,9 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.session.interaction import record_answer
 from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import build_turn
 from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskEnded
@@ -125,8 +123,8 @@ async def test_a_yes_under_one_policy_is_void_under_the_next() -> None:
     open_turn = session.state.open
     assert open_turn is not None
     assert open_turn.need is not None
-    turn, yes = build_turn(session, open_turn).turn, {"choice": "yes", "text": "", "by": "person"}
-    await record_answer(session, open_turn.need.need, turn, yes)
+    turn, yes = session.turns.build_turn(open_turn).turn, {"choice": "yes", "text": "", "by": "person"}
+    await session.interaction.record_answer(open_turn.need.need, turn, yes)
     await world.kill(session)
     again = await world.open([says("no")], ["no"], resume=True, policy=asking(**{"scope.max_resources": 5}))
     await run_to_outcome(again)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import UTC, datetime, timedelta
 
-from foregate.agent.session.session import utc_now
+from foregate.agent.session.session_log import utc_now
 from foregate.evidence.state.task import parse_time
 
 

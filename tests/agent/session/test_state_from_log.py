@@ -15,7 +15,6 @@ from msgspec.structs import asdict
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session, fold_session
-from foregate.agent.session.turn_builder import build_turn, compute_open_facts
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Event, TurnJudged
@@ -53,7 +52,7 @@ async def assert_folded(world: World, session: Session) -> None:
     """Assert that the state holds what the log holds, before and after the turn in hand is built."""
     folded = plain(await fold_session(world.log, session.name))
     assert plain(session.state) == folded
-    compute_open_facts(session)
+    session.turns.compute_open_facts()
     assert plain(session.state) == folded
 
 
@@ -61,7 +60,7 @@ async def stepped(world: World, session: Session, text: str) -> RunResult:
     """Take a message through step by step, and compare state and log after each."""
 
     def build(_: Event) -> None:
-        compute_open_facts(session)
+        session.turns.compute_open_facts()
 
     with session.subscribe(build):
         await session.record_message(text)
@@ -116,7 +115,7 @@ async def test_an_answer_that_no_longer_fits_is_void_in_the_turn_and_stays_in_th
             open_turn = session.state.open
             assert open_turn is not None
             before = plain(open_turn.answers)
-            turns.append([build_turn(session, open_turn).turn for _ in range(2)])
+            turns.append([session.turns.build_turn(open_turn).turn for _ in range(2)])
             assert plain(open_turn.answers) == before
 
     session.subscribe(build)

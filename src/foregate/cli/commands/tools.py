@@ -219,7 +219,7 @@ async def pin(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what an MCP server says of its tools now, and pin it: from then on they are offered, exactly so."""
-    from foregate.agent.session.session import utc_now
+    from foregate.agent.session.session_log import utc_now
     from foregate.agent.tools.mcp.definition import build_review, get_pin_state
     from foregate.assembly.home import Home
     from foregate.cli.terminal.layout import build_console

@@ -1,0 +1,78 @@
+"""The events of a session: recorded, folded, and told to whoever subscribes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from functools import lru_cache
+
+from foregate.evidence.state.session import SessionState
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.protocols import Lease, Log
+from foregate.telemetry.log.masking import Hidden, mask_draft
+
+Clock = Callable[[], str]
+Listener = Callable[[Event], None]
+
+
+def utc_now() -> str:
+    """Return the time as UTC text with microseconds."""
+    seconds, nanoseconds = divmod(time.time_ns(), 1_000_000_000)
+    return f"{_second(seconds)}.{nanoseconds // 1000:06d}Z"
+
+
+@lru_cache(maxsize=2)
+def _second(seconds: int) -> str:
+    """Return a second as UTC text: many events fall into one."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+class Subscription(ExitStack):
+    """A listener that is told of events; as a context it ends with the context, else with the session."""
+
+    def end(self) -> None:
+        """Tell the listener nothing more; doing it twice is harmless."""
+        self.close()
+
+
+class SessionLog:
+    """The events of one session, under its lease. `state` is the fold over them and changes by nothing else.
+
+    `policy_hash` goes into every event; `hidden` is masked before anything is written. `began_after` is the last event
+    of earlier processes, 0 in a new session.
+    """
+
+    def __init__(
+        self, store: Log, lease: Lease, state: SessionState, policy_hash: str, hidden: Hidden, clock: Clock
+    ) -> None:
+        self.store, self.lease, self.state = store, lease, state
+        self._policy_hash, self._hidden, self.clock = policy_hash, hidden, clock
+        self.listeners: list[Listener] = []
+        self.began_after = state.seq
+
+    async def record(self, *drafts: Draft) -> Sequence[Event]:
+        """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
+        kept = [mask_draft(draft, self._hidden) for draft in drafts]
+        events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
+        for event in events:
+            self.state.apply(event)
+            for listener in tuple(self.listeners):  # one may end its own subscription
+                listener(event)
+        return events
+
+    async def settle(self) -> None:
+        """Return when everything recorded is durable; raise LogError when it cannot be."""
+        await self.store.settle(self.lease)
+
+    async def read(self, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
+        """Return the session's events with a number above `after`, in order; `limit` 0 is all."""
+        return await self.store.read(self.lease.session, after=after, limit=limit)
+
+    def subscribe(self, listener: Listener) -> Subscription:
+        """Tell `listener` of every event recorded from now on, until the subscription ends."""
+        self.listeners.append(listener)
+        subscription = Subscription()
+        subscription.callback(self.listeners.remove, listener)
+        return subscription
