@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import stat
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
@@ -114,19 +112,35 @@ def write_transaction(connection: sqlite3.Connection, path: Path) -> Iterator[No
 
 
 def retry_while_busy(path: Path, act: Callable[[], T]) -> T:
-    """Repeat `act` while another process writes, at random short intervals: SQLite's own wait starves a writer. Raises
-    LogError when the file stays locked for `PATIENCE` seconds."""
-    until = time.monotonic() + PATIENCE
-    while True:
-        try:
-            return act()
-        except sqlite3.OperationalError as error:
-            if error.sqlite_errorcode & 0xFF not in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
-                raise
-        if time.monotonic() > until:
-            held = f"has been locked by another process for {PATIENCE:g} seconds"
-            raise LogError(f"the log `{path}` {held}; close what holds it and try again")
-        time.sleep(random.uniform(0.0001, 0.001))  # noqa: S311
+    """Repeat `act` while another process writes, at random short intervals: SQLite's own wait starves a writer.
+
+    Raises LogError when the file stays locked for `PATIENCE` seconds.
+    """
+    try:
+        return act()
+    except sqlite3.OperationalError as error:
+        if not _is_busy(error):
+            raise
+    # Loading the library takes longer than most commands; few ever meet a file that is locked.
+    from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_random
+
+    def give_up(_: object) -> T:
+        held = f"has been locked by another process for {PATIENCE:g} seconds"
+        raise LogError(f"the log `{path}` {held}; close what holds it and try again")
+
+    retrying = Retrying(
+        stop=stop_after_delay(PATIENCE),
+        wait=wait_random(0.0001, 0.001),
+        retry=retry_if_exception(_is_busy),
+        retry_error_callback=give_up,
+    )
+    result: T = retrying(act)
+    return result
+
+
+def _is_busy(error: BaseException) -> bool:
+    busy = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF in busy
 
 
 def build_error(verb: str, path: Path, error: Exception) -> LogError:

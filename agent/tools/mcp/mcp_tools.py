@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
+
 from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable, build_result
 from foregate.agent.tools.mcp.definition import (
     Definition,
@@ -108,21 +110,29 @@ class ReviewedServer:
     async def _connect(self) -> McpConnection:
         """Return a connection that is alive; a server that ended is started again, later each time, a few times."""
         async with self._starting:
-            failed: ServerUnavailable | None = None
-            while self._connection is None or not self._connection.is_alive:
-                if self._closed or self._restarts >= self.policy.restarts:
-                    times = f"it ended, and was started again {self._restarts} times already"
-                    raise failed or ServerUnavailable(times)
-                await asyncio.sleep(self.policy.backoff * 2**self._restarts / 1000)
-                self._restarts += 1
-                ended, self._connection = self._connection, None
-                if ended is not None:
-                    await ended.close()
-                try:
-                    self._connection, failed = await self._open_connection(), None
-                except ServerUnavailable as error:
-                    failed = error
+            left = 0 if self._closed else max(self.policy.restarts - self._restarts, 0)
+            retrying = AsyncRetrying(
+                stop=stop_after_attempt(1 + left),
+                wait=wait_exponential(multiplier=self.policy.backoff * 2**self._restarts / 1000),
+                retry=retry_if_exception_type(ServerUnavailable),
+                reraise=True,
+            )
+            async for attempt in retrying:
+                with attempt:
+                    if attempt.retry_state.attempt_number > 1:
+                        await self._restart()
+                    if self._connection is None or not self._connection.is_alive:
+                        raise ServerUnavailable(f"it ended, and was started again {self._restarts} times already")
+            assert self._connection is not None
             return self._connection
+
+    async def _restart(self) -> None:
+        """Start the server again in place of the one that ended."""
+        self._restarts += 1
+        ended, self._connection = self._connection, None
+        if ended is not None:
+            await ended.close()
+        self._connection = await self._open_connection()
 
     async def _open_connection(self) -> McpConnection:
         at_url = self.configuration.url and ServerAtUrl(self.configuration, self.policy, self._environ)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable
 from contextlib import suppress
 
 import msgspec
+from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_delay, wait_exponential
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
@@ -75,19 +75,32 @@ class RuntimeConnection:
         A broken connection is tried again for `patience` seconds; each try is to be answered `within` seconds.
         """
 
-        patience = self.policy.patience if patience is None else patience
-        backoff, tries, since = self.policy.backoff / 1000, 0, 0.0
-        while True:
+        async def attempt() -> Answer:
             try:
                 async with asyncio.timeout(within):
                     return await self._ask_once(question())
-            except (ConnectionLost, TimeoutError) as error:
-                why = str(error) if isinstance(error, ConnectionLost) else "it does not answer"
-            since = since or time.monotonic()  # it may work for long before the connection breaks
-            if time.monotonic() - since >= patience:
-                raise RuntimeLost(f"the runtime at {self.url} is lost: {why}")
-            await asyncio.sleep(min(backoff * 2 ** (tries - 1), max(backoff, _LONGEST_WAIT)) if tries else 0)
-            tries += 1
+            except TimeoutError:
+                raise ConnectionLost("it does not answer") from None
+
+        patience = self.policy.patience if patience is None else patience
+        backoff = self.policy.backoff / 1000
+        retrying = AsyncRetrying(
+            stop=stop_after_delay(patience),
+            wait=wait_exponential(multiplier=backoff, max=max(backoff, _LONGEST_WAIT)),
+            retry=retry_if_exception_type(ConnectionLost),
+            reraise=True,
+        )
+        try:
+            try:
+                # It may work for long before the connection breaks: patience counts from then.
+                return await attempt()
+            except ConnectionLost:
+                if not patience:
+                    raise
+            answer: Answer = await retrying(attempt)
+        except ConnectionLost as gone:
+            raise RuntimeLost(f"the runtime at {self.url} is lost: {gone}") from None
+        return answer
 
     async def cancel(self, id: str) -> None:  # noqa: A002
         """Tell the runtime to stop a request, as far as it can be told."""
