@@ -36,8 +36,10 @@ class Ledger:
     def record_evidence(
         self, seq: int, records: Iterable[EvidenceRecord], changes: Iterable[Change], *, may_have_changed: bool = False
     ) -> None:
-        """Take in what event `seq` observed and changed; `may_have_changed` says that it may have changed more. What is
-        gone, or lay in a folder that is gone, is no longer known."""
+        """Take in what event `seq` observed and changed; `may_have_changed` says that it may have changed more.
+
+        What is gone, or lay in a folder that is gone, is no longer known.
+        """
         for change in changes:
             self._changed[change.resource] = self._last_change = seq
             if not change.after:
@@ -104,9 +106,11 @@ Mention = tuple[Origin, int]
 
 
 class AtomTable:
-    """A side table rebuilt from events; O(new text) on arrival, O(arguments) per turn, bounded in memory. Beyond its
-    bounds the least trusted and oldest atoms go first; but each origin keeps an eighth, so that neither a flood from
-    outside drives out what the user said, nor a large repository what came from outside."""
+    """A side table rebuilt from events; O(new text) on arrival, O(arguments) per turn, bounded in memory.
+
+    Beyond its bounds the least trusted and oldest atoms go first; but each origin keeps an eighth, so that neither a
+    flood from outside drives out what the user said, nor a large repository what came from outside.
+    """
 
     def __init__(self, bound: int = BOUND, size: int = SIZE) -> None:
         self._bound, self._size = bound, size
@@ -119,8 +123,10 @@ class AtomTable:
 
     def add_text(self, text: str, origin: Origin, seq: int, *, content: bool = False, whole: bool = False) -> None:
         """Take in a text; an atom keeps its most trusted origin and the event that first brought it in that trust.
+
         `content` says that the text is what stands in a file: what only such texts name is `told`. `whole` makes a
-        short text known as one name, too, whatever words it has."""
+        short text known as one name, too, whatever words it has.
+        """
         name = [shorten_word(fold_word(text.strip()))] if whole and text.strip() and len(text) <= SHORT else []
         for atom in chain(find_known_words(text, every_word=origin is Origin.USER), name):
             known = self._find_origin(atom)
@@ -139,8 +145,11 @@ class AtomTable:
                 self._forget_oldest()
 
     def find_atom(self, name: str) -> Atom:
-        """Return who said a name; `nobody` when no text of the session holds it. A path nobody said as a whole counts
-        as said when its folder and its last part were, a URL when its host was: by the less trusted of the two."""
+        """Return who said a name; `nobody` when no text of the session holds it.
+
+        A path nobody said as a whole counts as said when its folder and its last part were, a URL when its host was:
+        by the less trusted of the two.
+        """
         word = fold_word(name)
         if (heard := self._find_whole(word) or self._find_by_halves(word)) is None:
             return Atom(shorten_word(name), Origin.NOBODY)
@@ -150,8 +159,10 @@ class AtomTable:
         self, arguments: Mapping[str, Json], names: Iterable[str] = (), *, limit: int = 32, size: int = 3000
     ) -> tuple[Atom, ...]:
         """Return the names in a call's arguments with who said each first: the outside ones first, then nobody's.
+
         `names` are looked up as well, such as the resources the call turned out to touch. At most `limit` atoms of
-        `size` characters together are returned; what is left out is what is trusted most."""
+        `size` characters together are returned; what is left out is what is trusted most.
+        """
         found = {name: self.find_atom(name) for name in names if name}
         outside = self._heard[Origin.EXTERNAL]
         for text in find_strings(arguments):

@@ -68,9 +68,11 @@ class ApprovalGate:
         return self.policy.approval.mode == "never" or not turn.attended
 
     def find_hopeless_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
-        """Return why a call is certain to be denied because nobody can say yes, None while any answer may free it. What
-        asks goes on asking, and leave only shrinks while judging. Leave for this effect on these resources is a chance
-        whatever it was given for: a plan or critique that cannot be had asks for a reason of its own."""
+        """Return why a call is certain to be denied because nobody can say yes, None while any answer may free it.
+
+        What asks goes on asking, and leave only shrinks while judging. Leave for this effect on these resources is a
+        chance whatever it was given for: a plan or critique that cannot be had asks for a reason of its own.
+        """
         ask = self.find_ask(facts, turn, so_far) if self.is_unattended(turn) else None
         if ask is None or self.find_permission(ask, turn, {}) is not None:
             return None
@@ -101,8 +103,10 @@ class ApprovalGate:
         return "" if spared else "the policy asks for each change"
 
     def find_permission(self, ask: Ask, turn: Turn, uses: Mapping[str, tuple[int, ...]]) -> tuple[int, ...] | None:
-        """Return the scope items that leave given earlier uses up for a call, None when no leave covers it. `uses`
-        holds what the response's calls use already. A grant is not used up."""
+        """Return the scope items that leave given earlier uses up for a call, None when no leave covers it.
+
+        `uses` holds what the response's calls use already. A grant is not used up.
+        """
         counted = uses.get(ask.facts.call.id, ())
         given = {(grant.gate, grant.code) for grant in turn.grants if is_grant_for(grant, ask.facts)}
         if all((ask.gate, code) in given for code in ask.codes):
@@ -161,7 +165,9 @@ def spare_advice(
     gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy
 ) -> dict[str, Ruling]:
     """Return the rulings of a gate that needs no advice on these calls, for nobody can say yes to any; {} otherwise.
-    They ask, so that a call is let go by nothing but the leave that is not there."""
+
+    They ask, so that a call is let go by nothing but the leave that is not there.
+    """
     approval = ApprovalGate(policy)
     asks = [ask for facts in calls if (ask := approval.find_hopeless_ask(facts, turn, so_far))]
     if len(asks) < len(calls):

@@ -36,11 +36,13 @@ def build_call_items(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
 def build_step_item(
     step: PlannedStep, number: str, catalogue: Catalogue, first: CallFacts, policy: Policy
 ) -> ScopeItem | None:
-    """Return what a planned step covers: null effect is the tool's strongest, null uses is one. A step cannot name a
-    folder, so its command runs where `first`, the call the plan is for, does. A step that only observes, names an
-    unknown tool, or a tool whose calls have no target parameter covers nothing, nor does one that names a call by its
-    digest, which nobody could read. A command whose words do not say what would run is covered in exactly these words,
-    where any other is with further ones."""
+    """Return what a planned step covers: null effect is the tool's strongest, null uses is one.
+
+    A step cannot name a folder, so its command runs where `first`, the call the plan is for, does.
+    A step that only observes, names an unknown tool, or a tool whose calls have no target parameter covers nothing,
+    nor does one that names a call by its digest, which nobody could read. A command whose words do not say what would
+    run is covered in exactly these words, where any other is with further ones.
+    """
     spec = catalogue.get(step.tool)
     if spec is None or not spec.targets or not step.target or step.target.startswith(_DIGEST):
         return None
@@ -102,9 +104,11 @@ def find_covering_items(
     approved: bool = False,
     during: str = "",
 ) -> tuple[int, ...] | None:
-    """Return the items (by index) that cover the call, None when something is not covered. `spent` counts uses by
-    earlier calls of the same response; `same_tool` binds items to their step's tool; with `approved` only items a
-    person said yes to count. `during` is the task of a confirmed plan that runs."""
+    """Return the items (by index) that cover the call, None when something is not covered.
+
+    `spent` counts uses by earlier calls of the same response; `same_tool` binds items to their step's tool; with
+    `approved` only items a person said yes to count. `during` is the task of a confirmed plan that runs.
+    """
     open_ = [
         (index, item)
         for index, item in enumerate(plan.items)
@@ -141,8 +145,10 @@ def name_exact_call(facts: CallFacts) -> tuple[ResourceKind, str]:
 
 
 def is_covered_by(item: ScopeItem, effect: Effect, kind: ResourceKind, name: str, folder: str = "") -> bool:
-    """Whether one item covers an effect on a resource; an exact call is compared by its digest alone. The same words
-    elsewhere are another command, so the `folder` it runs in must be the item's."""
+    """Whether one item covers an effect on a resource; an exact call is compared by its digest alone.
+
+    The same words elsewhere are another command, so the `folder` it runs in must be the item's.
+    """
     if item.kind is not kind:
         return False
     if item.pattern.startswith(_DIGEST) or name.startswith(_DIGEST):

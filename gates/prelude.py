@@ -74,7 +74,9 @@ def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
 
 def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = None) -> Judgement | Need:
     """Ask each gate about the calls that still stand below HOLD; return a judgement, or what must be known first.
-    `facts` spares computing them when the caller has them already."""
+
+    `facts` spares computing them when the caller has them already.
+    """
     so_far = SoFar(bench.facts(turn) if facts is None else facts)
     live: Sequence[ToolCall] = turn.calls
     ids = {call.id for call in live}
@@ -96,8 +98,10 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
 
 
 def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far: SoFar) -> Opinion | Need:
-    """Ask one gate about the live calls, whose ids are `ids`. One that raises, or leaves a call out, holds what it did
-    not rule on."""
+    """Ask one gate about the live calls, whose ids are `ids`.
+
+    One that raises, or leaves a call out, holds what it did not rule on.
+    """
     try:
         opinion = gate(turn, live, so_far)
     except ForegateError as error:
@@ -123,8 +127,10 @@ def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
 
 
 def apply_override(gate: GateName, ruling: Ruling, turn: Turn, call: ToolCall) -> Ruling:
-    """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code. What cannot be read, what
-    a rule denies, what was not looked at and what could not be judged stays held."""
+    """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code.
+
+    What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
+    """
     final = gate in ("validity", "evidence") or ruling.code in ("gate_error", "not_asked_now")
     for grant in () if final or ruling.standing is not Standing.HOLD else turn.grants:
         if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, call.digest):
@@ -133,8 +139,10 @@ def apply_override(gate: GateName, ruling: Ruling, turn: Turn, call: ToolCall) -
 
 
 def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> bool:
-    """Join a gate's rulings by max; return whether they stop a call. `approval` alone replaces an ASK. A consequence
-    holds every change asked about."""
+    """Join a gate's rulings by max; return whether they stop a call.
+
+    `approval` alone replaces an ASK. A consequence holds every change asked about.
+    """
     stopped = False
     for call in live:
         ruling = opinion.rulings[call.id]

@@ -120,8 +120,10 @@ class Ask:
 def build_approval_request(
     asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str], *, same_tool: bool
 ) -> dict[str, Json]:
-    """Return the request a person answers, as JSON. `plan` is the one accepted now: a yes approves it as well. With
-    `same_tool` the items of a plan cover only calls to the tool they were made for."""
+    """Return the request a person answers, as JSON. `plan` is the one accepted now: a yes approves it as well.
+
+    With `same_tool` the items of a plan cover only calls to the tool they were made for.
+    """
     count, plan = len(asks), so_far.plan
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
@@ -157,7 +159,9 @@ def describe_ask(ask: Ask) -> dict[str, Json]:
 
 def find_plan_items(facts: CallFacts, turn: Turn, so_far: SoFar, same_tool: bool) -> list[int] | None:
     """Return the numbers, from 1, of the items that cover a call of the plan accepted now, else of the one in force.
-    None where there is no plan; an empty list where no item covers the call."""
+
+    None where there is no plan; an empty list where no item covers the call.
+    """
     plan = so_far.plan or turn.plan
     if plan is None:
         return None

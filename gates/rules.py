@@ -34,8 +34,10 @@ class RulesVerdict(NamedTuple):
 
 
 def apply_rules(facts: CallFacts, policy: Policy) -> RulesVerdict:
-    """Return what the rules say of one call. Raises PolicyError when a deny or ask rule cannot be evaluated and no
-    other rule denies: the call must not run."""
+    """Return what the rules say of one call.
+
+    Raises PolicyError when a deny or ask rule cannot be evaluated and no other rule denies: the call must not run.
+    """
     hits: list[Rule] = []
     unclear: PolicyError | None = None
     for rule in policy.rules.list:
@@ -133,9 +135,11 @@ def is_rule_host(wanted: str, resource: SurveyedResource) -> bool:
 
 
 def is_command_match(rule: Rule, wanted: Sequence[str], command: Command | None, policy: Policy) -> bool:
-    """Whether a command is the rule's program with its leading arguments. An allow rule wants exactly these words in
-    front of an argument vector. A strict rule knows the program by its last path component, passes over options, and
-    searches all words of a shell line or of a program that runs others."""
+    """Whether a command is the rule's program with its leading arguments.
+
+    An allow rule wants exactly these words in front of an argument vector. A strict rule knows the program by its last
+    path component, passes over options, and searches all words of a shell line or of a program that runs others.
+    """
     if command is None:
         return False
     if rule.then == "allow" and not command.problem:

@@ -167,9 +167,11 @@ _UNPLANNED = Ruling(
 
 @dataclass(frozen=True)
 class ValidityGate:
-    """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema. It also holds the
-    changes of a response that brings more of them than may be made without a plan: no policy turns this gate off, and
-    nobody's `anyway` reaches it."""
+    """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema.
+
+    It also holds the changes of a response that brings more of them than may be made without a plan: no policy turns
+    this gate off, and nobody's `anyway` reaches it.
+    """
 
     policy: Policy
     catalogue: Catalogue

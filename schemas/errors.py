@@ -48,8 +48,10 @@ class ToolsRefused(ModelError):
 
 
 class RuntimeLost(ForegateError):
-    """Where a source's tools run is gone, so no further call to them can work; the message says what was lost. A tool
-    source raises it from `run`, whether or not the call had begun there."""
+    """Where a source's tools run is gone, so no further call to them can work; the message says what was lost.
+
+    A tool source raises it from `run`, whether or not the call had begun there.
+    """
 
 
 class UsageError(ForegateError):

@@ -49,10 +49,13 @@ class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model_response"):
-    """A response, or a further stage of one. `order` is a block as a list (see Block). `program` holds the whole of a
-    response of which this event gives the judge only the first stage, `continues` the response a further stage goes on
-    with. Of a plan's own calls `tasks` and `places` say which task each is of and its place there. `refused` says why
-    the calls of an answer that fills in a task were left out."""
+    """A response, or a further stage of one.
+
+    `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
+    judge only the first stage, `continues` the response a further stage goes on with. Of a plan's own calls `tasks`
+    and `places` say which task each is of and its place there. `refused` says why the calls of an answer that fills in
+    a task were left out.
+    """
 
     text: str
     reasoning: str
@@ -109,9 +112,12 @@ _ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred")
 
 
 class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):
-    """A turn and its judgement. Judging the turn again gives the bytes of the judgement. `fingerprints` hold per call
-    id what was known of the call's resources. `stuck` is the loop's own question about a call that was held again,
-    `notice` what the model is told with the judgement, and `early` marks a read of a response that still arrived."""
+    """A turn and its judgement. Judging the turn again gives the bytes of the judgement.
+
+    `fingerprints` hold per call id what was known of the call's resources. `stuck` is the loop's own question about a
+    call that was held again, `notice` what the model is told with the judgement, and `early` marks a read of a
+    response that still arrived.
+    """
 
     turn: TurnRecord
     judgement: Judgement
@@ -132,9 +138,11 @@ class NeedRaised(EventBody, frozen=True, kw_only=True, tag="need_raised"):
 
 
 class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
-    """The answer to a question. `response` is the hash of the blob with the model's words, None for a person. `usage`
-    is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with the
-    answer."""
+    """The answer to a question. `response` is the hash of the blob with the model's words, None for a person.
+
+    `usage` is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with
+    the answer.
+    """
 
     answer: Answer
     usage: Usage | None = None

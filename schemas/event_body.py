@@ -43,8 +43,10 @@ KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
 class EventBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """The body of an event; the tag of its class is the name its events have in the log. A field with a default is left
-    out of the log where it has that default; every other field is always written."""
+    """The body of an event; the tag of its class is the name its events have in the log.
+
+    A field with a default is left out of the log where it has that default; every other field is always written.
+    """
 
     @property
     def kind(self) -> Kind:
@@ -58,9 +60,12 @@ def get_kind(body: type[EventBody]) -> Kind:
 
 
 class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"):
-    """The first event: everything needed to judge the session again elsewhere. `policy` holds every value in force,
-    `layers` where each comes from. `dialect` is "" for the native one. `runtime` names where the tools run, `agent`
-    whom a served session serves, `parent` and `parent_event` the session and event a child was started at."""
+    """The first event: everything needed to judge the session again elsewhere.
+
+    `policy` holds every value in force, `layers` where each comes from. `dialect` is "" for the native one. `runtime`
+    names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` the session and event
+    a child was started at.
+    """
 
     workspace: str
     model: str
@@ -86,8 +91,10 @@ class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"
 
 
 class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
-    """What holds from now on; None where it stays as it was. `before` is the hash of the policy until then, in the
-    event that carries another policy."""
+    """What holds from now on; None where it stays as it was.
+
+    `before` is the hash of the policy until then, in the event that carries another policy.
+    """
 
     policy: Mapping[str, Json] | None = None
     layers: Mapping[str, Json] | None = None
@@ -105,9 +112,12 @@ class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):
 
 
 class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compressed"):
-    """The part of the conversation that the model is no longer sent. `left_out` holds ranges of places (first, and
-    first after), `shortened` places and the characters that stay of them. `before` and `after` are tokens as
-    `counted_by` counts them. `open` and `summary` stand in the place of what is left out."""
+    """The part of the conversation that the model is no longer sent.
+
+    `left_out` holds ranges of places (first, and first after), `shortened` places and the characters that stay of
+    them. `before` and `after` are tokens as `counted_by` counts them. `open` and `summary` stand in the place of what
+    is left out.
+    """
 
     strategy: str
     limit: int
@@ -121,8 +131,10 @@ class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compr
 
 
 class Checkpoint(EventBody, frozen=True, kw_only=True, tag="checkpoint"):
-    """An undo of the call `undo` that is about to begin, with its `steps`. Where an undo broke off: the steps left,
-    those `restored` before, and `why`."""
+    """An undo of the call `undo` that is about to begin, with its `steps`.
+
+    Where an undo broke off: the steps left, those `restored` before, and `why`.
+    """
 
     undo: str
     steps: tuple[str, ...]
@@ -145,8 +157,10 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TaskStarted(EventBody, frozen=True, kw_only=True, tag="task_started"):
-    """A task begins: its number in the session and its depth, 0 for a person's. `plan` says that the person asked for a
-    plan. A child task inherits `refusals`; None for any other task."""
+    """A task begins: its number in the session and its depth, 0 for a person's.
+
+    `plan` says that the person asked for a plan. A child task inherits `refusals`; None for any other task.
+    """
 
     task: int
     depth: int
@@ -192,9 +206,12 @@ RulingWord = Literal["allow", "ask", "hold", "deny", "not_run"]
 
 
 class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What was at a resource before a call. `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's
-    own keeping) or "" for nothing; `image` names the blob that holds it ("" for nothing, and for a directory that is
-    only moved); `parents` are directories above that were missing."""
+    """What was at a resource before a call.
+
+    `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
+    names the blob that holds it ("" for nothing, and for a directory that is only moved); `parents` are directories
+    above that were missing.
+    """
 
     kind: ResourceKind
     id: str
@@ -210,9 +227,11 @@ class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
 
 class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
-    """A call is about to run: durable before the effect, with all a probe after a crash needs. `side_effect` is
-    recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response that still arrives;
-    `look` is the event that judged the early read this call is answered from."""
+    """A call is about to run: durable before the effect, with all a probe after a crash needs.
+
+    `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
+    that still arrives; `look` is the event that judged the early read this call is answered from.
+    """
 
     call: str
     tool: str
@@ -228,7 +247,9 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
 
 class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
     """How a call that ran ended. `duration` is in milliseconds; `dropped` counts the bytes of the text left out.
-    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter."""
+
+    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter.
+    """
 
     call: str
     tool: str

@@ -16,8 +16,10 @@ from foregate.schemas.tool_call import CallFacts, ToolCall
 
 
 class Standing(Enum):
-    """How a call stands, from loosest to strictest; rulings are joined by `max`. HOLD may be cured and sent again; DENY
-    is final for that digest in its task."""
+    """How a call stands, from loosest to strictest; rulings are joined by `max`.
+
+    HOLD may be cured and sent again; DENY is final for that digest in its task.
+    """
 
     ALLOW = "allow"
     ASK = "ask"
@@ -47,7 +49,9 @@ def find_standing(code: str) -> Standing:
 
 class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
-    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`."""
+
+    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.
+    """
 
     gate: str
     code: str
@@ -63,9 +67,11 @@ Who = Literal["planner", "critic", "person"]
 
 
 class Need(Struct, frozen=True, forbid_unknown_fields=True):
-    """A question of `gate` to `who`, for all calls of the response that want it. `key` tells needs of one gate apart;
-    `request` is what is asked, as JSON without floats; `calls` are call ids. `code` is the code of the ASK behind it;
-    `expires_at` is a UTC time, only for a person."""
+    """A question of `gate` to `who`, for all calls of the response that want it.
+
+    `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
+    `code` is the code of the ASK behind it; `expires_at` is a UTC time, only for a person.
+    """
 
     gate: str
     who: Who
@@ -78,8 +84,10 @@ class Need(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Answer(Struct, frozen=True, forbid_unknown_fields=True):
-    """The recorded answer to a need, bound to what it was asked about. `value` is None when there was no usable answer;
-    `error` then says why. `seq` is the event number."""
+    """The recorded answer to a need, bound to what it was asked about.
+
+    `value` is None when there was no usable answer; `error` then says why. `seq` is the event number.
+    """
 
     gate: str
     who: Who
@@ -145,9 +153,11 @@ class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Consequence(Struct, frozen=True, forbid_unknown_fields=True):
-    """What follows for the task: the next request goes without tools, or a person is asked `question`. `slots` names
-    what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay away for the next
-    request or for the rest of the task."""
+    """What follows for the task: the next request goes without tools, or a person is asked `question`.
+
+    `slots` names what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay
+    away for the next request or for the rest of the task.
+    """
 
     kind: Literal["words_only_next", "ask_user"]
     question: str = ""
@@ -156,9 +166,11 @@ class Consequence(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Opinion(Struct, frozen=True):
-    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`. `plan` is a
-    plan the gate accepts and `first` the call it was written for: it is in force once that call is allowed. `uses`
-    names the scope items a call uses up; `grants` is leave a person gave with this turn."""
+    """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`.
+
+    `plan` is a plan the gate accepts and `first` the call it was written for: it is in force once that call is
+    allowed. `uses` names the scope items a call uses up; `grants` is leave a person gave with this turn.
+    """
 
     rulings: Mapping[str, Ruling]
     consequence: Consequence | None = None

@@ -30,10 +30,12 @@ class Message(Struct, frozen=True):
 
 class ModelRequest(Struct, frozen=True):
     """What a model is asked. `schema` (name and JSON Schema) asks for strict JSON; `words_only` forbids calls.
+
     `purpose` is `chat`, `plan`, `critique`, `task_plan` or `plan_results`; adapters send it nowhere, deterministic
     models read it. Generation ends before any of the texts in `stop`, where the endpoint can do that; whoever reads the
     answer cuts it. `temperature` is 0 to 2 and `max_tokens` bounds the tokens of the response; None leaves either to
-    the endpoint."""
+    the endpoint.
+    """
 
     messages: Sequence[Message]
     tools: Sequence[ToolSpec] = ()
@@ -55,9 +57,11 @@ UNANSWERED = json.dumps(
 
 
 class WireNames:
-    """A reversible table from any text to the wire's alphabet, unique within one request. What the wire allows stays as
-    it is; everything else is spelled with underscores, and with a piece of its hash where two would be spelled
-    alike."""
+    """A reversible table from any text to the wire's alphabet, unique within one request.
+
+    What the wire allows stays as it is; everything else is spelled with underscores, and with a piece of its hash
+    where two would be spelled alike.
+    """
 
     def __init__(self, names: Collection[str], longest: int = MAX_NAME) -> None:
         self._longest = longest
@@ -93,9 +97,11 @@ class WireNames:
 
 
 def format_messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
-    """Return the messages, each answer right behind the message that called, as endpoints demand. Ids are the session's
-    own. A call without an answer gets one that says so. Raises ModelError for an answer to a call nobody made, and for
-    calls or answers of one id."""
+    """Return the messages, each answer right behind the message that called, as endpoints demand.
+
+    Ids are the session's own. A call without an answer gets one that says so. Raises ModelError for an answer to a
+    call nobody made, and for calls or answers of one id.
+    """
     answers = _index_answers(history)
     ids = WireNames([call.id for message in history for call in message.calls], MAX_ID)
     result: list[dict[str, Json]] = []

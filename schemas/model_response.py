@@ -30,8 +30,11 @@ class Block(Struct, frozen=True):
             yield from (item,) if isinstance(item, int) else item.find_places()
 
     def fit_to(self, count: int) -> Block:
-        """Return the block for that many calls, as a log can hold it. A place there is no call in, or that was named
-        before, is left out; blocks nested deeper than a log holds run in turn."""
+        """Return the block for that many calls, as a log can hold it.
+
+        A place there is no call in, or that was named before, is left out; blocks nested deeper than a log holds run in
+        turn.
+        """
         return self._build_fitting(set(range(count)), 0)
 
     def _build_fitting(self, left: set[int], depth: int) -> Block:
@@ -52,8 +55,10 @@ class Block(Struct, frozen=True):
         return Block(self.kind, kept) if kept else None
 
     def find_step(self, place: int, number: int) -> int | Block | None:
-        """Return the item that is step `number`, from 1, for the call in `place`; None where there is no such. It is
-        that item of the innermost sequential block around the call that has so many before the call."""
+        """Return the item that is step `number`, from 1, for the call in `place`; None where there is no such.
+
+        It is that item of the innermost sequential block around the call that has so many before the call.
+        """
         for at, item in enumerate(self.items):
             if item == place or (isinstance(item, Block) and place in item.find_places()):
                 inner = item.find_step(place, number) if isinstance(item, Block) else None
@@ -102,10 +107,12 @@ class Usage(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ModelResponse(Struct, frozen=True):
-    """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer. `finish_reason` is
-    one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged. `order` says how the
-    calls are meant to run, None for as they are written; a call in none of its blocks runs before them. `deferred` are
-    the places of calls whose arguments name the results of earlier ones."""
+    """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer.
+
+    `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.
+    `order` says how the calls are meant to run, None for as they are written; a call in none of its blocks runs before
+    them. `deferred` are the places of calls whose arguments name the results of earlier ones.
+    """
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -119,7 +126,9 @@ class ModelResponse(Struct, frozen=True):
 
     def stamp_calls(self, seq: int) -> ModelResponse:
         """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.
-        So it is what reading its recorded form gives, whoever made it."""
+
+        So it is what reading its recorded form gives, whoever made it.
+        """
         recorded = enumerate(record_calls(self.calls), start=1)
         calls = tuple(replace(call, id=f"c{seq}.{index}").call for index, call in recorded)
         text, reasoning = strict_json.scrub(self.text), strict_json.scrub(self.reasoning)
@@ -131,9 +140,11 @@ class ModelResponse(Struct, frozen=True):
 
 
 class Follower:
-    """Follows a response, and hands on what it is told to whoever follows it; `to` may be a mere taker of words. It is
-    passed as `on_text`. A model that knows only words calls it with each piece of them; one that knows more tells it of
-    calls, and of a new beginning."""
+    """Follows a response, and hands on what it is told to whoever follows it; `to` may be a mere taker of words.
+
+    It is passed as `on_text`. A model that knows only words calls it with each piece of them; one that knows more
+    tells it of calls, and of a new beginning.
+    """
 
     def __init__(self, to: Callable[[str], None] | None = None) -> None:
         self._to = to

@@ -74,7 +74,9 @@ class Log(Protocol):
 
     async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
         """Number, chain and hand over the drafts, all or none, in order; durable no later than the next `settle`.
-        Raises SessionHeld when the lease was lost and LogError when an earlier append could not be stored."""
+
+        Raises SessionHeld when the lease was lost and LogError when an earlier append could not be stored.
+        """
 
     async def settle(self, lease: Lease) -> None:
         """Return when everything appended under the lease is durable; raise LogError when it cannot be."""
@@ -130,7 +132,9 @@ class Person(Protocol):
 
 class FileChange(Struct, frozen=True):
     """What a call would make of the file at `path`: its bytes as they are now (None for nothing) and afterwards.
-    `shown_by` names the arguments that whoever sees both has seen."""
+
+    `shown_by` names the arguments that whoever sees both has seen.
+    """
 
     path: str
     before: bytes | None
@@ -163,8 +167,10 @@ class Inverse(Protocol):
 
 
 class ToolSource(Protocol):
-    """Lists tools and runs calls. Never judges; only the executor calls `run`. A source of your own derives from
-    BaseToolSource, which has a default for everything but `specs` and `run`."""
+    """Lists tools and runs calls. Never judges; only the executor calls `run`.
+
+    A source of your own derives from BaseToolSource, which has a default for everything but `specs` and `run`.
+    """
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools, in the order they are offered; the very same sequence where nothing has changed."""

@@ -66,8 +66,10 @@ def canonical(value: Json) -> bytes:
 
 
 def encode_record(value: Json) -> bytes:
-    """Return the canonical bytes of a value known to hold no floats and only ASCII keys: what the log stores. Raises
-    TypeError, ValueError or RecursionError for what JSON cannot say."""
+    """Return the canonical bytes of a value known to hold no floats and only ASCII keys: what the log stores.
+
+    Raises TypeError, ValueError or RecursionError for what JSON cannot say.
+    """
     data = _ENCODER.encode(value)
     if b"null" in data:  # so the encoder writes a number that is not finite, too
         try:
@@ -286,8 +288,11 @@ Writer = Callable[[Any], Json]
 
 
 def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> dict[str, Json]:
-    """Return `value` as plain JSON values, without the fields named in `exclude`. What equals its default is left out,
-    whoever made it. (The library's own way compares identity, so that equal nouns could differ in bytes.)"""
+    """Return `value` as plain JSON values, without the fields named in `exclude`.
+
+    What equals its default is left out, whoever made it. (The library's own way compares identity, so that equal nouns
+    could differ in bytes.)
+    """
     found: dict[str, Json] = {}
     for name, key, default, write in _describe_fields(type(value)):
         item = getattr(value, name)

@@ -15,9 +15,12 @@ from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceK
 
 
 class ToolCall(Struct, frozen=True):
-    """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse. `raw` is the
-    arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`, a sentence for the
-    model. `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when unparsable)."""
+    """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse.
+
+    `raw` is the arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`, a sentence
+    for the model. `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when
+    unparsable).
+    """
 
     id: str
     wire_id: str
@@ -49,8 +52,10 @@ class ToolCall(Struct, frozen=True):
 
 
 class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call with its arguments as sent, to be parsed again by whoever reads it. `defect` says why the call cannot be
-    read, "" where it can. `wire_id` is "" where it is the same as `id`."""
+    """A call with its arguments as sent, to be parsed again by whoever reads it.
+
+    `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.
+    """
 
     id: str
     name: str
@@ -142,11 +147,14 @@ class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
-    """A resource of a call as it is now. `access` is what the call would do to it; `hash` the SHA-256 of its content;
-    `size` bytes; `links` hard links; `entries` how many things lie beneath a directory (counting stops at the policy's
-    bound); `protected` why it may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when
-    it may; `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept
-    (what is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing."""
+    """A resource of a call as it is now.
+
+    `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
+    `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
+    may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when it may;
+    `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
+    is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing.
+    """
 
     kind: ResourceKind
     id: str
@@ -168,8 +176,10 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Atom(Struct, frozen=True, forbid_unknown_fields=True):
-    """A word of the arguments that names something, who said it first, and at which event. `told` is set while only
-    what stands in files names it: no person, no listing, no search and no command's output."""
+    """A word of the arguments that names something, who said it first, and at which event.
+
+    `told` is set while only what stands in files names it: no person, no listing, no search and no command's output.
+    """
 
     text: str
     origin: Origin
@@ -179,8 +189,10 @@ class Atom(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Command(Struct, frozen=True, forbid_unknown_fields=True):
     """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
+
     `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
-    nobody says yes to a command unaware of what it would replace."""
+    nobody says yes to a command unaware of what it would replace.
+    """
 
     argv: tuple[str, ...] = ()
     shell: str = ""
@@ -232,8 +244,11 @@ class Score(Struct, frozen=True):
 
 
 class CallFacts(Struct, frozen=True):
-    """Effect, capabilities in force, reversibility and scores of one call. `risky` is: side-effecting and (external,
-    irreversible, high impact or broader than the policy's scope). `spec` is None for a tool nobody knows."""
+    """Effect, capabilities in force, reversibility and scores of one call.
+
+    `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
+    `spec` is None for a tool nobody knows.
+    """
 
     call: ToolCall
     survey: Survey
@@ -280,8 +295,10 @@ class CallFacts(Struct, frozen=True):
 
 
 class Change(Struct, frozen=True, forbid_unknown_fields=True):
-    """A resource a call changed: content hashes before and after, "" where nothing was or is there. `before` names the
-    before-image in the blob store when it equals a stored content."""
+    """A resource a call changed: content hashes before and after, "" where nothing was or is there.
+
+    `before` names the before-image in the blob store when it equals a stored content.
+    """
 
     resource: Resource
     before: str = ""
@@ -290,10 +307,12 @@ class Change(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolResult(Struct, frozen=True):
-    """Text for the model, what was observed and what changed. `used` counts model calls, tool calls, tokens and cost a
-    child task spent, charged to the task that started it. `ok` False means the tool says it failed; `unknown` that it
-    cannot say whether it took effect (a timeout of something already under way). `origin` says whose words the content
-    is; `dropped` counts bytes left out."""
+    """Text for the model, what was observed and what changed.
+
+    `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.
+    `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
+    something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
+    """
 
     ok: bool
     content: str

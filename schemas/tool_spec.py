@@ -53,8 +53,10 @@ class Effect(StrEnum):
         """Whether the effect is anything but an observation."""
 
     def covers(self, other: Effect) -> bool:
-        """Whether leave for this effect is leave for `other`: delete covers edit, edit covers create. Nothing covers
-        `unknown`, not even itself: only the exact digest of a call does."""
+        """Whether leave for this effect is leave for `other`: delete covers edit, edit covers create.
+
+        Nothing covers `unknown`, not even itself: only the exact digest of a call does.
+        """
         if other is Effect.UNKNOWN or self is Effect.UNKNOWN:
             return False
         return self is other or other in _COVERED.get(self, ())
@@ -94,9 +96,11 @@ OBSERVER = Capabilities(
 
 
 class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):
-    """A parameter that names a resource, and what the call would do to it. `access` is an effect; `create` turns into
-    `edit` where the thing exists already. A list of strings names several resources. `default` is the id used when the
-    parameter is missing ("" = no resource then)."""
+    """A parameter that names a resource, and what the call would do to it.
+
+    `access` is an effect; `create` turns into `edit` where the thing exists already. A list of strings names
+    several resources. `default` is the id used when the parameter is missing ("" = no resource then).
+    """
 
     parameter: str
     kind: ResourceKind
@@ -105,9 +109,11 @@ class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
-    """Name, description, JSON Schema of the arguments, and what the tool declares of itself. `provenance` is `builtin`,
-    `python`, `mcp:<server>` or `remote`; declarations of the first two count as the operator's own, all others can only
-    raise a risk. `capabilities` None means undeclared: the worst."""
+    """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
+
+    `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the
+    operator's own, all others can only raise a risk. `capabilities` None means undeclared: the worst.
+    """
 
     name: str
     description: str

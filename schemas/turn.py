@@ -66,7 +66,9 @@ CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 
 class Check(Struct, frozen=True, forbid_unknown_fields=True):
     """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
-    `unseen` could be read; `uncheckable` needs more than a read, a test run for instance."""
+
+    `unseen` could be read; `uncheckable` needs more than a read, a test run for instance.
+    """
 
     text: str
     result: CheckResult
@@ -78,11 +80,13 @@ TurnActor = Literal["model", "runner", "postlude"]
 
 
 class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What of a turn stands in its own event. `response` is the event number of the response, `cause` the one that led
-    to the turn. `narrated` counts characters of the task's longest narration. `fired` counts per gate what fired in
-    this task, `shadow_fired` the same for shadow gates. `unplanned` is how many changes may still be made outside a
-    confirmed plan, None for any number: the session's mode and what the task has changed, as far as they matter
-    here."""
+    """What of a turn stands in its own event.
+
+    `response` is the event number of the response, `cause` the one that led to the turn. `narrated` counts characters
+    of the task's longest narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for
+    shadow gates. `unplanned` is how many changes may still be made outside a confirmed plan, None for any number: the
+    session's mode and what the task has changed, as far as they matter here.
+    """
 
     response: int
     task: int
@@ -116,8 +120,11 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
-    """One response as the judge sees it. `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of
-    the same log: a TurnRecord holds their event numbers, and rebuilding a turn brings them back."""
+    """One response as the judge sees it.
+
+    `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: a TurnRecord holds
+    their event numbers, and rebuilding a turn brings them back.
+    """
 
     calls: tuple[ToolCall, ...]
     text: str = ""
@@ -157,9 +164,11 @@ class PlanUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class TurnRecord(TurnBasis, frozen=True, kw_only=True):
-    """A turn as `turn_judged` holds it: what lies in other events is named by its number. `proposed` are calls that
-    stand in no response, for Foregate made them. `judged_calls` says how many calls of the response were judged, None
-    for all of them."""
+    """A turn as `turn_judged` holds it: what lies in other events is named by its number.
+
+    `proposed` are calls that stand in no response, for Foregate made them. `judged_calls` says how many calls of the
+    response were judged, None for all of them.
+    """
 
     user_messages: tuple[int, ...]
     answers: tuple[int, ...] = ()

@@ -74,6 +74,7 @@ async def execute(
     """Run the call a permit is for; return its result, or why it was not started after all.
 
     `early` is a read of a response that still arrives; a call that was `prefetched` so is answered from that.
+
     Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it.
     Raises NoPermit when the permit is used, unknown or for another call.
     """

@@ -17,6 +17,7 @@ class RunResult(Struct, frozen=True):
 
     `status` is completed, blocked, budget_exhausted, cancelled, failed, or a pause: needs_input, awaiting_approval,
     or paused where a plan is under way.
+
     `text` is the answer, or the question of a pause. `remark` is the line by Foregate the answer ends with, if any.
     `used` is what a child task spent.
     """

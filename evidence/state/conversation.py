@@ -137,9 +137,11 @@ _NOTICE = (
 
 
 class Conversation:
-    """Messages and weights side by side. Mutated only by the fold. `left_out` counts all that ever was; `notice`,
-    `newest` and `asking` are the places of the message that stands for those left out, of the newest one of the user
-    and of the newest one with calls, -1 where there is none."""
+    """Messages and weights side by side. Mutated only by the fold.
+
+    `left_out` counts all that ever was; `notice`, `newest` and `asking` are the places of the message that stands for
+    those left out, of the newest one of the user and of the newest one with calls, -1 where there is none.
+    """
 
     def __init__(self) -> None:
         self.messages: list[Message] = []

@@ -42,10 +42,12 @@ def find_steps(value: Json) -> set[int]:
 
 
 def fill_placeholders(value: Json, results: Mapping[int, str]) -> Json:
-    """Return `value` with each place taken by the text of a step's result, or by what its path leads to in it. A string
-    that is nothing but one place with a path takes the value found there, of whatever type; elsewhere it is written as
-    text, what is no text as JSON. What was put in is not searched for places. Raises InvalidJson with a sentence that
-    says which step or path there is not, or that the whole became too long."""
+    """Return `value` with each place taken by the text of a step's result, or by what its path leads to in it.
+
+    A string that is nothing but one place with a path takes the value found there, of whatever type; elsewhere it is
+    written as text, what is no text as JSON. What was put in is not searched for places. Raises InvalidJson with a
+    sentence that says which step or path there is not, or that the whole became too long.
+    """
     result = _fill(value, _Results(results))
     if len(strict_json.canonical(result)) > _LONGEST:
         raise _build_size_error()
@@ -157,8 +159,10 @@ class DataflowStage:
 
 @dataclass(slots=True)
 class Dataflow:
-    """All calls of the response at event `seq`, as sent. Mutated only by the fold. `staged` are the places of those
-    that were given to the judge, `unanswered` the places by id."""
+    """All calls of the response at event `seq`, as sent. Mutated only by the fold.
+
+    `staged` are the places of those that were given to the judge, `unanswered` the places by id.
+    """
 
     seq: int
     calls: tuple[ToolCall, ...]

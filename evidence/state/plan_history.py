@@ -49,8 +49,10 @@ class PlanEntry:
 
 
 def read_plans(events: Iterable[Event]) -> list[PlanEntry]:
-    """Return the plans the events of one session tell of, oldest first. An event is the newest plan's; only what was
-    undone later is told to those before it as well."""
+    """Return the plans the events of one session tell of, oldest first.
+
+    An event is the newest plan's; only what was undone later is told to those before it as well.
+    """
     found: list[PlanEntry] = []
     for event in events:
         if isinstance(event.body, PlanProposed):

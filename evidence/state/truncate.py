@@ -18,8 +18,10 @@ _VIRAMA = 9
 
 
 def truncate_text(text: str, limit: int) -> tuple[str, int]:
-    """Return `text` with at most `limit` of its characters kept, and how many are left out. The line that says so is
-    added to what is kept. What a reader sees as one character is not cut."""
+    """Return `text` with at most `limit` of its characters kept, and how many are left out.
+
+    The line that says so is added to what is kept. What a reader sees as one character is not cut.
+    """
     if len(text) <= limit:
         return text, 0
     head, start = find_boundary(text, limit - limit // 2), len(text) - limit // 2

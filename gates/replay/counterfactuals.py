@@ -47,9 +47,11 @@ NO_CALL = ToolCall("", "", "", "{}", {}, "", "")
 
 class Counterfactual(Struct, frozen=True):
     """One thing that, moved alone, makes the ruling another: what it is in words, and what would come of the call.
+
     `key` is the policy path where it is a value, with `relation` (`>=`, `<=`, `=`, or `without` for a rule taken out)
     and `value`. `then` is `runs`, `asks` (a later gate) or `asks_here` (this one), `held`, `denied`, or `answered` for
-    an answer in words; `by` names who is asked, the gate and code that hold, or the code of the answer."""
+    an answer in words; `by` names who is asked, the gate and code that hold, or the code of the answer.
+    """
 
     says: str
     then: str

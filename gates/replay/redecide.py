@@ -40,10 +40,12 @@ class Side(Struct, frozen=True):
 
 
 class CallChange(Struct, frozen=True):
-    """One call judged again. `needs` says what the log does not hold where it is not decidable. That is `planner`,
-    `critic`, the policy key that steers a look, or the calls that are held together with this one. `numbers` are those
-    of the ruling that decides now, or of the one that decided then where it is let go. A turn without calls has one,
-    about the answer in words."""
+    """One call judged again. `needs` says what the log does not hold where it is not decidable.
+
+    That is `planner`, `critic`, the policy key that steers a look, or the calls that are held together with this one.
+    `numbers` are those of the ruling that decides now, or of the one that decided then where it is let go. A turn
+    without calls has one, about the answer in words.
+    """
 
     call: str
     tool: str
@@ -67,9 +69,11 @@ class Redecision(Struct, frozen=True):
 
 
 class Replayed(Struct, frozen=True):
-    """A turn judged as the loop would have: answers are handed in as they are asked for. `missing` names, by call, the
-    questions no answer of the turn fits; for the judgement they count as met, a person's with a yes and advice with
-    none to be had. `used` are the answers that fitted."""
+    """A turn judged as the loop would have: answers are handed in as they are asked for.
+
+    `missing` names, by call, the questions no answer of the turn fits; for the judgement they count as met, a person's
+    with a yes and advice with none to be had. `used` are the answers that fitted.
+    """
 
     judgement: Judgement
     missing: Mapping[str, Need]
@@ -88,8 +92,10 @@ def judge_any_turn(
 def redecide(
     turn: Turn, recorded: Judgement, policy: Policy, bench: Prelude, before: Policy, catalogue: Catalogue
 ) -> Redecision:
-    """Judge a turn that was recorded under the policy `before` again under `policy`, whose gates are `bench`. Recorded
-    answers are used, whatever policy they were given under, where they answer what is asked now."""
+    """Judge a turn that was recorded under the policy `before` again under `policy`, whose gates are `bench`.
+
+    Recorded answers are used, whatever policy they were given under, where they answer what is asked now.
+    """
     turn, unknown, looked = survey_again(turn, policy, before, catalogue)
     facts = bench.facts(turn)
     other = {call.digest for call in turn.calls if call.id in looked}
@@ -141,8 +147,11 @@ def replay_turn(
     looked: Collection[str] = (),
     otherwise: Callable[[Need, Turn], Answer] | None = None,
 ) -> Replayed:
-    """Judge a turn as the loop would have, which puts its own question last. Answers about the digests in `looked`,
-    whose calls were surveyed otherwise, do not fit. `otherwise` answers what no recorded answer fits."""
+    """Judge a turn as the loop would have, which puts its own question last.
+
+    Answers about the digests in `looked`, whose calls were surveyed otherwise, do not fit.
+    `otherwise` answers what no recorded answer fits.
+    """
     left = [answer for answer in turn.answers if answer.gate != "loop" and not set(looked).intersection(answer.digests)]
     afterwards = [answer for answer in turn.answers if answer.gate == "loop"]
     given: list[Answer] = []
@@ -165,8 +174,10 @@ def replay_turn(
 
 
 def replace_answers(turn: Turn, given: Sequence[Answer], afterwards: Sequence[Answer]) -> Turn:
-    """Return the turn with these answers alone: with the safety budget as it stood when no others had been given. The
-    leave that answers to the loop's own question brought is not there before them."""
+    """Return the turn with these answers alone: with the safety budget as it stood when no others had been given.
+
+    The leave that answers to the loop's own question brought is not there before them.
+    """
     if not (given or turn.answers):
         return turn
     (calls, rounds), (more_calls, more_rounds) = count_advice(turn.answers), count_advice(given)

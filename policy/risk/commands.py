@@ -54,8 +54,10 @@ def find_operands(command: Command, policy: Policy) -> list[str]:
 
 
 def is_observation(entry: CommandEntry, words: list[str]) -> bool:
-    """Whether every word is a listed option, the value of one, the one subcommand, or an allowed operand. Words that
-    only a shell would give a meaning are refused: whoever wrote them meant more than one command."""
+    """Whether every word is a listed option, the value of one, the one subcommand, or an allowed operand.
+
+    Words that only a shell would give a meaning are refused: whoever wrote them meant more than one command.
+    """
     if any(map(is_shell_syntax, words)):
         return False
     operands, rest = 0, iter(words)
@@ -100,8 +102,10 @@ def is_shell_syntax(word: str) -> bool:
 
 
 def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
-    """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on. Raises
-    PolicyError when its words cannot be told apart."""
+    """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on.
+
+    Raises PolicyError when its words cannot be told apart.
+    """
     if command.problem:
         raise PolicyError(command.problem)
     words = split_shell_words(command.shell) if command.shell else list(command.argv)
@@ -112,8 +116,10 @@ def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
 
 
 def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
-    """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over. A
-    wanted option may stand anywhere behind: `git push origin --force` is `git push --force`."""
+    """Whether the wanted words stand at `at`; options between them, each with at most one value, are passed over.
+
+    A wanted option may stand anywhere behind: `git push origin --force` is `git push --force`.
+    """
     if at >= len(words) or not matches_text(wanted[0], get_program_name(words[at])):
         return False
     at += 1
@@ -181,9 +187,11 @@ def is_open_ended(words: Sequence[str], policy: Policy) -> bool:
 
 
 def is_left_open(entry: str, words: Sequence[str]) -> bool:
-    """Whether one entry says so: its names stand in front, and no word that is no option follows them. Words of the
-    entry that begin with a dash are options that may stand in between; with `...` at its end no further word helps.
-    Words that end before all names were met leave open whether they follow."""
+    """Whether one entry says so: its names stand in front, and no word that is no option follows them.
+
+    Words of the entry that begin with a dash are options that may stand in between; with `...` at its end no further
+    word helps. Words that end before all names were met leave open whether they follow.
+    """
     parts = entry.split()
     whatever = parts[-1:] == [_WHATEVER_FOLLOWS]
     names = [part for part in parts if not part.startswith("-") and part != _WHATEVER_FOLLOWS]

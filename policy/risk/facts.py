@@ -95,8 +95,11 @@ def is_believed(spec: ToolSpec | None, policy: Policy) -> bool:
 
 
 def merge_capabilities(spec: ToolSpec | None, entry: ToolEntry | None, own: bool = False) -> Capabilities:
-    """Return the operator's entry over the tool's declaration. A tool that is not the operator's own, nor counts as
-    `own`, is undeclared whatever it says, and what it says can only raise a risk."""
+    """Return the operator's entry over the tool's declaration.
+
+    A tool that is not the operator's own, nor counts as `own`, is undeclared whatever it says, and what it says can
+    only raise a risk.
+    """
     if spec is None:
         return UNDECLARED
     own = own or spec.is_own
@@ -146,8 +149,10 @@ _DESTRUCTIVE = (Effect.DELETE, Effect.EXECUTE, Effect.ADMINISTER, Effect.UNKNOWN
 
 
 def combine_reasons(reasons: Iterable[Reason]) -> Score:
-    """Combine independent dangers: 1 - (1-a)(1-b)..., so that a further danger never lowers the score. Integer
-    arithmetic, rounded once at the end, so that every machine gets the same number."""
+    """Combine independent dangers: 1 - (1-a)(1-b)..., so that a further danger never lowers the score.
+
+    Integer arithmetic, rounded once at the end, so that every machine gets the same number.
+    """
     kept = tuple([reason for reason in reasons if reason.weight > 0])
     safe, scale = 1, 1
     for reason in kept:

@@ -24,8 +24,10 @@ _OPTIONS.log_errors = False
 
 def matches(pattern: str, name: str, *, fold: bool = False) -> bool:
     """Whether the whole `name` matches. `fold` ignores case and the Unicode form, for forbidding, never for allowing.
-    `**/` also stands for nothing and `/**` for the directory itself: `**/x` matches `x`, and `x/**` matches `x`. Raises
-    ValueError for a pattern longer than 1024 characters."""
+
+    `**/` also stands for nothing and `/**` for the directory itself: `**/x` matches `x`, and `x/**` matches `x`.
+    Raises ValueError for a pattern longer than 1024 characters.
+    """
     if fold:
         pattern, name = fold_name(pattern), fold_name(name)
     return compile_glob(pattern).fullmatch(scrub(name)) is not None
@@ -101,9 +103,11 @@ def fold_path(path: str) -> str:
 
 @lru_cache(maxsize=2048)
 def is_beneath(path: str, patterns: tuple[str, ...]) -> bool:
-    """Whether a path or a directory above it matches one of the globs, compared by `fold`. A glob without a slash that
-    holds a `*` or `?`, such as `*.pem`, is compared with names at every depth. A glob that cannot be compared at all
-    matches everything."""
+    """Whether a path or a directory above it matches one of the globs, compared by `fold`.
+
+    A glob without a slash that holds a `*` or `?`, such as `*.pem`, is compared with names at every depth. A glob that
+    cannot be compared at all matches everything.
+    """
     folded = fold_path(path)
     try:
         return any(matches_beneath(extend_glob(fold_path(pattern)), folded) for pattern in patterns)

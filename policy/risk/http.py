@@ -25,9 +25,11 @@ def effect_of_method(method: str) -> Effect:
 
 
 def read_host(url: str) -> str:
-    """Return the host of an `http` or `https` URL as it is compared, "" where readers of URLs could disagree. Refused
-    are white space, control characters, backslashes, non-ASCII (write `xn--` names), user information and any other
-    scheme."""
+    """Return the host of an `http` or `https` URL as it is compared, "" where readers of URLs could disagree.
+
+    Refused are white space, control characters, backslashes, non-ASCII (write `xn--` names), user information and
+    any other scheme.
+    """
     if _UNCLEAR.search(url):
         return ""
     try:
@@ -69,7 +71,9 @@ def is_allowed_host(host: str, policy: Policy) -> bool:
 
 def is_private(address: str | IPv4Address | IPv6Address) -> bool:
     """Whether an address must not be reached: anything but a public unicast address, and what is no address at all.
-    Addresses that carry another one (v4-mapped, 6to4, Teredo, NAT64) are judged by both."""
+
+    Addresses that carry another one (v4-mapped, 6to4, Teredo, NAT64) are judged by both.
+    """
     try:
         ip = ip_address(address.partition("%")[0]) if isinstance(address, str) else address
     except ValueError:

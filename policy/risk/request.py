@@ -154,7 +154,9 @@ def collect_names(words: Iterable[str]) -> frozenset[str]:
 
 def is_named(target: str, words: Set[str]) -> bool:
     """Whether words name a target: its id, a directory above it, its last part, that without its ending, the ending.
-    Compared by whole words; a single word names a part of a path only as that whole part."""
+
+    Compared by whole words; a single word names a part of a path only as that whole part.
+    """
     target = target.casefold().rstrip("/")
     if not target or not words:
         return False
@@ -213,8 +215,10 @@ def read_contract(messages: Sequence[Said], policy: Policy) -> RequestContract:
 
 @remember
 def read_message(text: str, policy: Policy) -> RequestContract | None:
-    """Return what one message wants, None when it matches no phrase. Words alone are wanted when a phrase says so and
-    nothing else in the message wishes for a change."""
+    """Return what one message wants, None when it matches no phrase.
+
+    Words alone are wanted when a phrase says so and nothing else in the message wishes for a change.
+    """
     words, section = list(split_words(text)), policy.contract
     for start, end, _ in list(find_phrases(words, section.exceptions)):
         words[start:end] = [GONE] * (end - start)
@@ -240,8 +244,10 @@ def read_message(text: str, policy: Policy) -> RequestContract | None:
 
 
 def is_whole_request(hit: tuple[int, int, str], words: Sequence[str], section: Contract) -> bool:
-    """Whether a phrase stands for the whole request: a prohibition does so only where its clause ends. `don't change
-    anything` wants words; `don't change anything in vendor` only sets a limit."""
+    """Whether a phrase stands for the whole request: a prohibition does so only where its clause ends.
+
+    `don't change anything` wants words; `don't change anything in vendor` only sets a limit.
+    """
     start, end, _ = hit
     prohibits = any(at == 0 for at, _, _ in find_phrases(words[start:end], section.negations))
     return not prohibits or end == len(words) or words[end] == STOP

@@ -36,8 +36,10 @@ def resurvey(call: ToolCall, survey: Survey, spec: ToolSpec | None, before: Poli
 
 
 def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> Survey | str:
-    """Return the survey with the files a command names, which are looked at only where it observes. One that observes
-    no longer stands for itself, unless its call names more than the command."""
+    """Return the survey with the files a command names, which are looked at only where it observes.
+
+    One that observes no longer stands for itself, unless its call names more than the command.
+    """
     command = survey.command
     if command is None or before.commands.read_only == after.commands.read_only:
         return survey

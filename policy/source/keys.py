@@ -24,8 +24,10 @@ _MOST_NAMES = 16
 
 
 class Keys:
-    """The keys of one kind of file; `whole` is what a sentence calls the whole of it. `gone` tells of dotted keys there
-    were once what stands in their place, as the end of a sentence."""
+    """The keys of one kind of file; `whole` is what a sentence calls the whole of it.
+
+    `gone` tells of dotted keys there were once what stands in their place, as the end of a sentence.
+    """
 
     def __init__(self, model: type[BaseModel], whole: str, gone: Mapping[str, str] | None = None) -> None:
         self.model = model

@@ -114,9 +114,11 @@ def get_rule_id(rule: Data) -> str:
 
 
 def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy", decimals: bool = False) -> Layer:
-    """Return a file as a layer; raise PolicyError with one sentence when it cannot be read. A file that is not
-    `trusted` must be a regular file of its own, not a link to something else. `kind` is what a sentence calls the file;
-    `decimals` allows numbers that are not whole."""
+    """Return a file as a layer; raise PolicyError with one sentence when it cannot be read.
+
+    A file that is not `trusted` must be a regular file of its own, not a link to something else. `kind` is what a
+    sentence calls the file; `decimals` allows numbers that are not whole.
+    """
     name = str(file)
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW | os.O_NONBLOCK)
     try:

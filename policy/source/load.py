@@ -32,11 +32,13 @@ SHIPPED = ("classic",)
 
 @dataclass(frozen=True, slots=True)
 class LoadedPolicy:
-    """The policy in force and where each value comes from. `provenance` maps dotted paths to `default`,
-    `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under their id. `tightened` are the keys the workspace
-    file changed, `ignored` those it left looser than they are already. `sources` names the files, in the order they
-    were laid over each other. `workspace` holds the workspace file's own values, which a session records, so that
-    another user file can be laid beneath them later."""
+    """The policy in force and where each value comes from.
+
+    `provenance` maps dotted paths to `default`, `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under
+    their id. `tightened` are the keys the workspace file changed, `ignored` those it left looser than they are already.
+    `sources` names the files, in the order they were laid over each other. `workspace` holds the workspace file's own
+    values, which a session records, so that another user file can be laid beneath them later.
+    """
 
     policy: Policy
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -61,10 +63,12 @@ def default_data() -> dict[str, Data]:
 
 
 def resolve_policy_file(named: str) -> FilePath:
-    """Return the file a policy is asked for by: the one that comes with Foregate for its bare name, else the path. The
-    bare name never means a file of the current folder: that may be somebody else's, and would be trusted. Such a file
-    is named with its folder, as in `./classic`. Raises PolicyError for a name that is nearly a shipped one's and no
-    file's."""
+    """Return the file a policy is asked for by: the one that comes with Foregate for its bare name, else the path.
+
+    The bare name never means a file of the current folder: that may be somebody else's, and would be trusted. Such a
+    file is named with its folder, as in `./classic`. Raises PolicyError for a name that is nearly a shipped one's and
+    no file's.
+    """
     if named in SHIPPED:
         return FilePath(str(resources.files("foregate.policy").joinpath(f"{named}.yaml")))
     file = FilePath(named).expanduser()
@@ -76,10 +80,13 @@ def resolve_policy_file(named: str) -> FilePath:
 
 
 def load_policy_layers(user_file: FilePath | None = None, workspace: FilePath | None = None) -> LoadedPolicy:
-    """Return the policy in force. `user_file` lies over the defaults: mappings merge, lists replace, except
-    `rules.list`, which it extends (a rule with a known id replaces that one), and `null` takes out an entry of `tools`
-    or `commands.read_only`. The file `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one
-    sentence that names file, line, key and what is allowed."""
+    """Return the policy in force.
+
+    `user_file` lies over the defaults: mappings merge, lists replace, except `rules.list`, which it extends (a rule
+    with a known id replaces that one), and `null` takes out an entry of `tools` or `commands.read_only`. The file
+    `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one sentence that names file, line,
+    key and what is allowed.
+    """
     own = workspace / WORKSPACE_FILE if workspace is not None else None
     there = own is not None and (own.exists() or own.is_symlink())
     user = read_layer(user_file, user_file.name, trusted=True) if user_file is not None else None
@@ -87,8 +94,10 @@ def load_policy_layers(user_file: FilePath | None = None, workspace: FilePath | 
 
 
 def load_policy(named: FilePath | str) -> Policy:
-    """Return the policy of a file over the defaults; `named` is its path or the bare name of a shipped one. No
-    workspace file is read. Raises PolicyError with one sentence that names file, line, key and what is allowed."""
+    """Return the policy of a file over the defaults; `named` is its path or the bare name of a shipped one.
+
+    No workspace file is read. Raises PolicyError with one sentence that names file, line, key and what is allowed.
+    """
     return load_policy_layers(resolve_policy_file(str(named))).policy
 
 
@@ -234,9 +243,11 @@ _EMPTY_ONCE = (("commands", "open_ended"),)
 
 
 def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str, Json]:
-    """Return what is recorded beside a policy, without what is empty. `from` maps each key that is not the default's to
-    where it comes from, `workspace` holds the workspace file's own values, and `guarded` the globs of Foregate's own
-    files. A policy given as an object has no origins."""
+    """Return what is recorded beside a policy, without what is empty.
+
+    `from` maps each key that is not the default's to where it comes from, `workspace` holds the workspace file's own
+    values, and `guarded` the globs of Foregate's own files. A policy given as an object has no origins.
+    """
     found: dict[str, Json] = {"given": loaded is None, "guarded": list(guarded)}
     if loaded is not None:
         found["from"] = {key: scrub(origin) for key, origin in loaded.provenance.items() if origin != "default"}
@@ -246,8 +257,10 @@ def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> d
 
 def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
     """Return the policy of a session with these recorded layers, had it been opened with the user's layer `user`.
+
     Raises PolicyError where the workspace's file would have been refused beneath it, InvalidJson for layers that were
-    not recorded so."""
+    not recorded so.
+    """
     policy = layer_policy(user, restore_layer(get_object(layers, "workspace"))).policy
     policy = add_protected_globs(policy, as_texts(get_list(layers, "guarded"), "guarded"))
     for spent in get_list(layers, "spent"):
@@ -258,8 +271,10 @@ def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy
 
 
 def restore_policy(data: Json) -> Policy:
-    """Return a policy a session recorded; keys an earlier version did not know have their defaults. A list of
-    `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy."""
+    """Return a policy a session recorded; keys an earlier version did not know have their defaults.
+
+    A list of `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy.
+    """
     try:
         return build_from_data(data)
     except ValidationError:

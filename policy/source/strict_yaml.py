@@ -46,9 +46,11 @@ _PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 
 def parse_yaml(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[str, int]]:
-    """Return the value of the one document in `text`, and the line of every dotted path in it. An empty document is an
-    empty mapping. Numbers are whole; with `decimals` also finite decimal ones. Raises PolicyError with one sentence
-    that names `name`, the line, and what is allowed instead."""
+    """Return the value of the one document in `text`, and the line of every dotted path in it.
+
+    An empty document is an empty mapping. Numbers are whole; with `decimals` also finite decimal ones. Raises
+    PolicyError with one sentence that names `name`, the line, and what is allowed instead.
+    """
     refuse_text(text, name)
     builder = _Builder(name, decimals)
     try:

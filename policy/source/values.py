@@ -42,8 +42,10 @@ def compare_policies(before: Policy, after: Policy) -> dict[Path, tuple[Data, Da
 
 
 def replace_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
-    """Return the policy with the values at these paths; None takes out what stands there. Raises ValueError where the
-    result is no policy."""
+    """Return the policy with the values at these paths; None takes out what stands there.
+
+    Raises ValueError where the result is no policy.
+    """
     data = policy.model_dump(mode="json")
     for path, value in wanted.items():
         if path[: len(RULES)] == RULES:

@@ -19,7 +19,9 @@ Outcome = Literal["tightened", "same", "ignored", "loosens"]
 @dataclass(frozen=True, slots=True)
 class Direction:
     """What tighter means for one key: `join` takes (default, in force, wanted) and returns what holds, and how.
-    `ignored` is a value looser than what is in force but no looser than the default: what is in force stays."""
+
+    `ignored` is a value looser than what is in force but no looser than the default: what is in force stays.
+    """
 
     words: str
     join: Callable[[Data, Data, Data], tuple[Data, Outcome]]
@@ -178,7 +180,9 @@ _MESSAGE = 200
 
 def tighten_tree(tree: Tree, layer: Layer, policy: Policy, default: Policy) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Tighten the tree of the policy in force by a workspace file; return the keys it tightened and those it left.
-    Raises PolicyError for a key a workspace has no say in and for every value that would loosen."""
+
+    Raises PolicyError for a key a workspace has no say in and for every value that would loosen.
+    """
     in_force, defaults = Tree(policy.model_dump(mode="json")), Tree(default.model_dump(mode="json"))
     notes: dict[Outcome, list[str]] = {"tightened": [], "same": [], "ignored": [], "loosens": []}
     for path, value in find_leaves(layer.data):

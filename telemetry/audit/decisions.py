@@ -58,9 +58,11 @@ _RETRY = {
 
 
 class DecisionPoint(Struct, frozen=True):
-    """One gate's verdict on one turn, with everything an auditor filters by or reads. `address` is `seq.gate`; `time`
-    UTC text; `task` and `turn` count from 1; `response` is the event number of the model's response; `actor` is who
-    made the calls (`model`, `runner`, `postlude`). The rest is as in Decision."""
+    """One gate's verdict on one turn, with everything an auditor filters by or reads.
+
+    `address` is `seq.gate`; `time` UTC text; `task` and `turn` count from 1; `response` is the event number of the
+    model's response; `actor` is who made the calls (`model`, `runner`, `postlude`). The rest is as in Decision.
+    """
 
     address: str
     seq: int
@@ -103,8 +105,10 @@ def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:
 def filter_decisions(
     points: Iterable[DecisionPoint], *, gate: Names = (), code: Names = (), severity: Names = ()
 ) -> Iterator[DecisionPoint]:
-    """Return the rows that have one of the given gates, codes and severities; an empty filter lets all through. Raises
-    UsageError at once for a name nobody gives, with the nearest one."""
+    """Return the rows that have one of the given gates, codes and severities; an empty filter lets all through.
+
+    Raises UsageError at once for a name nobody gives, with the nearest one.
+    """
     _check_names("gate", gate, CODES)
     _check_names("code", code, [*_ANY_GATE, *chain.from_iterable(CODES.values())])
     _check_names("severity", severity, get_args(Severity))

@@ -43,8 +43,10 @@ Lookup = Callable[[int], Event]
 
 
 def rebuild_turn(record: TurnRecord, lookup: Lookup) -> Turn:
-    """Return the turn that a record stands for, with what lies in other events brought back. Raises LookupError for an
-    event that is not there, InvalidJson for one of another kind than the record says."""
+    """Return the turn that a record stands for, with what lies in other events brought back.
+
+    Raises LookupError for an event that is not there, InvalidJson for one of another kind than the record says.
+    """
     text, calls = "", tuple(recorded.call for recorded in record.proposed or ())
     if record.proposed is None:
         response = find_body(record.response, ModelResponded, lookup).response
@@ -115,8 +117,10 @@ class RecordedTurn(Struct, frozen=True):
 def read_judged_turns(
     events: Iterable[Event], lookup: Lookup | None = None, start: InForce | None = None
 ) -> Iterator[RecordedTurn]:
-    """Yield the judged turns among a session's events, in order; raise LookupError where an event is missing. Without
-    `lookup` all events are kept to be found again; `start` is what holds where they do not begin at the first."""
+    """Yield the judged turns among a session's events, in order; raise LookupError where an event is missing.
+
+    Without `lookup` all events are kept to be found again; `start` is what holds where they do not begin at the first.
+    """
     known: dict[int, Event] = {}
     holds = start or InForce()
     for event in events:

@@ -281,10 +281,12 @@ def verify_session(log: Readable, session: str, head: Anchor | None = None) -> V
 def verify_rows(
     rows: Iterable[tuple[int, str, str]], session: str, head: Anchor | None = None, *, kept: Anchor | None = None
 ) -> Verification:
-    """Verify (number, canonical text, hash) rows: the chain, what the events say of each other, and the tail. `head` is
-    the number and hash of an event somebody kept elsewhere; found as or before the last event it proves that nothing
-    they knew of is missing. `kept` is the head the store itself notes: a tail that is shorter was cut, but as whoever
-    can cut can also change the note, it proves nothing. One event is in memory at a time."""
+    """Verify (number, canonical text, hash) rows: the chain, what the events say of each other, and the tail.
+
+    `head` is the number and hash of an event somebody kept elsewhere; found as or before the last event it proves
+    that nothing they knew of is missing. `kept` is the head the store itself notes: a tail that is shorter was cut,
+    but as whoever can cut can also change the note, it proves nothing. One event is in memory at a time.
+    """
     anchors = [anchor for anchor in (head, kept) if anchor is not None]
     wanted = {seq for seq, _ in anchors}
     defects: list[Defect] = []

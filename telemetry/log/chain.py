@@ -36,8 +36,10 @@ def build_header(event: Event) -> dict[str, Json]:
 def seal_drafts(
     drafts: Sequence[Draft], *, session: str, after: int, prev: str, policy: str, time: str
 ) -> list[tuple[Event, str]]:
-    """Number and chain `drafts` behind event `after`; return each event with its canonical text. Raises InvalidJson
-    when a body cannot be written as the log's JSON."""
+    """Number and chain `drafts` behind event `after`; return each event with its canonical text.
+
+    Raises InvalidJson when a body cannot be written as the log's JSON.
+    """
     sealed: list[tuple[Event, str]] = []
     for seq, draft in enumerate(drafts, start=after + 1):
         event = Event(FORMAT, __version__, seq, session, time, draft.actor, policy, prev, draft.body, "")
@@ -105,9 +107,11 @@ def _get_decoder(kind: Kind) -> msgspec.json.Decoder[Body]:
 
 
 def read_event(content: Json, hash: str) -> Event:  # noqa: A002
-    """Return the event that an object of header and body describes, unverified. Raises InvalidJson, naming the kind,
-    the field and the version that wrote it, for what this version does not know: UnreadableBody where only the body
-    holds that."""
+    """Return the event that an object of header and body describes, unverified.
+
+    Raises InvalidJson, naming the kind, the field and the version that wrote it, for what this version does not know:
+    UnreadableBody where only the body holds that.
+    """
     if not isinstance(content, Mapping) or "body" not in content:
         raise InvalidJson("a stored line is not an event of this log's format")
     wrote = str(content.get("foregate"))[:40]
@@ -131,8 +135,10 @@ def read_event(content: Json, hash: str) -> Event:  # noqa: A002
 
 
 def verify_lines(lines: Iterable[tuple[int, str, str]], session: str) -> Iterator[Event]:
-    """Yield the events of (number, canonical text, hash) rows while the chain holds. Raises TamperedLog with the number
-    of the first event that does not fit."""
+    """Yield the events of (number, canonical text, hash) rows while the chain holds.
+
+    Raises TamperedLog with the number of the first event that does not fit.
+    """
     prev, expected = GENESIS, 1
     for seq, text, stored in lines:
         if seq != expected:

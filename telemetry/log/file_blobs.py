@@ -24,8 +24,10 @@ class FileBlobs:
             raise _build_error("make", self.folder, error) from None
 
     def put(self, data: bytes) -> str:
-        """Store `data` durably and return its SHA-256; what is stored already is checked and left alone. Raises
-        LogError when it cannot be stored."""
+        """Store `data` durably and return its SHA-256; what is stored already is checked and left alone.
+
+        Raises LogError when it cannot be stored.
+        """
         name = strict_json.sha256(data)
         path = self._find_path(name)
         try:

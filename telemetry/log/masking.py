@@ -47,9 +47,11 @@ class Secret:
         return f"[masked {self.name}]"
 
     def list_spellings(self) -> Iterator[tuple[str, str]]:
-        """Yield the texts that stand for the value, each with an RE2 expression for what may follow it. That is the
-        value itself, as JSON and URLs write it, and its base64, also within a longer text that is encoded as a whole
-        (`user:password`)."""
+        """Yield the texts that stand for the value, each with an RE2 expression for what may follow it.
+
+        That is the value itself, as JSON and URLs write it, and its base64, also within a longer text that is encoded
+        as a whole (`user:password`).
+        """
         data = self.value.encode("utf-8", "surrogateescape")
         dumped = [json.dumps(self.value, ensure_ascii=ascii_only)[1:-1] for ascii_only in (True, False)]
         quoted = [quote(data, safe=""), quote(data), quote_plus(data)]
@@ -72,8 +74,10 @@ Hidden = tuple[str | Secret, ...]
 
 
 def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
-    """Return the draft with what `patterns` match or hold masked; the same draft where nothing matches. Raises
-    PolicyError for a pattern RE2 cannot read."""
+    """Return the draft with what `patterns` match or hold masked; the same draft where nothing matches.
+
+    Raises PolicyError for a pattern RE2 cannot read.
+    """
     body: Body = draft.body
     match body:
         case _ if not patterns:
@@ -99,10 +103,12 @@ def _mask_fields(noun: N, patterns: Hidden, **texts: str) -> N:
 
 
 def mask_value(value: Json, patterns: Hidden) -> Json:
-    """Return `value` with each match inside its texts, at any depth, replaced by a mark; keys are kept. The mark of a
-    secret is `[masked <name>]`. That of a pattern's match is `[masked <hash>]`, the first 8 digits of its SHA-256, so
-    that the same secret can be recognised again. What holds no match is returned as the same object. Raises PolicyError
-    for a pattern RE2 cannot read."""
+    """Return `value` with each match inside its texts, at any depth, replaced by a mark; keys are kept.
+
+    The mark of a secret is `[masked <name>]`. That of a pattern's match is `[masked <hash>]`, the first 8 digits of its
+    SHA-256, so that the same secret can be recognised again. What holds no match is returned as the same object. Raises
+    PolicyError for a pattern RE2 cannot read.
+    """
     if isinstance(value, str):
         return mask_text(value, patterns)
     if isinstance(value, Mapping):

@@ -57,8 +57,10 @@ VERSION = max(_TABLES)
 
 
 def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
-    """Return a writing connection to the log at `path`, made when it is not there and `create` says so. Raises LogError
-    for a file that is not a log of ours, is written by a newer version, or cannot be opened."""
+    """Return a writing connection to the log at `path`, made when it is not there and `create` says so.
+
+    Raises LogError for a file that is not a log of ours, is written by a newer version, or cannot be opened.
+    """
     with explain_errors("open", path), ExitStack() as unfinished:
         if create:
             _create_file(path)
@@ -156,8 +158,10 @@ def _build_foreign_error(path: Path) -> LogError:
 
 
 def _create_file(path: Path) -> None:
-    """Create an empty file only its owner may read, in a folder only its owner may enter. An existing file is never
-    opened here: closing any descriptor of it would drop SQLite's locks of this process."""
+    """Create an empty file only its owner may read, in a folder only its owner may enter.
+
+    An existing file is never opened here: closing any descriptor of it would drop SQLite's locks of this process.
+    """
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
@@ -175,7 +179,9 @@ def _connect(path: Path, mode: str) -> sqlite3.Connection:
 
 def _is_ours(connection: sqlite3.Connection, path: Path) -> bool:
     """Whether the file holds our tables and nothing else; False for an empty one. Raises LogError for any other.
-    Nothing but the list of tables is read before that, so that nobody else's views and triggers ever run."""
+
+    Nothing but the list of tables is read before that, so that nobody else's views and triggers ever run.
+    """
     if connection.in_transaction:
         application, version, tables = _read_marks(connection)
     else:

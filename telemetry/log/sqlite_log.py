@@ -29,7 +29,9 @@ _PROC = Path("/proc")
 
 class LeaseHolder(Struct, frozen=True):
     """A process: its number, when it started (in ticks of its kernel, "" where that cannot be told), its machine.
-    `place` names the boot and the process namespace, because a number means something only inside both."""
+
+    `place` names the boot and the process namespace, because a number means something only inside both.
+    """
 
     pid: int
     started: str
@@ -99,9 +101,11 @@ _LAST = f"SELECT seq, hash, {sqlite_file.KIND} FROM events WHERE session = ? ORD
 
 
 class SqliteLog:
-    """Sessions in the file at `path`. Memory holds the head of each open session and what is not yet written. With
-    `create` the file and its folder are made when they are not there. Raises LogError for a file that is not a Foregate
-    log. Close it when done; what was appended before is written then."""
+    """Sessions in the file at `path`. Memory holds the head of each open session and what is not yet written.
+
+    With `create` the file and its folder are made when they are not there. Raises LogError for a file that is not a
+    Foregate log. Close it when done; what was appended before is written then.
+    """
 
     def __init__(self, path: Path | str, *, create: bool = True) -> None:
         self.path = Path(path)
@@ -112,9 +116,11 @@ class SqliteLog:
         self._reading = threading.Lock()
 
     async def claim(self, session: str, *, create: bool = False, take_over: bool = False) -> Lease:
-        """Take the session; see Log. A holder that has died is succeeded under a higher fence. `take_over` succeeds a
-        living holder too, which can write nothing from then on; for a person who knows that it is stuck, or that its
-        container is gone. Raises TamperedLog when the session's last events are missing."""
+        """Take the session; see Log. A holder that has died is succeeded under a higher fence.
+
+        `take_over` succeeds a living holder too, which can write nothing from then on; for a person who knows that
+        it is stuck, or that its container is gone. Raises TamperedLog when the session's last events are missing.
+        """
         if create and not (0 < len(session) <= _NAME and session.isprintable()):
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
 
@@ -217,14 +223,18 @@ class SqliteLog:
         self._writer.close((lambda connection: self._give_back(connection, *leases)) if leases else None)
 
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
-        """Yield (number, canonical text, hash) of each durable event as stored, for verification. The rows are those of
-        one moment, read one by one. Raises LogError for an unknown session."""
+        """Yield (number, canonical text, hash) of each durable event as stored, for verification.
+
+        The rows are those of one moment, read one by one. Raises LogError for an unknown session.
+        """
         self.head_anchor(session)
         yield from self._stream_rows("SELECT seq, text, hash FROM events WHERE session = ? ORDER BY seq", (session,))
 
     def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
-        """Yield durable events after a number, up to another, of some kinds or of all, one by one. Unverified. Raises
-        LogError where an event cannot be read, also for one that no longer says which kind it is."""
+        """Yield durable events after a number, up to another, of some kinds or of all, one by one. Unverified.
+
+        Raises LogError where an event cannot be read, also for one that no longer says which kind it is.
+        """
         of_kind = f" AND {_build_condition(kinds)}" if kinds else ""
         upto = " AND seq <= ?" if until else ""
         query = f"SELECT seq, text, hash FROM events WHERE session = ? AND seq > ?{upto}{of_kind} ORDER BY seq"  # noqa: S608

@@ -47,7 +47,9 @@ BACKLOG = 4096
 
 class Telemetry:
     """Listens to a session's events and exports what they come to. No method raises, whatever the endpoint does.
-    Without an exporter for spans, or for metrics, there are none of them."""
+
+    Without an exporter for spans, or for metrics, there are none of them.
+    """
 
     def __init__(
         self,
@@ -132,8 +134,10 @@ class Telemetry:
 
 
 class PinnedConnection(requests.Session):
-    """A connection to the address named and no other: no redirects, no proxies, no passwords from `.netrc`. `down`
-    tells whether the last attempt found nobody. Once it is `closing`, a failed attempt is not made again."""
+    """A connection to the address named and no other: no redirects, no proxies, no passwords from `.netrc`.
+
+    `down` tells whether the last attempt found nobody. Once it is `closing`, a failed attempt is not made again.
+    """
 
     def __init__(self) -> None:
         super().__init__()

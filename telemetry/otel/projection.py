@@ -53,9 +53,11 @@ class Moment(NamedTuple):
 
 
 class Projection:
-    """Spans and metrics of any number of sessions. `provider` names whose kind of endpoint the model is. `content`
-    tells whether what people, models and tools said is told too; `secrets` are masked in it beside what each session's
-    policy calls sensitive. `ids` is what `tracer` asks for numbers."""
+    """Spans and metrics of any number of sessions. `provider` names whose kind of endpoint the model is.
+
+    `content` tells whether what people, models and tools said is told too; `secrets` are masked in it beside what each
+    session's policy calls sensitive. `ids` is what `tracer` asks for numbers.
+    """
 
     def __init__(
         self,
@@ -72,8 +74,10 @@ class Projection:
         self._sessions: dict[str, views.SessionView] = {}
 
     def recall(self, events: Iterable[Event], now: int) -> None:
-        """Take in what another process recorded and exported, without exporting it again. `now` is when this process
-        goes on, in nanoseconds since 1970."""
+        """Take in what another process recorded and exported, without exporting it again.
+
+        `now` is when this process goes on, in nanoseconds since 1970.
+        """
         self._instruments.muted = True
         try:
             for event in events:
@@ -162,8 +166,10 @@ class Projection:
                 pass
 
     def _open_stretch(self, at: Moment) -> trace.Span:
-        """Return the open `invoke_agent` span, started by this event where there is none. What a person says ends a
-        wait, so the span begins with it; anything else was under way since the last event."""
+        """Return the open `invoke_agent` span, started by this event where there is none.
+
+        What a person says ends a wait, so the span begins with it; anything else was under way since the last event.
+        """
         view, task, event = at.view, at.task, at.event
         if task.stretch is not None:
             return task.stretch

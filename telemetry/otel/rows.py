@@ -40,8 +40,10 @@ def limit_to(value: object, known: Collection[str]) -> str:
 
 
 def build_decision_attributes(point: DecisionPoint, policy: str, tools: Collection[str]) -> Attributes:
-    """Return what is told of a gate's verdict: nothing a model, a tool or a person worded. A tool is named only when it
-    is one of the catalogue's; any other name is the model's own word."""
+    """Return what is told of a gate's verdict: nothing a model, a tool or a person worded.
+
+    A tool is named only when it is one of the catalogue's; any other name is the model's own word.
+    """
     found: Attributes = {**build_verdict_attributes(point), names.SEVERITY: point.severity}
     found |= {names.ADDRESS: point.address, names.POLICY: policy}
     if point.tool:
@@ -73,8 +75,10 @@ def build_task_end_attributes(body: TaskEnded, holds: int) -> Attributes:
 
 
 def mask_and_cut(value: Json, patterns: Hidden) -> str:
-    """Return a text, or JSON as text, masked and then cut: a cut could leave half a secret that no pattern knows. JSON
-    is masked inside its texts, where no escape hides anything, and once more as a whole, for its keys."""
+    """Return a text, or JSON as text, masked and then cut: a cut could leave half a secret that no pattern knows.
+
+    JSON is masked inside its texts, where no escape hides anything, and once more as a whole, for its keys.
+    """
     hidden = mask_value(value, patterns)
     whole = hidden if isinstance(hidden, str) else mask_text(json.dumps(hidden, ensure_ascii=False), patterns)
     text = strict_json.scrub(whole)

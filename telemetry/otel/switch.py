@@ -23,7 +23,9 @@ CONTENT = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 
 class TelemetryOptions(Struct, frozen=True):
     """What is to be exported: the address for traces and the one for metrics ("" for neither), and whether content is.
-    `refused` says in one sentence why something that was asked for is not done, "" when all is."""
+
+    `refused` says in one sentence why something that was asked for is not done, "" when all is.
+    """
 
     traces: str = ""
     metrics: str = ""
@@ -79,10 +81,12 @@ MISSING = (
 def open_telemetry(
     environ: Mapping[str, str], provider: str, secrets: tuple[Secret, ...] = ()
 ) -> tuple[Telemetry | None, tuple[str, ...]]:
-    """Return what listens to a session's events and exports them, None when nothing is to be exported. Beside it stand
-    sentences a person should read. `provider` names whose kind of endpoint the model is; `secrets` are masked in what
-    is exported. The exporter reads its further variables (headers, certificates, timeouts, batching, sampling) from the
-    process's environment."""
+    """Return what listens to a session's events and exports them, None when nothing is to be exported.
+
+    Beside it stand sentences a person should read. `provider` names whose kind of endpoint the model is; `secrets` are
+    masked in what is exported. The exporter reads its further variables (headers, certificates, timeouts, batching,
+    sampling) from the process's environment.
+    """
     want = read_environment(environ)
     if not (want.traces or want.metrics):
         return None, (want.refused,) if want.refused else ()

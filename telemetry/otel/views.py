@@ -71,7 +71,9 @@ class TaskView:
 @dataclass(slots=True)
 class SessionView:
     """A session: its name, what its numbers are derived from, its tools and patterns, and the time of its last event.
-    `parent` is the session that started it as a child, and `cause` the call it did so for."""
+
+    `parent` is the session that started it as a child, and `cause` the call it did so for.
+    """
 
     name: str
     identity: str

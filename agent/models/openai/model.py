@@ -41,8 +41,9 @@ class OpenAIModel:
 
     `timeout` is the longest silence and `longest` the longest time of one attempt, in seconds. `stream` None streams
     when somebody reads along. `limit` bounds the characters of text, and as many again of tool calls, of one response.
-    Prices are micro-units per million tokens. When text already handed to `on_text` is void because the answer begins
-    again, a `Follower` is told so, and anybody else in a line of the text. `proxy` is the only proxy used.
+    Prices are micro-units per million tokens. When text already handed to
+    `on_text` is void because the answer begins again, a `Follower` is told so, and anybody else in a line of the text.
+    `proxy` is the only proxy used.
     Raises UsageError for an address or key that cannot be one.
     """
 

@@ -37,8 +37,10 @@ def hide_environment() -> None:
 
 
 def _overwrite_strings(library: Any) -> None:
-    """Write zeros over the strings of the environment; raise OSError where the memory cannot be opened. This goes
-    through `/proc/self/mem` and not through pointers: a wrong address is an error there, not a crash."""
+    """Write zeros over the strings of the environment; raise OSError where the memory cannot be opened.
+
+    This goes through `/proc/self/mem` and not through pointers: a wrong address is an error there, not a crash.
+    """
     fields = Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()
     start, end = int(fields[_ENV_START]), int(fields[_ENV_END])
     block = Path("/proc/self/environ").read_bytes()

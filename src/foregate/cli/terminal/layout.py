@@ -195,8 +195,10 @@ _HANGING = 10
 def format_labelled(
     label: str, value: str, width: int, style: str = "", *, label_style: str = "dim", room: int = 9
 ) -> Iterator[Text]:
-    """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label. A label
-    longer than its room that leaves too little of the first line stands on a line of its own."""
+    """Yield `  label     value` in `width` columns, made visible; further lines are indented past the label.
+
+    A label longer than its room that leaves too little of the first line stands on a line of its own.
+    """
     pieces = fold_text(make_visible(value), max(8, width - room - 3))
     if len(label) > room and len(label) + 3 + count_columns(pieces[0]) > width:
         yield Text(f"  {label}", style=label_style)

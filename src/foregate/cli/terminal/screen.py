@@ -159,9 +159,11 @@ MOST = 100
 
 
 def format_detected_calls(response: ModelResponse, specs: Mapping[str, ToolSpec], width: int) -> Iterator[Text]:
-    """Yield the lines that list the calls of a text, none for a response without such. One call a row: number, tool,
-    target and what else it carries, or the size of that; one that cannot be read says why. Below stands the order the
-    model asked for, where it asked for one."""
+    """Yield the lines that list the calls of a text, none for a response without such.
+
+    One call a row: number, tool, target and what else it carries, or the size of that; one that cannot be read says
+    why. Below stands the order the model asked for, where it asked for one.
+    """
     if not any(call.wire_id in ("", call.id) for call in response.calls):
         return
     count, broken = len(response.calls), sum(call.arguments is None for call in response.calls)

@@ -42,8 +42,10 @@ class DiffLine(Struct, frozen=True):
 
 
 def diff_lines(before: bytes, after: bytes) -> list[DiffLine]:
-    """Return what turns `before` into `after` as a unified diff; nothing where they are the same. Lines end at line
-    feeds and nowhere else. A byte that is no UTF-8 becomes a lone surrogate, which `visible` shows."""
+    """Return what turns `before` into `after` as a unified diff; nothing where they are the same.
+
+    Lines end at line feeds and nowhere else. A byte that is no UTF-8 becomes a lone surrogate, which `visible` shows.
+    """
     lines: list[DiffLine] = []
     old = new = 1
     for group, shown in _group_rows(_align_lines(_split_lines(before), _split_lines(after))):
