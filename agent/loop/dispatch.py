@@ -121,8 +121,7 @@ class Dispatch:
 
     def _find_obstacle(self, facts: CallFacts) -> tuple[NotRunCode, str] | None:
         session, open_turn = self._session, self._open
-        task, limits = session.state.task, session.policy.limits
-        assert task is not None
+        task, limits = session.state.running_task, session.policy.limits
         if facts.changes and (session.state.dry_run or open_turn.dry_run):
             return "not_run_dry_run", "a dry run: this was judged and would have run"
         if facts.changes and (open_turn.change_not_made or self._is_after_refused_change(facts.call)):

@@ -69,8 +69,7 @@ class Prefetch(Follower):
 
     def __init__(self, session: Session) -> None:
         super().__init__(session.on_text)
-        assert session.state.task is not None
-        self._session, self._task, self._cause = session, session.state.task, session.state.seq
+        self._session, self._task, self._cause = session, session.state.running_task, session.state.seq
         self._before = self._task.used["tool_calls"]
         self._said = self._blank = self._number = 0
         self._over = self._stopped = False
@@ -145,8 +144,7 @@ class Prefetch(Follower):
 
 async def verify_promises(session: Session, open_turn: OpenTurn) -> bool:
     """Check the plan's promises and record the verdict; True when the model is told what is still to be shown."""
-    task, policy = session.state.task, session.policy
-    assert task is not None
+    task, policy = session.state.running_task, session.policy
     if policy.postlude.mode == "off" or task.plan is None or not task.plan.requires_verification or not task.changed:
         return False
     for number, call in enumerate(build_observations(task), start=1):

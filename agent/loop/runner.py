@@ -116,8 +116,7 @@ async def take_step(session: Session) -> RunResult | None:
 
 def is_led_by_plan(session: Session, open_turn: OpenTurn | None) -> bool:
     """Whether the plan of the task in hand, or that it wants one, says what comes next."""
-    task = session.state.task
-    assert task is not None
+    task = session.state.running_task
     if task.running_plan:
         return open_turn is None or not open_turn.response.calls
     wanted = task.wants_plan and not task.question and open_turn is None and session.state.program is None
@@ -126,8 +125,7 @@ def is_led_by_plan(session: Session, open_turn: OpenTurn | None) -> bool:
 
 async def ask_model(session: Session) -> RunResult | None:
     """Ask the model with everything said so far, and record what it says."""
-    task = session.state.task
-    assert task is not None
+    task = session.state.running_task
     await session.update_catalogue()
     words_only, state = task.words_only or task.words_only_task, session.state
     await reconcile_remote_calls(session)
@@ -182,8 +180,7 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
 
 async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | None:
     """End the task with the model's words; an empty response is asked for once more."""
-    task = session.state.task
-    assert task is not None
+    task = session.state.running_task
     text = open_turn.response.text.strip()
     if text:
         if await verify_promises(session, open_turn):
@@ -197,8 +194,7 @@ async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | 
 
 async def finish_turn(session: Session) -> RunResult | None:
     """Do what a finished turn left to do: ask the person, stop, or end at a limit."""
-    task = session.state.task
-    assert task is not None
+    task = session.state.running_task
     if task.question:
         return await session.pause(RunResult("needs_input", task.question))
     choice, words = task.after_turn
@@ -259,9 +255,8 @@ async def record_response(session: Session, response: ModelResponse) -> None:
 
 async def record_next_stage(session: Session) -> None:
     """Record the calls of the response that can go now, or answer those that never will, from the log alone."""
-    program, task = session.state.program, session.state.task
+    program, task = session.state.program, session.state.running_task
     assert program is not None
-    assert task is not None
     if reason := reason_to_stop_stages(task):
         await answer_remaining(session, *reason)
         return

@@ -169,8 +169,7 @@ class Session:
         self, status: Status, text: str = "", *, remark: str = "", blocker: str = "", need: str = ""
     ) -> RunResult:
         """Record the end of the task and return it; anything but completed reports what stands and what is next."""
-        task = self.state.task
-        assert task is not None
+        task = self.state.running_task
         report = Report()
         if status != "completed":
             step = need or "say how to go on, or ask for something smaller"

@@ -69,8 +69,7 @@ class TurnBuilder:
 
         A mode nobody knows lets no change be made without a plan.
         """
-        state, task, now = self._state, self._state.task, self._log.clock()
-        assert task is not None
+        state, task, now = self._state, self._state.running_task, self._log.clock()
         digests = {call.digest for call in calls}
         unplanned = max(0, 1 - task.touched) if state.mode == "auto" else 0
         if "surveys" not in more:

@@ -13,6 +13,7 @@ from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas import event_body
+from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
@@ -89,7 +90,7 @@ class SessionState:
             case TaskStarted() as body:
                 self._start_task(event, body)
             case UserMessage(text=text):
-                self._running.add_message(Said(event.seq, text, event.actor), event.time)
+                self.running_task.add_message(Said(event.seq, text, event.actor), event.time)
                 self.atoms.add_text(text, Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
             case ModelResponded() as body:
                 self._add_response(event, body)
@@ -115,7 +116,7 @@ class SessionState:
                 if self.task is not None:
                     self.task.follow_plan(event, body)
             case TaskPaused() as body:
-                self._running.pause_clock(event.time, body)
+                self.running_task.pause_clock(event.time, body)
             case TaskEnded() as body:
                 self._end_task(body)
             case event_body.SessionEnded() | event_body.Checkpoint():
@@ -124,8 +125,11 @@ class SessionState:
                 assert_never(event.body)
 
     @property
-    def _running(self) -> TaskState:
-        assert self.task is not None
+    def running_task(self) -> TaskState:
+        """The task under way; raise LogError where there is none, as only in a log that somebody changed."""
+        if self.task is None:
+            where = f"at event {self.seq} no task is under way that it could belong to"
+            raise LogError(f"{where}; `foregate audit verify` tells what was changed")
         return self.task
 
     def is_asked(self, call: str) -> bool:
@@ -174,7 +178,7 @@ class SessionState:
         self.uses.clear()
 
     def _add_response(self, event: Event, body: ModelResponded) -> None:
-        response, task, planned = body.response, self._running, body.places is not None
+        response, task, planned = body.response, self.running_task, body.places is not None
         if body.continues is not None:
             self._add_stage(event, response, body.continues.places)
             return
@@ -198,7 +202,7 @@ class SessionState:
         self.uses.clear()
 
     def _apply_judgement(self, event: Event, body: TurnJudged) -> None:
-        turn, judgement, task = body.turn, body.judgement, self._running
+        turn, judgement, task = body.turn, body.judgement, self.running_task
         for verdict in judgement.verdicts:
             if verdict.standing is Standing.ALLOW:
                 self.permits[event.seq, verdict.call] = verdict.digest
@@ -221,7 +225,7 @@ class SessionState:
             self.task.active, self.task.paused = self.task.count_active_seconds(event.time), "awaiting_approval"
 
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
-        answer, task = replace(body.answer, seq=event.seq), self._running
+        answer, task = replace(body.answer, seq=event.seq), self.running_task
         if answer.who != "person":
             usage, rounds = body.usage or Usage(), int(answer.who == "critic")
             tokens = usage.input_tokens + usage.output_tokens
@@ -236,7 +240,7 @@ class SessionState:
         task.grants.extend(replace(grant, seq=event.seq) for grant in body.grants or ())
 
     def _start_tool(self, event: Event, body: ToolStarted) -> None:
-        permit, task = body.permit, self._running
+        permit, task = body.permit, self.running_task
         self.permits.pop((permit.judged, permit.call), None)
         self.in_flight[body.call] = body
         task.add_counts(tool_calls=body.look is None)  # what was seen early ran then
@@ -266,7 +270,7 @@ class SessionState:
 
     def _count_repeats(self, started: ToolStarted | None, body: ToolFinished) -> None:
         """Begin to count repeated calls anew where something has changed or something new was seen."""
-        runs, known = self._running.runs, self.ledger.newest_records
+        runs, known = self.running_task.runs, self.ledger.newest_records
         if body.changes or any(all(seen.hash != one.hash for seen in known(one.resource)) for one in body.evidence):
             mine = runs.get(started.permit.digest, 0) if started is not None else 0
             runs.clear()
@@ -274,7 +278,7 @@ class SessionState:
                 runs[started.permit.digest] = mine
 
     def _finish_in_task(self, event: Event, body: ToolFinished, started: ToolStarted | None, side_effect: bool) -> None:
-        task = self._running
+        task = self.running_task
         if body.changes or side_effect:
             task.last_change = event.seq
         task.add_counts(**body.used or {})
@@ -291,12 +295,12 @@ class SessionState:
         self.in_flight.pop(body.call, None)
         if isinstance(body, OutcomeUnknown):
             self.parked[body.call] = body
-            self._running.touched += 1
-            self._running.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
+            self.running_task.touched += 1
+            self.running_task.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
         elif not (body.change and self.is_asked(body.call)):
             return
         elif body.code not in NO_CLAIM:
-            self._running.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
+            self.running_task.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
         if self.open is not None:
             self.open.note_failed_change(body.call)
 

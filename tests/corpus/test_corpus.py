@@ -9,6 +9,8 @@ from collections.abc import Mapping
 
 import pytest
 
+from foregate.evidence.state.session import SessionState
+from foregate.schemas.errors import LogError
 from tests.corpus.archive import DIGESTS, NO_HASH, read_damaged, read_expected, read_sessions, sha256
 from tests.corpus.log import Log, read_event, write_event
 from tests.corpus.readings import GROUPS, public_names, read_damage
@@ -55,6 +57,28 @@ def test_what_is_computed_from_a_recorded_log_is_what_it_was(
 @pytest.mark.parametrize("name", BROKEN)
 def test_what_is_said_of_a_damaged_log_is_what_was_said(name: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     compare({"damage": read_damage(Log(read_damaged()[name]))}, read_expected()[name], tmp_path_factory)
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_damaged_log_is_gone_on_with_or_refused_in_one_sentence(name: str) -> None:
+    assert len(refusals(Log(read_damaged()[name]))) <= 1
+
+
+def test_a_log_in_which_a_task_ends_that_never_began_is_refused() -> None:
+    (said,) = refusals(Log(read_damaged()["ended before it started"]))
+    assert said.endswith("no task is under way that it could belong to; `foregate audit verify` tells what was changed")
+
+
+def refusals(log: Log) -> list[str]:
+    """Return the lines of why a log cannot be gone on with."""
+    (session,) = log.sessions
+    state = SessionState()
+    try:
+        for event in log.events(session):
+            state.apply(event)
+    except LogError as refused:
+        return str(refused).splitlines()
+    return []
 
 
 def test_the_list_of_digests_is_that_of_the_texts_that_are_expected() -> None:

@@ -55,8 +55,7 @@ async def answer_results(
 
 def is_answer_due(session: Session, state: PlanState, configuration: Configuration, report: PlanReport) -> bool:
     """Whether the model is asked about the results of a run."""
-    task = session.state.task
-    assert task is not None
+    task = session.state.running_task
     if state.dry_run or report.status not in _ENDS or runner.find_reached_limit(task, session.policy, session.clock):
         return False
     match configuration.planning.answer:
@@ -103,8 +102,7 @@ async def ask_until_usable(
 def _build_results_request(
     session: Session, state: PlanState, configuration: Configuration, report: PlanReport, left: int
 ) -> dict[str, Json]:
-    task = session.state.task
-    assert task is not None
+    task = session.state.running_task
     said = [message.text for message in task.messages if message.text != planner.FROM_FILE]
     most = count_room(state, configuration)
     request: dict[str, Json] = {

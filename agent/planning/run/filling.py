@@ -147,9 +147,8 @@ def build_conversation(
 
     What came of each earlier task is one exchange in it, so that tasks stay or go as a whole.
     """
-    started, task = session.state.started, session.state.task
+    started, task = session.state.started, session.state.running_task
     assert started is not None
-    assert task is not None
     first, *later = task.messages
     talk, vital, own = Conversation(), set(), step.task.id
     talk.add_message(Message("system", started.system))

@@ -99,8 +99,7 @@ class PlanController:
 
     async def take_step(self) -> RunResult | None:
         """Make the plan the task wants, have it confirmed, or take the next step of it; see PlanDriver."""
-        state, task = await self.follow(), self.session.state.task
-        assert task is not None
+        state, task = await self.follow(), self.session.state.running_task
         if state.running:
             return await self._take_plan_step()
         if task.proposed_plan:
@@ -175,8 +174,7 @@ class PlanController:
 
     async def _stop_if_interrupted(self) -> RunResult | None:
         """Stop for what stands in the way of any further call: a question, a limit, a lost workspace, a pause."""
-        session, task = self.session, self.session.state.task
-        assert task is not None
+        session, task = self.session, self.session.state.running_task
         if task.question:
             return await session.pause(RunResult("needs_input", task.question))
         try:
