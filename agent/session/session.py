@@ -19,7 +19,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.errors import UsageError
+from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import (
     CatalogChanged,
@@ -214,6 +214,9 @@ async def fold_session(log: Log, session: str) -> SessionState:
 async def resume(session: Session) -> None:
     """Note what differs from the log the session goes on with, and park effects of unknown outcome."""
     state = session.state
+    cut_off = {call: started for call, started in state.in_flight.items() if started.side_effect != "pure"}
+    if cut_off and state.task is None:
+        raise LogError(f"`{min(cut_off)}` runs in no task; `foregate audit verify` tells what was changed in the log")
     if state.policy_hash != session.policy.hash:
         policy = session.policy.model_dump(mode="json")
         body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
@@ -221,8 +224,7 @@ async def resume(session: Session) -> None:
     changed = session.catalogue_event
     if state.catalogue_hash != changed.catalogue_hash:
         await session.record(Draft(changed, "foregate"))
-    for call, started in list(state.in_flight.items()):
-        if started.side_effect != "pure":
-            lost = OutcomeUnknown(call=call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
-            await session.record(Draft(lost, "foregate"))
+    for call, started in cut_off.items():
+        lost = OutcomeUnknown(call=call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
+        await session.record(Draft(lost, "foregate"))
     await session.log.settle()

@@ -64,11 +64,6 @@ def test_a_damaged_log_is_gone_on_with_or_refused_in_one_sentence(name: str) -> 
     assert len(refusals(Log(read_damaged()[name]))) <= 1
 
 
-def test_a_log_in_which_a_task_ends_that_never_began_is_refused() -> None:
-    (said,) = refusals(Log(read_damaged()["ended before it started"]))
-    assert said.endswith("no task is under way that it could belong to; `foregate audit verify` tells what was changed")
-
-
 def refusals(log: Log) -> list[str]:
     """Return the lines of why a log cannot be gone on with."""
     (session,) = log.sessions

@@ -15,6 +15,7 @@ from foregate.agent.loop.runner import judge_response, run, run_to_outcome, take
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.protocols import Lease
@@ -118,6 +119,19 @@ async def test_a_process_that_ends_after_any_event_leaves_a_log_that_goes_on_and
         assert world.effects == []
     else:
         assert len(world.effects) == 1
+
+
+async def test_a_log_whose_task_ended_while_a_call_ran_is_refused_before_anything_is_written() -> None:
+    world = World()
+    session = await world.open([calls(NOTE, text=TALK)], listeners=[at("tool_started")])
+    with pytest.raises(Killed):
+        await run(session, "note k")
+    await session.end_task("completed", "done")
+    await world.kill(session)
+    kinds = await world.kinds()
+    with pytest.raises(LogError, match=r"`c\d+\.1` runs in no task; `foregate audit verify` tells"):
+        await world.open([], resume=True)
+    assert await world.kinds() == kinds
 
 
 async def test_an_observation_under_way_when_the_process_ended_is_simply_taken_again() -> None:
