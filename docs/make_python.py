@@ -191,6 +191,8 @@ def defined(value: type) -> dict[str, object]:
     for base in value.__mro__[::-1]:
         if base.__module__.startswith("foregate."):
             found |= {name: member for name, member in vars(base).items() if not name.startswith("_")}
+    if issubclass(value, foregate.BaseToolSource):  # what says nothing of its own does what its protocol says
+        found |= {name: vars(foregate.ToolSource)[name] for name, member in found.items() if not member.__doc__}
     return found
 
 

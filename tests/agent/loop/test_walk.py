@@ -13,8 +13,8 @@ from foregate.agent.testing.model import calls, says
 from tests.agent.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST = 68
-"""What it takes today; the aim is 40. The nine gates, the judge and what they read of the policy are 25 of them."""
+MOST = 40
+"""The nine gates, the judge and what they read of the policy are 17 of them."""
 READ = ("read_file", {"path": "a.txt"})
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 
