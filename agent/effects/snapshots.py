@@ -230,10 +230,10 @@ def _build_own_step(place: Snapshots, change: Change, image: BeforeImage) -> Und
     if inverse is None:
         raise WorkspaceError(f"the tool that could put `{name[:80]}` back is not there; start with it")
 
-    def left() -> bool:
+    def is_left() -> bool:
         return place.hash_own(name) == change.after
 
-    def back() -> bool:
+    def is_back() -> bool:
         return place.hash_own(name) == image.image
 
     def get() -> bytes | None:
@@ -249,7 +249,7 @@ def _build_own_step(place: Snapshots, change: Change, image: BeforeImage) -> Und
             raise WorkspaceError(f"`{name[:80]}` could not be put back: {why}") from None
 
     words, what = f"restore `{name}`" if image.image else f"remove `{name}`", f"`{name[:80]}`"
-    return UndoStep(words, what, left, back, get, take_back)
+    return UndoStep(words, what, is_left, is_back, get, take_back)
 
 
 def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
@@ -271,12 +271,12 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
             (space.remove_directory if space.look(path).kind == "directory" else space.remove)(path)
             _remove_empty_parents(space, image.parents)
 
-    def midway() -> bool:
+    def is_midway() -> bool:
         if type_ == "directory" and image.image:
             return directory.is_partly_restored(space, path, get())
         return type_ == "link" and not space.look(path).kind
 
-    def possible() -> None:
+    def check_possible() -> None:
         if type_ and not image.image:
             raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
         kept = get()
@@ -285,7 +285,7 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
         for one in (path, *image.parents):
             space.changeable(one)
 
-    def back() -> bool:
+    def is_back() -> bool:
         now = space.look(path, max_hash=place.policy.files.max_hash)
         whole = now.hash
         if now.kind == "directory":
@@ -293,11 +293,11 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
             whole = strict_json.sha256(directory.build_image(space, path, limit, strict_json.sha256))
         return (now.kind, whole) == (type_, image.image) and (not now.kind or now.mode == image.mode)
 
-    def left() -> bool:
+    def is_left() -> bool:
         return place.hash_path(path) == change.after
 
     words = {"": f"remove `{path}`", "directory": f"bring the folder `{path}` back"}.get(type_, f"restore `{path}`")
-    return UndoStep(words, f"`{path[:80]}`", left, back, possible, take_back, midway)
+    return UndoStep(words, f"`{path[:80]}`", is_left, is_back, check_possible, take_back, is_midway)
 
 
 def _remove_empty_parents(space: Workspace, parents: Sequence[str]) -> None:
@@ -312,12 +312,12 @@ def _build_move_step(place: Snapshots, source: Change, destination: Change, imag
     old, new, space = source.resource.id, destination.resource.id, place.workspace
     parents = image.parents if image is not None else ()
 
-    def left() -> bool:
+    def is_left() -> bool:
         if space.look(old).kind:
             raise WorkspaceError(f"`{old[:80]}` is there again; move it away or undo what made it")
         return place.hash_path(new) == destination.after
 
-    def possible() -> None:
+    def check_possible() -> None:
         for path in (old, new, *parents):
             space.changeable(path)
 
@@ -325,12 +325,12 @@ def _build_move_step(place: Snapshots, source: Change, destination: Change, imag
         space.move(new, old)
         _remove_empty_parents(space, parents)
 
-    def back() -> bool:
+    def is_back() -> bool:
         if place.hash_path(old) != source.before or space.look(new).kind:
             raise WorkspaceError(f"`{old[:80]}` could not be brought back as it was; look at it")
         return True
 
-    return UndoStep(f"move `{new}` back to `{old}`", f"`{new[:80]}`", left, back, possible, take_back)
+    return UndoStep(f"move `{new}` back to `{old}`", f"`{new[:80]}`", is_left, is_back, check_possible, take_back)
 
 
 def _build_repository_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
@@ -340,11 +340,11 @@ def _build_repository_step(place: Snapshots, change: Change, image: BeforeImage)
     repository, space = find_repository(place.workspace, place.policy, change.resource.id), place.workspace
     head, index = repository.read_head(), f"{repository.git}/index"
 
-    def left() -> bool:
+    def is_left() -> bool:
         repository.check_safe()
         return repository.compute_state() == change.after
 
-    def possible() -> None:
+    def check_possible() -> None:
         if space.look(f"{index}.lock").kind:
             raise WorkspaceError("another git command is at work in the repository; wait for it")
         if kept_index:
@@ -362,11 +362,11 @@ def _build_repository_step(place: Snapshots, change: Change, image: BeforeImage)
         elif space.look(index).kind:
             space.remove(index)
 
-    def back() -> bool:
+    def is_back() -> bool:
         if repository.compute_state() != change.before:
             raise WorkspaceError("the repository could not be set back as it was; look at it with git")
         return True
 
     words = f"set the branch back to {kept_head[:12] or 'no commit'}; " if head != kept_head else ""
     words += f"set what is staged in {shlex.quote(change.resource.id)} back"
-    return UndoStep(words, "the repository", left, back, possible, take_back)
+    return UndoStep(words, "the repository", is_left, is_back, check_possible, take_back)

@@ -109,7 +109,7 @@ class Targets:
     def find_meant(self, place: PathPlace, path: str, found: str) -> str:
         """Return the one file whose path ends with `found`; where there is none, or more than one, that is odd."""
         shown = f"`{escape_text(path, 60)}`"
-        candidates = [entry for entry in self.named.get(found.rpartition("/")[2], ()) if entry.endswith(f"/{found}")]
+        candidates = [entry for entry in self.by_name.get(found.rpartition("/")[2], ()) if entry.endswith(f"/{found}")]
         if len(candidates) == 1:
             meant = f"`{escape_text(candidates[0], 200)}`, the only one that ends so"
             self.book.add_note(f"the path `{escape_text(path, 120)}` is {meant}", place.task)
@@ -133,7 +133,7 @@ class Targets:
             self.add_odd(place, "the plan has too many globs to look them all up", f"use at most {_MOST_GLOBS}")
             return
         try:
-            hit = any(matches(pattern, path) for path in (*chain(*self.named.values()), *self.made))
+            hit = any(matches(pattern, path) for path in (*chain(*self.by_name.values()), *self.made))
         except ValueError as error:
             self.add_odd(place, str(error), "write a shorter glob")
             return
@@ -145,7 +145,7 @@ class Targets:
         self._add_odd(place.task, place.field, problem, remedy)
 
     @cached_property
-    def named(self) -> Mapping[str, list[str]]:
+    def by_name(self) -> Mapping[str, list[str]]:
         """The paths in the workspace by their last component; none where too many to say that one is the only one."""
         found: dict[str, list[str]] = {}
         try:
