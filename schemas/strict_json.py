@@ -296,9 +296,8 @@ def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> dict[str, J
     found: dict[str, Json] = {}
     for name, key, default, write in _describe_fields(type(value)):
         item = getattr(value, name)
-        if item is default or item == default or name in exclude:
-            continue
-        found[key] = item if write is None else write(item)
+        if item is not default and item != default and name not in exclude:
+            found[key] = item if write is None else write(item)
     return found
 
 

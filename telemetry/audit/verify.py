@@ -298,8 +298,8 @@ def verify_rows(
             if event.seq in wanted:
                 at[event.seq] = event.hash
             if len(defects) < _NAMED:
-                found = meaning.check_event(event)
-                defects += (Defect(event.seq, code, f"event {event.seq}: {why}") for code, why in found)
+                for code, why in meaning.check_event(event):
+                    defects.append(Defect(event.seq, code, f"event {event.seq}: {why}"))
     except TamperedLog as error:
         # The chain raises what reading an event said as its own; of an unreadable body the hash did fit.
         code = "malformed_event" if isinstance(error.__context__, chain.UnreadableBody) else "chain_broken"
