@@ -96,7 +96,7 @@ def _check_pattern(validator: Any, pattern: str, instance: Any, schema: Any) -> 
 def _check_pattern_properties(validator: Any, patterns: Any, instance: Any, schema: Any) -> Iterator[ValidationError]:
     if validator.is_type(instance, "object"):
         for pattern, subschema in patterns.items():
-            for key in filter(re2.compile(pattern).search, instance):
+            for key in (key for key in instance if re2.search(pattern, key)):
                 yield from validator.descend(instance[key], subschema, path=key, schema_path=pattern)
 
 

@@ -41,7 +41,7 @@ _ASKING = ("asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_sk
 
 
 def find_standing(code: str) -> Standing:
-    """Return the standing a firing `code` has unless the policy says otherwise, as it does of three codes."""
+    """Return the standing a firing `code` has unless the policy says otherwise, as of advice that is not to be had."""
     if code in _DENYING:
         return Standing.DENY
     return Standing.ASK if code in _ASKING else Standing.HOLD

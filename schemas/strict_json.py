@@ -201,8 +201,8 @@ def _format_number(number: float) -> str:
     if number == 0:
         return "0"
     sign = "-" if number < 0 else ""
-    _, numerals, exponent = Decimal(repr(number)).normalize().as_tuple()
-    digits, point = "".join(map(str, numerals)), len(numerals) + int(exponent)
+    _, numerals, exponent = Decimal(repr(number)).as_tuple()  # not normalized, which rounds as a host's context says
+    digits, point = "".join(map(str, numerals)).rstrip("0"), len(numerals) + int(exponent)
     if len(digits) <= point <= 21:
         return sign + digits + "0" * (point - len(digits))
     if 0 < point <= 21:

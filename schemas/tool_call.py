@@ -275,7 +275,7 @@ class CallFacts(Struct, frozen=True):
 
     @property
     def changed_resources(self) -> list[SurveyedResource]:
-        """The resources the call would change; for a command its own argument vector."""
+        """The resources the call would change."""
         return [resource for resource in self.survey.resources if resource.access.changes]
 
     @property

@@ -261,15 +261,15 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
     def take_back() -> None:
         if type_ == "file":
             space.write(path, get(), mode=image.mode)
-        elif type_ == "directory":
-            directory.restore_image(space, path, get(), place.blobs)
         elif type_ == "link":
             if space.look(path).kind:
                 space.remove(path)
             space.make_link(path, get())
-        else:
+        elif type_ == "":
             (space.remove_directory if space.look(path).kind == "directory" else space.remove)(path)
             _remove_empty_parents(space, image.parents)
+        else:  # a type that nobody knows is refused there
+            directory.restore_image(space, path, get(), place.blobs)
 
     def is_midway() -> bool:
         if type_ == "directory" and image.image:

@@ -46,7 +46,7 @@ class PlanDriver(Protocol):
         """Hear that the loop takes up the task anew."""
 
     async def take_step(self) -> RunResult | None:
-        """Take one step: make the plan the task wants, have it confirmed, or go on with it; see the loop's own."""
+        """Take one step: make the plan the task wants, have it confirmed, or go on; None until there is an outcome."""
 
     async def cancel(self) -> RunResult | None:
         """End a plan under way because the person cancelled it; None where none is."""

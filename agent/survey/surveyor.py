@@ -53,8 +53,9 @@ class Surveyor:
             return Survey(call.id)
         if spec.is_elsewhere:
             return survey_remote_call(self._tools, spec, call, state, self._policy)
-        declared = self._tools.classify(call)
+        declared = None if again else self._tools.classify(call)
         try:
+            declared = self._tools.classify(call) if again else declared
             # what would happen is judged, not what is left out
             meant = {**call.arguments, **self._tools.fill_arguments(call)}
             resources = tuple(self._survey_resources(spec, meant, declared, state))

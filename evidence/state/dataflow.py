@@ -55,7 +55,7 @@ def fill_placeholders(value: Json, results: Mapping[int, str]) -> Json:
 
 
 def find_placeholder_texts(value: Json, results: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield the number of each step `value` names and each text that `filled` takes from its result, once a place."""
+    """Yield the number of each step `value` names and each text taken from its result, once a place."""
     known = _Results(results)
     for match in {match[0]: match for text in find_strings(value) for match in _PLACE.finditer(text)}.values():
         found, _ = known.look_up(match)

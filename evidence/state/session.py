@@ -292,15 +292,16 @@ class SessionState:
 
     def _leave_call(self, body: CallAnswered | OutcomeUnknown) -> None:
         """Take in that a call did not run, or that nobody knows what came of it."""
+        task = self.running_task
         self.in_flight.pop(body.call, None)
         if isinstance(body, OutcomeUnknown):
             self.parked[body.call] = body
-            self.running_task.touched += 1
-            self.running_task.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
+            task.touched += 1
+            task.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
         elif not (body.change and self.is_asked(body.call)):
             return
         elif body.code not in NO_CLAIM:
-            self.running_task.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
+            task.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
         if self.open is not None:
             self.open.note_failed_change(body.call)
 

@@ -280,7 +280,7 @@ def parse_time(time: str) -> datetime:
 
 
 LOOKS = {"file_exists": "read_file", "file_contains": "read_file", "http_status": "http_request"}
-"""The tools whose mere observation can settle a check; `command_succeeds` is more than a look."""
+"""By check, the tool that settles it by looking; `command_succeeds` is more than a look."""
 
 
 def check_criterion(criterion: Criterion, body: ToolFinished) -> CheckResult | None:

@@ -233,7 +233,8 @@ class CounterfactualSearch:
         verdict = judged.judgement.find_verdict(self.call.id)
         if verdict.gate == gate and verdict.standing is not Standing.ALLOW and not self.has_passed:
             return False
-        earlier = verdict.standing is not Standing.ALLOW and verdict.gate in GATES[: GATES.index(gate)]
+        before = GATES[: GATES.index(gate)] if gate in GATES else ()
+        earlier = verdict.standing is not Standing.ALLOW and verdict.gate in before
         shadow = self.decision.mode == "shadow"
         if row is not None and (shadow or row.mode == "enforce"):
             return has_let_pass(row, self.call.id) != self.has_passed

@@ -212,7 +212,7 @@ def build_stand_in(need: Need, turn: Turn) -> Answer:
 
 
 def build_side(verdict: Verdict, answers: Sequence[Answer]) -> Side:
-    """Return how a call stands after a verdict, and whether one of the answers is a person's approval of it."""
+    """Return how a call stands after a verdict, and whether a person was asked for approval of the call."""
     asked = any(answer.gate == "approval" and verdict.digest in answer.digests for answer in answers)
     return Side(verdict.standing.value, verdict.gate, verdict.ruling.code, asked)
 
@@ -279,8 +279,8 @@ class PolicyComparison:
     def _take_back(self, path: Path) -> tuple[Policy, Prelude] | None:
         """Return the other policy with one value as before, None where that is no policy."""
         if path not in self._back:
-            self._back[path] = None
+            policy = None
             with suppress(ValueError):
                 policy = replace_values(self.after, {path: self.differences[path][0]})
-                self._back[path] = policy, build_prelude(policy, self.catalogue)
+            self._back[path] = (policy, build_prelude(policy, self.catalogue)) if policy is not None else None
         return self._back[path]

@@ -70,7 +70,7 @@ def compile_glob(pattern: str, paths: bool = True) -> Any:
 
 
 def build_expression(pattern: str, paths: bool) -> str:
-    """Return the regular expression a glob stands for; where it is of no paths, every star crosses everything."""
+    """Return the regular expression a glob stands for; in one of plain text every star crosses everything."""
     pieces = _PIECE.findall(pattern) if paths else pattern
     known = _OF_PATHS if paths else _OF_TEXTS
     return "".join(known.get(piece) or (".*" if piece[:2] == "**" else re2.escape(piece)) for piece in pieces)

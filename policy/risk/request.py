@@ -110,11 +110,13 @@ def remember(read: Callable[[Asked, Policy], Found]) -> Callable[[Asked, Policy]
 
     def read_once(said: Asked, policy: Policy) -> Found:
         key = (said, policy.hash)
-        if key not in known:
+        found = known.get(key)
+        if found is None:
+            found = read(said, policy)
             if len(known) >= _REMEMBERED:
                 known.clear()
-            known[key] = read(said, policy)
-        return known[key]
+            known[key] = found
+        return found
 
     return read_once
 

@@ -139,7 +139,7 @@ _NAMED = (
     (POSITIVE, "runtime.", "timeout max_tools max_message ping"),
     (POSITIVE, "files.", "max_read max_output max_hash max_entries max_survey"),
 )
-"""Which direction the keys of a section have."""
+"""Directions, a section or "" for whole names, and the keys that are tightened so."""
 TIGHTER: dict[str, Direction] = {
     **{f"{section}{key}": direction for direction, section, keys in _NAMED for key in keys.split()},
     "version": build_order_direction(1),

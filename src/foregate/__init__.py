@@ -131,141 +131,41 @@ if TYPE_CHECKING:
     from foregate.telemetry.log.file_blobs import FileBlobs
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
-__all__ = [
-    "Action",
-    "Agent",
-    "Answer",
-    "BaseToolSource",
-    "Blobs",
-    "CallAnswered",
-    "CallRuling",
-    "Capabilities",
-    "CatalogChanged",
-    "Catalogue",
-    "Change",
-    "Checkpoint",
-    "Configuration",
-    "ContextCompressed",
-    "Decision",
-    "DecisionPoint",
-    "Defect",
-    "Draft",
-    "Effect",
-    "EffectUndone",
-    "Event",
-    "EventBody",
-    "EvidenceKind",
-    "EvidenceRecord",
-    "FileBlobs",
-    "FileChange",
-    "Follower",
-    "ForegateError",
-    "Grant",
-    "Head",
-    "InvalidJson",
-    "Inverse",
-    "Json",
-    "Judgement",
-    "Lease",
-    "LocalWorkspace",
-    "Log",
-    "LogError",
-    "Message",
-    "Model",
-    "ModelError",
-    "ModelRequest",
-    "ModelResponded",
-    "ModelResponse",
-    "Need",
-    "NeedAnswered",
-    "NeedRaised",
-    "NotText",
-    "Number",
-    "OpenAIModel",
-    "Origin",
-    "Outcome",
-    "OutcomeResolved",
-    "OutcomeUnknown",
-    "Permit",
-    "Person",
-    "PlanConfirmed",
-    "PlanDefect",
-    "PlanProposed",
-    "PlanReport",
-    "PlanStepChanged",
-    "PlanTask",
-    "PlannedCall",
-    "Planning",
-    "Policy",
-    "PolicyChanged",
-    "PolicyError",
-    "Reconciled",
-    "Remedy",
-    "Reply",
-    "Report",
-    "Resource",
-    "ResourceKind",
-    "RestoredSession",
-    "Retries",
-    "Ruling",
-    "RunContext",
-    "RunResult",
-    "RuntimeLost",
-    "Session",
-    "SessionEnded",
-    "SessionHeld",
-    "SessionStarted",
-    "SqliteLog",
-    "Standing",
-    "Survey",
-    "SurveyedResource",
-    "TamperedLog",
-    "TargetParameter",
-    "TaskEnded",
-    "TaskPaused",
-    "TaskPlan",
-    "TaskResult",
-    "TaskStarted",
-    "Tool",
-    "ToolCall",
-    "ToolFinished",
-    "ToolResult",
-    "ToolSource",
-    "ToolSources",
-    "ToolSpec",
-    "ToolStarted",
-    "ToolsRefused",
-    "Trajectory",
-    "TrajectoryStep",
-    "Trust",
-    "Turn",
-    "TurnJudged",
-    "Usage",
-    "UsageError",
-    "UserMessage",
-    "Verdict",
-    "Verification",
-    "Workspace",
-    "WorkspaceError",
-    "WrappedToolSource",
-    "__version__",
-    "answer_need",
-    "build_catalogue",
-    "build_turn",
-    "default_policy",
-    "judge",
-    "load_configuration",
-    "load_policy",
-    "open_log",
-    "read_decisions",
-    "restore_trajectory",
-    "run",
-    "run_sync",
-    "survey",
-    "tool",
-    "verify_session",
-    "with_values",
-]
+__all__ = ["__version__"]
+# Running tasks
+__all__ += ["Agent", "Outcome", "Report", "RunResult", "Session", "run", "run_sync"]
+# Tools and what they touch
+__all__ += ["BaseToolSource", "Capabilities", "Change", "Effect", "EvidenceKind", "EvidenceRecord", "FileChange"]
+__all__ += ["Inverse", "LocalWorkspace", "Origin", "Reconciled", "Resource", "ResourceKind", "RunContext"]
+__all__ += ["TargetParameter", "Tool", "ToolCall", "ToolResult", "ToolSource", "ToolSources", "ToolSpec", "Trust"]
+__all__ += ["Workspace", "WrappedToolSource", "tool"]
+# People
+__all__ += ["Answer", "Need", "Person", "Reply"]
+# Models
+__all__ += ["Follower", "Json", "Message", "Model", "ModelRequest", "ModelResponse", "OpenAIModel", "Retries", "Usage"]
+# Policies
+__all__ += ["Policy", "default_policy", "load_policy"]
+# Judging, and what it decides
+__all__ += ["Catalogue", "Survey", "SurveyedResource", "Turn", "answer_need", "build_catalogue", "build_turn", "judge"]
+__all__ += ["survey"]
+__all__ += ["CallRuling", "Decision", "DecisionPoint", "Grant", "Judgement", "Number", "Permit", "Remedy", "Ruling"]
+__all__ += ["Standing", "Verdict", "read_decisions"]
+# Logs
+__all__ += ["Blobs", "Defect", "Draft", "Event", "EventBody", "FileBlobs", "Head", "Lease", "Log", "SqliteLog"]
+__all__ += ["Verification", "open_log", "verify_session"]
+# Kinds of events
+__all__ += ["CallAnswered", "CatalogChanged", "Checkpoint", "ContextCompressed", "EffectUndone", "ModelResponded"]
+__all__ += ["NeedAnswered", "NeedRaised", "OutcomeResolved", "OutcomeUnknown", "PlanConfirmed", "PlanProposed"]
+__all__ += ["PlanStepChanged", "PolicyChanged", "SessionEnded", "SessionStarted", "TaskEnded", "TaskPaused"]
+__all__ += ["TaskStarted", "ToolFinished", "ToolStarted", "TurnJudged", "UserMessage"]
+# Plans
+__all__ += ["Configuration", "PlanDefect", "PlanReport", "PlanTask", "PlannedCall", "Planning", "TaskPlan"]
+__all__ += ["TaskResult", "load_configuration", "with_values"]
+# Exports
+__all__ += ["Action", "RestoredSession", "Trajectory", "TrajectoryStep", "restore_trajectory"]
+# Errors
+__all__ += ["ForegateError", "InvalidJson", "LogError", "ModelError", "NotText", "PolicyError", "RuntimeLost"]
+__all__ += ["SessionHeld", "TamperedLog", "ToolsRefused", "UsageError", "WorkspaceError"]
 
 _HOMES = {
     "foregate.agent.models.openai.endpoint": "Retries",

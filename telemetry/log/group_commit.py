@@ -173,7 +173,7 @@ class GroupCommit:
 
     def _explain_failure(self, error: BaseException) -> LogError:
         if isinstance(error, LogError):
-            return error
+            return type(error)(str(error))  # without its traceback, which holds the rows
         why = error if isinstance(error, Exception) else LogError(type(error).__name__)
         return LogError(f"{build_error('write', self._path, why)}; then resume the session")
 

@@ -42,3 +42,8 @@ def test_items_are_compared_by_what_they_say_and_each_only_once() -> None:
     assert "two of its items are the same" in check.find_first_defect({"all": [{"a": 1, "b": 2}, {"b": 2, "a": 1.0}]})
     assert not check.find_first_defect({"all": [1, True, "1", [1], None, 0, False]})
     assert not check.find_first_defect({"all": [{"number": number} for number in range(50_000)]})
+
+
+def test_a_pattern_of_names_that_cannot_be_read_stops_no_object_without_names() -> None:
+    check = SchemaCheck({"type": "object", "patternProperties": {"(?=x)a": {"type": "string"}}}, closed=False)
+    assert not check.find_first_defect({})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import decimal
 import json
 import math
 
@@ -121,3 +122,11 @@ def test_escapes_of_lone_surrogates_are_read_as_what_stands_for_them_and_nothing
     sent = json.dumps(text)
     whole = "".join("\ufffd" if "\ud800" <= char <= "\udfff" else char for char in json.loads(sent))
     assert strict_json.parse(strict_json.scrub_escapes(sent)) == whole
+
+
+def test_what_a_host_computes_with_fewer_digits_changes_no_canonical_number() -> None:
+    numbers = [1234567.25, 1234567.75, 1e21, 1.5e-7, 100.0]
+    before = [strict_json.canonical(number) for number in numbers]
+    with decimal.localcontext() as context:
+        context.prec = 3
+        assert [strict_json.canonical(number) for number in numbers] == before

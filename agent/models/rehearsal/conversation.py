@@ -128,7 +128,8 @@ def read_answer(text: str) -> CallAnswer:
     """Return what a message of Foregate says; any other text is an output."""
     body = read_object(text) or {"output": text}
     try:
-        return strict_json.load(CallAnswer, {**body, **body["foregate"]} if "foregate" in body else body)
+        plain = {key: value for key, value in body.items() if key not in ("code", "message", "notice", "remedy")}
+        return strict_json.load(CallAnswer, {**plain, **body.get("foregate", {})})
     except (InvalidJson, TypeError):
         return CallAnswer(output=text)
 

@@ -66,7 +66,7 @@ class RehearsalModel:
     name: str = "rehearsal"
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
-        """Answer a chat, planner or critic request; never raises."""
+        """Answer a chat, planner or critic request; never raises for one that Foregate makes."""
         match request.purpose:
             case "plan":
                 response = ModelResponse(advice.write_plan(request.messages, self.stumbles))

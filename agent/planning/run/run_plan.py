@@ -51,13 +51,15 @@ class PlanController:
     state: PlanState = field(default_factory=PlanState)
 
     def __post_init__(self) -> None:
+        self.pausing = False
         self.begin()
 
     def begin(self) -> None:
-        """Forget what concerned the run before: the tasks asked about, its report, and that it was to pause."""
+        """Forget what concerned the run before: the tasks asked about, its report, and a pause it did not come to."""
         self._asked: set[int] = set()
         self._ended: PlanReport | None = None
-        self.pausing = False
+        task = self.session.state.task
+        self.pausing = self.pausing and task is not None and bool(task.running_plan)
 
     def pause(self) -> bool:
         """Let the plan that runs pause after the call in hand; see PlanDriver."""
@@ -142,8 +144,8 @@ class PlanController:
                 if reply.choice not in ("yes", "step"):
                     return await control.end_declined(session, reply.text)
                 step = step or reply.choice == "step"
+            self.begin()  # each plan numbers its tasks anew, and is asked about and paused by itself
             await control.record_confirmation(session, state, looked, digest, seen=seen, step=step)
-            self._ended = None
             return None
 
     async def _edit(self, text: str) -> planner.Planning:

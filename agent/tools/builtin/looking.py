@@ -234,8 +234,14 @@ def analyze_error(workspace: Workspace, policy: Policy) -> Tool:
 def find_places(workspace: Workspace, policy: Policy, base: str, text: str) -> Iterator[tuple[str, int]]:
     """Yield the places a text names, once each: regular files beneath `base` that do not usually hold secrets."""
     seen: set[tuple[str, int]] = set()
+    looked: set[tuple[str, int]] = set()
     named = ((match["python"] or match["path"], int(match["at"] or match["line"])) for match in _PLACE.finditer(text))
-    for name, number in islice(dict.fromkeys(named), _MOST_NAMED):
+    for name, number in named:
+        if (name, number) in looked:
+            continue
+        if len(looked) == _MOST_NAMED:
+            return
+        looked.add((name, number))
         path = resolve_file(workspace, base, name)
         if path and (path, number) not in seen and number > 0 and not find_protection(path, policy):
             seen.add((path, number))

@@ -138,7 +138,11 @@ class ReviewedServer:
         at_url = self.configuration.url and ServerAtUrl(self.configuration, self.policy, self._environ)
         other = at_url or ServerProcess(self.configuration, self.policy, self._environ, self._root)
         connection = McpConnection(self.configuration, self.policy, other, self._schedule_check)
-        await connection.open()
+        try:
+            await connection.open()
+        except BaseException:
+            await connection.close()  # once more, for a cancel may have cut the first closing short
+            raise
         return connection
 
     async def _list_tools(self, connection: McpConnection) -> list[Json]:

@@ -200,10 +200,11 @@ def build_targets(targets: Targets, effect: Effect, names: Sequence[str]) -> tup
     """Return the target parameters; raise UsageError for one the function does not have."""
     if isinstance(targets, Mapping):
         targets = [TargetParameter(parameter, ResourceKind(kind), effect) for parameter, kind in targets.items()]
-    for target in targets:
+    found = tuple(targets)
+    for target in found:
         if target.parameter not in names:
             raise UsageError(f"the target `{target.parameter}` is no parameter of the function; name one it has")
-    return tuple(targets)
+    return found
 
 
 async def call_function(function: Callable[..., Any], check: Check, arguments: Arguments) -> ToolResult:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.effects.snapshots import Snapshots, build_steps
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
@@ -19,9 +20,11 @@ from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.builtin.memory import Memory, remember
 from foregate.agent.tools.python.python_tool import tool
 from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
 from foregate.schemas import strict_json
-from foregate.schemas.event_body import Checkpoint, EffectUndone, ToolFinished
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.event_body import BeforeImage, Checkpoint, EffectUndone, ToolFinished
+from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from tests.events import bodies
@@ -382,3 +385,14 @@ async def test_a_folder_with_a_lost_file_is_not_brought_back_in_part(furnished: 
     report = await undo(session)
     assert (report.done, report.left) == (False, ())
     assert not (furnished / "tree").exists()
+
+
+def test_a_before_image_of_a_type_nobody_knows_is_refused_and_removes_nothing() -> None:
+    space, blobs = MemoryWorkspace({"a.txt": b"new"}), MemoryBlobs()
+    kept, resource = blobs.put(b"old"), Resource(ResourceKind.FILE, "a.txt")
+    image = BeforeImage(kind=resource.kind, id=resource.id, image=kept, type="zip", mode=0o644)
+    change = Change(resource, kept, strict_json.sha256(b"new"))
+    (step,) = build_steps([change], [image], Snapshots(space, policy_with(EVERYTHING_OFF), blobs))
+    with pytest.raises(ForegateError):
+        step.take_back()
+    assert space.files == {"a.txt": b"new"}

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 from enum import Enum
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Struct
@@ -17,7 +18,9 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session, fold_session
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.session import SessionState
-from foregate.schemas.event import Event, TurnJudged
+from foregate.schemas.errors import LogError
+from foregate.schemas.event import GENESIS, Event, TurnJudged
+from foregate.schemas.event_body import CallAnswered
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
@@ -126,3 +129,12 @@ async def test_an_answer_that_no_longer_fits_is_void_in_the_turn_and_stays_in_th
     judged = (await world.bodies(TurnJudged))[1].turn
     assert [one.seq for one in judged.voided] == [one.seq for one in first.voided]
     assert asdict(judged.voided[0]) == asdict(first.voided[0])
+
+
+def test_an_answer_to_a_call_in_a_log_without_a_task_is_refused() -> None:
+    body = CallAnswered(
+        call="c1.1", tool="note", target="", ruling="deny", code="approval_denied", message="no", change=False
+    )
+    event = Event(1, "0", 1, "s", "2026-01-01T00:00:00Z", "foregate", "", GENESIS, body, "")
+    with pytest.raises(LogError, match="no task is under way"):
+        SessionState().apply(event)

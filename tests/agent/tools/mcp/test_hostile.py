@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.testing.model import ScriptedPerson, calls, says
+from foregate.agent.tools.mcp.mcp_tools import ReviewedServer
+from foregate.agent.tools.mcp.server_configuration import read_servers
 from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
@@ -329,3 +331,21 @@ async def test_numbers_with_fractions_and_names_of_any_script_are_recorded_and_c
     )
     assert [body.code for body in bodies(events, CallAnswered)] == ["invalid_arguments"]
     assert bench.done == ['float {"gr\\u00f6\\u00dfe": 0.75}']
+
+
+async def test_a_start_that_is_cancelled_twice_leaves_no_process(bench: Bench) -> None:
+    pid = bench.root / "pid"
+    stubborn = f"echo $$ > {pid}.new && mv {pid}.new {pid}; trap '' TERM; while :; do sleep 1; done"
+    configured, _ = read_servers(bench.serve({"slow": {"command": "/bin/sh", "args": ["-c", stubborn]}}))
+    server = ReviewedServer(configured[0], policy_with({"mcp.stop_timeout": 1}).mcp, dict(os.environ), bench.workspace)
+    start = asyncio.create_task(server.start())
+    while not pid.exists():  # noqa: ASYNC110 - the server is another process
+        await asyncio.sleep(0)
+    for _ in range(2):
+        start.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await start
+    with pytest.raises(ProcessLookupError):
+        os.kill(int(pid.read_text()), 0)

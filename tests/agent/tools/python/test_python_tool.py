@@ -18,7 +18,7 @@ from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, ToolCall, ToolResult
-from foregate.schemas.tool_spec import OBSERVER, Effect, ResourceKind
+from foregate.schemas.tool_spec import OBSERVER, Effect, ResourceKind, TargetParameter
 from tests.agent.running import run_alone
 
 
@@ -256,3 +256,14 @@ def test_a_function_that_cannot_be_described_is_refused() -> None:
         assert "\n" not in str(error.value)
     with pytest.raises(UsageError, match="no parameter"):
         tool(targets={"nope": "file"})(count.function)  # type: ignore[attr-defined]
+
+
+def test_targets_that_can_be_read_once_are_all_declared() -> None:
+    once = (TargetParameter(name, ResourceKind.FILE, Effect.DELETE) for name in ["path"])
+
+    @tool(effect="delete", targets=once)  # type: ignore[call-overload]
+    def drop(path: str) -> str:
+        """Drop a file."""
+        return path
+
+    assert [target.parameter for target in drop.spec.targets] == ["path"]
