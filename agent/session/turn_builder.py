@@ -160,7 +160,10 @@ class TurnBuilder:
 
 
 def _has_lapsed(turn: Turn, since: Iterable[Event], now: str) -> bool:
-    """Whether a judgement permits nothing any more: a yes it rests on is too old, or something came in between."""
+    """Whether a judgement permits nothing any more: a yes it rests on is too old, or something came in between.
+
+    Policy, tools and switches changed, a message, an undo and a cancel all end it.
+    """
     if any(answer.expires_at and now > answer.expires_at for answer in turn.answers):
         return True
     for event in since:

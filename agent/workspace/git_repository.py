@@ -26,7 +26,7 @@ _PLAIN_PATH = 4096
 
 
 def find_git_folder(workspace: Workspace, here: str) -> str:
-    """Return the git folder of the repository at `here`, "" for none; raise WorkspaceError for a link or outside."""
+    """Return the git folder of the repository at `here`, "" for none; raise WorkspaceError where it leads outside."""
     inside = ".git" if here == "." else f"{here}/.git"
     kind = workspace.look(inside).kind
     if kind in ("", "directory"):
@@ -282,7 +282,7 @@ class GitRepository:
         return False
 
     def find_nested(self, *paths: str) -> list[str]:
-        """Return the nested repositories the index has at or beneath `paths`, relative to the repository."""
+        """Return the nested repositories the index has at or beneath `paths`; nothing but the index is read."""
         listed = self._read("what is tracked", "ls-files", "-z", "--stage", "--", *paths).split(b"\0")
         names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 ")]
         return list(dict.fromkeys(names))

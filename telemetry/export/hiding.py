@@ -183,7 +183,7 @@ _KEPT: Mapping[type[Struct], str] = {
 
 
 class TextRemover:
-    """Leaves out of events all that a person, a model or a tool worded; each field that stays is named here.
+    """Leaves out of events all that a person, a model or a tool worded; each field that stays is named in `_KEPT`.
 
     What stays are numbers, times, ids, and names of closed lists: codes, gates, kinds, the tools of the catalogue. A
     field that has to be there and is not exported is empty.

@@ -188,7 +188,7 @@ Hide = Callable[[bytes], bytes]
 
 
 class ModelConversation:
-    """The conversation as the model gets it, as the session's own state keeps it. Mutated by `take`."""
+    """The conversation as the model gets it, as the session's own state keeps it. Mutated by `apply`."""
 
     def __init__(self) -> None:
         self.conversation = Conversation()

@@ -175,7 +175,7 @@ def strip_shown_parts(event: Event, shown: Mapping[str, str]) -> dict[str, Json]
 
 
 def restore_body(rest: Mapping[str, Json], step: Mapping[str, Json], document: Mapping[str, Json]) -> dict[str, Json]:
-    """Return the body an event had before `apart`; raise InvalidJson for a document that lacks a part."""
+    """Return the body an event had before it was exported; raise InvalidJson for a document that lacks a part."""
     body, kind = dict(get_object(rest, "body")), get_text(rest, "kind")
     if kind in MESSAGES and (kind != "task_paused" or body.get("reason") == "needs_input"):
         body[MESSAGES[kind]] = get_text(step, "message")

@@ -126,6 +126,7 @@ class GroupCommit:
                 self._run_one(job, future)
 
     def _must_write(self) -> bool:
+        """Whether somebody waits, so that nothing lingers."""
         return bool(self._urgent or self._jobs or self._closing)
 
     def _run_one(self, job: Callable[[sqlite3.Connection], object], future: Future[object]) -> None:

@@ -121,7 +121,7 @@ _MEASURED = (
 
 
 class Instruments:
-    """What is counted and timed, by its name. Nothing is while `muted`: another process counted those events."""
+    """What is counted and timed, by its name. While `muted` nothing is: another process counted those events."""
 
     def __init__(self, meter: Meter) -> None:
         self.muted = False

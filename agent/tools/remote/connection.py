@@ -72,7 +72,7 @@ class RuntimeConnection:
     ) -> Answer:
         """Return the answer to a question, which is made anew for each try; raise RuntimeLost where there is none.
 
-        A broken connection is tried again for `patience` seconds; each try is to be answered `within` seconds.
+        A broken connection is tried again for `patience` seconds, the policy's without; each try has `within` seconds.
         """
 
         async def attempt() -> Answer:

@@ -1,4 +1,4 @@
-"""Where a runtime is: a WebSocket address, and whether what is said on the way can be overheard."""
+"""What a session and a runtime say to each other, and the address of a runtime."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def encode_frame(frame: Frame) -> str:
 
 
 def parse_frame(message: str | bytes, bound: int, kind: Any) -> Any:
-    """Return what one of the `kind` says in a message of at most `bound` bytes; raise InvalidJson naming the defect."""
+    """Return the `kind` that a message of at most `bound` bytes holds; raise InvalidJson naming the defect."""
     if isinstance(message, bytes):
         raise InvalidJson("it is binary; messages are text")
     value = strict_json.parse(message, max_bytes=bound, max_depth=_DEEPEST)

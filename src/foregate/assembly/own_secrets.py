@@ -51,6 +51,7 @@ def find_own_secrets(
 
 
 def _find_keys(environ: Mapping[str, str], models: Iterable[Model]) -> Iterator[tuple[str, str]]:
+    """Yield what is secret whatever the policy says, and its name."""
     from foregate.agent.models.openai.model import OpenAIModel
 
     yield KEY, environ.get(KEY, "")

@@ -113,7 +113,7 @@ class SessionPiece:
 
 
 class WhatIf:
-    """Judges sessions of a log again under the user's layer `user`; `tally` is complete once `rows` is through."""
+    """Judges sessions of a log again under the user's layer `user`; `tally` is complete once all changes are found."""
 
     def __init__(self, log: Readable, user: Layer | None, workers: int = 0) -> None:
         self._log, self._user = log, user

@@ -1,4 +1,4 @@
-"""The sheet of a plan: what a person must see before saying yes, and what came of it afterwards. Pure text."""
+"""The sheet of a plan: what a person must see before saying yes, and what came of it afterwards."""
 
 from __future__ import annotations
 
