@@ -255,7 +255,7 @@ def build_snapshot(turn: Turn, ready: int) -> Decision:
 
 
 def judge_answer(turn: Turn, policy: Policy) -> Judgement:
-    """Return whether what was promised was observed after the last change: the postlude, as pure as the gates.
+    """Judge whether what was promised was observed after the last change: the postlude, as pure as the gates.
 
     What fails, or needs more than a look, is named to the model once (`verification_pending`); after that the answer
     passes marked `unverified`. The checks of the turn say what was observed.

@@ -148,8 +148,8 @@ class TaskEnd(Struct, frozen=True):
 class Trajectory(Struct, frozen=True):
     """A session from its first event to its last, with those of the tasks it delegated in `children`.
 
-    `tools` are the specifications that were offered first. `masked` lists the numbers of events that hold less here than
-    in the log: what the policy in force at the export calls sensitive was masked in them.
+    `tools` are the specifications that were offered first. `masked` lists the numbers of events that hold less here
+    than in the log: what the policy in force at the export calls sensitive was masked in them.
     """
 
     session: str

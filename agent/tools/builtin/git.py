@@ -153,7 +153,8 @@ def git_diff(workspace: Workspace, policy: Policy) -> Tool:
 async def filter_secrets(repository: GitRepository, words: Sequence[str], paths: list[str]) -> tuple[list[str], int]:
     """Return the paths a diff may show, and how many changed files are left out: secrets no path of the call names.
 
-    A secret among the paths of the call was judged as such. Where nothing else has changed the git folder is named, which no diff ever shows.
+    A secret among the paths of the call was judged as such. Where nothing else has changed the git folder is named,
+    which no diff ever shows.
     """
     policy = repository.policy
     ran = await repository.run_async(*words, "--name-only", "-z", "--", *paths, cap=policy.files.max_hash)

@@ -71,7 +71,7 @@ class ServerProcess:
 
     @asynccontextmanager
     async def open_streams(self) -> AsyncIterator[Streams]:
-        """Yield the streams from and to the process, gone with its group afterwards; raise UsageError if it cannot start."""
+        """Yield the streams from and to the process, its group gone afterwards; raise UsageError if it cannot start."""
         with tempfile.TemporaryDirectory(prefix="foregate-mcp-", ignore_cleanup_errors=True) as empty:
             process = self._start(empty)
             pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
