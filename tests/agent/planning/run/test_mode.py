@@ -390,28 +390,3 @@ async def test_over_real_http_a_single_edit_runs_and_the_second_is_planned(tmp_p
     outcome = await served(tmp_path, "auto", steps, ["yes"], "fix the typos in a.txt and b.txt")
     assert (outcome.status, outcome.text) == ("completed", "Both are mended.")
     assert (tmp_path / "b.txt").read_text() == "the dog\n"
-
-
-READ_BODY = json.loads(planned(wire_task(1, "Mend b.", ("read_file", {"path": "b.txt"}), EDIT_B)).text)
-FURTHER = answers({"answer": "Half.", "plan": READ_BODY})
-
-
-async def test_step_by_step_a_task_of_a_further_plan_is_asked_about_though_one_of_its_number_was_before() -> None:
-    world, person = World(), ScriptedPerson(["step", "yes", "yes", "step", "no"])
-    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN, FURTHER], person)
-    assert (await run(session, ASKED)).status == "paused"
-    person.finish()
-    assert world.workspace.files == {"a.txt": b"the cat", "b.txt": b"teh dog"}
-
-
-async def test_a_pause_asked_for_after_a_plan_has_run_stops_no_further_plan() -> None:
-    world = World()
-
-    def pause(request: Any) -> Any:
-        assert session.plan_driver is not None
-        session.plan_driver.pause()
-        return FURTHER
-
-    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN, pause, ANSWER], ["yes", "yes"])
-    assert (await run(session, ASKED)).status == "completed"
-    assert world.workspace.files["b.txt"] == b"the dog"

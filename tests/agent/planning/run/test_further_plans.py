@@ -1,0 +1,36 @@
+"""A further plan of the same request is asked about, stepped through and paused by itself."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import ScriptedPerson, answers, calls
+from tests.agent.planning.run.test_mode import ANSWER, ASKED, EDIT, EDIT_B, PLAN, READ, TALK, opened, planned
+from tests.agent.planning.test_worked_examples import wire_task
+from tests.agent.world import World
+
+READ_BODY = json.loads(planned(wire_task(1, "Mend b.", ("read_file", {"path": "b.txt"}), EDIT_B)).text)
+FURTHER = answers({"answer": "Half.", "plan": READ_BODY})
+
+
+async def test_step_by_step_a_task_of_a_further_plan_is_asked_about_though_one_of_its_number_was_before() -> None:
+    world, person = World(), ScriptedPerson(["step", "yes", "yes", "step", "no"])
+    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN, FURTHER], person)
+    assert (await run(session, ASKED)).status == "paused"
+    person.finish()
+    assert world.workspace.files == {"a.txt": b"the cat", "b.txt": b"teh dog"}
+
+
+async def test_a_pause_asked_for_after_a_plan_has_run_stops_no_further_plan() -> None:
+    world = World()
+
+    def pause(request: Any) -> Any:
+        assert session.plan_driver is not None
+        session.plan_driver.pause()
+        return FURTHER
+
+    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN, pause, ANSWER], ["yes", "yes"])
+    assert (await run(session, ASKED)).status == "completed"
+    assert world.workspace.files["b.txt"] == b"the dog"
