@@ -110,12 +110,13 @@ def remember(read: Callable[[Asked, Policy], Found]) -> Callable[[Asked, Policy]
 
     def read_once(said: Asked, policy: Policy) -> Found:
         key = (said, policy.hash)
-        found = known.get(key)
-        if found is None:
+        try:
+            return known[key]
+        except KeyError:
             found = read(said, policy)
-            if len(known) >= _REMEMBERED:
-                known.clear()
-            known[key] = found
+        if len(known) >= _REMEMBERED:
+            known.clear()
+        known[key] = found
         return found
 
     return read_once
