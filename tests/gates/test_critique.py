@@ -46,6 +46,12 @@ def test_a_plan_for_something_external_is_shown_to_the_critic_once() -> None:
     assert row(judgement, "critique").detail["summary"] == "looks right"
 
 
+def test_what_reaches_outside_is_shown_to_the_critic_however_low_it_scores() -> None:
+    lenient = policy_with({**OFF, "critique.risk": 1000, "critique.uncertainty": 1000})
+    of = planned(policy=lenient)
+    assert need_of(of, lenient).who == "critic"
+
+
 def test_a_tame_change_needs_no_critic() -> None:
     assert codes(judged(turn(call("edit_file")), POLICY))["critique"] == "critique_not_required"
 

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -114,10 +114,12 @@ class ServerProcess:
     ) -> AsyncIterator[Streams]:
         heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         say, said = anyio.create_memory_object_stream[SessionMessage](0)
-        out, out_end = await open_reader(stdout, self._policy.max_message)
-        errors, errors_end = await open_reader(stderr, _CHUNK)
-        into = await open_writer(stdin)
-        try:
+        with ExitStack() as opened:  # a cancel may come between any two of these lines
+            for stream in (heard, hear, say, said):
+                opened.callback(stream.close)
+            out = await open_reader(stdout, self._policy.max_message, opened)
+            errors = await open_reader(stderr, _CHUNK, opened)
+            into = await open_writer(stdin, opened)
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._read_messages, process, out, heard)
                 tasks.start_soon(self._keep_errors, errors)
@@ -131,9 +133,6 @@ class ServerProcess:
                     with anyio.CancelScope(shield=True):
                         await self._wind_down(process)
                     tasks.cancel_scope.cancel()
-        finally:
-            for part in (out_end, errors_end, into, heard, hear, say, said):
-                part.close()
 
     async def _read_messages(self, process: subprocess.Popen[bytes], out: asyncio.StreamReader, heard: Heard) -> None:
         """Hand on each line that is a message, until the output ends or the server sends what no server may."""
@@ -193,18 +192,20 @@ class ServerProcess:
         return has_ended(process)
 
 
-async def open_reader(pipe: IO[bytes], limit: int) -> tuple[asyncio.StreamReader, asyncio.BaseTransport]:
-    """Return a reader of a pipe that holds lines of at most `limit` bytes, and what closes it."""
+async def open_reader(pipe: IO[bytes], limit: int, opened: ExitStack) -> asyncio.StreamReader:
+    """Return a reader of a pipe that holds lines of at most `limit` bytes; `opened` closes it."""
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=limit, loop=loop)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
-    return reader, transport
+    opened.callback(transport.close)
+    return reader
 
 
-async def open_writer(pipe: IO[bytes]) -> asyncio.StreamWriter:
+async def open_writer(pipe: IO[bytes], opened: ExitStack) -> asyncio.StreamWriter:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(loop=loop)
     transport, protocol = await loop.connect_write_pipe(lambda: asyncio.StreamReaderProtocol(reader, loop=loop), pipe)
+    opened.callback(transport.close)
     return asyncio.StreamWriter(transport, protocol, None, loop)
 
 

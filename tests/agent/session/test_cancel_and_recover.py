@@ -91,9 +91,10 @@ async def test_a_cancel_while_the_log_is_being_written_leaves_nothing_open_and_n
 
     world, reached = World(log=Slow()), asyncio.Event()
     session = await world.open([calls(NOTE, text=TALK), says("ok")] if ended else [says("ok")])
-    task = asyncio.create_task(run(session, "note k"))
-    await reached.wait()
+    task, waiting = asyncio.create_task(run(session, "note k")), asyncio.create_task(reached.wait())
+    await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
     task.cancel()
+    assert waiting.cancel() is False, "it was never waited for the log to be written"
     assert (await task).status == status
     assert world.effects == []
     assert verify_rows(world.log.lines("s"), "s").defects == ()

@@ -143,6 +143,9 @@ async def test_a_holder_that_was_succeeded_can_write_nothing_more(log: SqliteLog
         await log.settle(zombie)
     with pytest.raises(SessionHeld, match="taken over"):
         await say(log, zombie, "later still")
+    failed = log._held["s"].failed
+    assert failed is not None
+    assert failed.__traceback__ is None, "what is kept of a failure would keep the rows in memory"
     await say(other, heir, "after")
     assert [body.text for body in bodies(await other.read("s"), UserMessage)] == ["before", "after"]
     other.close()

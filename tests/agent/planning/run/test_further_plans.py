@@ -1,11 +1,14 @@
-"""A further plan of the same request is asked about, stepped through and paused by itself."""
+"""A plan of a request, and a further one, is asked about, stepped through, paused and cancelled by itself."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
 from foregate.agent.loop.runner import run
+from foregate.agent.planning.run.control import get_plan_state
+from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.testing.model import ScriptedPerson, answers, calls
 from tests.agent.planning.run.test_mode import ANSWER, ASKED, EDIT, EDIT_B, PLAN, READ, TALK, opened, planned
 from tests.agent.planning.test_worked_examples import wire_task
@@ -34,3 +37,27 @@ async def test_a_pause_asked_for_after_a_plan_has_run_stops_no_further_plan() ->
     session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN, pause, ANSWER], ["yes", "yes"])
     assert (await run(session, ASKED)).status == "completed"
     assert world.workspace.files["b.txt"] == b"the dog"
+
+
+async def test_a_pause_asked_for_when_a_plan_is_confirmed_holds_before_its_first_task() -> None:
+    world = World()
+    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN], [None])
+    driver = session.plan_driver
+    assert isinstance(driver, PlanController)
+    assert (await run(session, ASKED)).status == "awaiting_approval"
+    session.subscribe(lambda event: driver.pause() and None if event.kind == "plan_confirmed" else None)
+    report, _ = await driver.take_through(unseen=True)
+    assert (report.status, world.workspace.files["a.txt"]) == ("paused", b"teh cat")
+
+
+async def test_a_cancel_while_a_task_waits_for_the_person_ends_the_plan_and_each_of_its_tasks() -> None:
+    world = World()
+
+    def cancel(_: Any) -> Any:
+        raise asyncio.CancelledError
+
+    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN], ["step", "yes", cancel])
+    outcome = await run(session, ASKED)
+    assert (outcome.status, world.workspace.files["a.txt"]) == ("cancelled", b"teh cat")
+    assert outcome.text.startswith("Plan `Mend the files`: 1 done, 1 aborted.")
+    assert [step.status for step in (await get_plan_state(session)).steps.values()] == ["done", "aborted"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 import os
 from pathlib import Path
@@ -349,3 +350,17 @@ async def test_a_start_that_is_cancelled_twice_leaves_no_process(bench: Bench) -
         await start
     with pytest.raises(ProcessLookupError):
         os.kill(int(pid.read_text()), 0)
+
+
+async def test_a_start_cancelled_at_any_moment_leaves_nothing_open(bench: Bench) -> None:
+    configured, _ = read_servers(bench.serve({"mute": {"command": "/bin/cat"}}))
+    for steps in range(60):
+        server = ReviewedServer(configured[0], policy_with({}).mcp, dict(os.environ), bench.workspace)
+        start = asyncio.create_task(server.start())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        start.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await start
+    del server, start
+    gc.collect()  # what is not closed warns here, and warnings are errors
