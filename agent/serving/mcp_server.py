@@ -138,11 +138,10 @@ class McpServer:
         asking = ClientPerson(self._policy.approval.expires or None)
         able = context.session.client_capabilities
         speaker = asking if able is not None and able.elicitation is not None else None
-        running = asyncio.ensure_future(self._server.answer(call, self._policy.serving.max_deadline, speaker))
-        begun = RunningCall(call.wire_id, asking, running)
         await context.session.report_progress(0, 2, "judging")
-        self._contexts[call.wire_id] = context
-        return await self._follow_call(context, begun)
+        self._contexts[call.wire_id] = context  # before it can begin, so that the client hears when it does
+        running = asyncio.ensure_future(self._server.answer(call, self._policy.serving.max_deadline, speaker))
+        return await self._follow_call(context, RunningCall(call.wire_id, asking, running))
 
     async def _follow_call(
         self, context: Context, begun: RunningCall

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
@@ -18,8 +21,15 @@ import pytest
 from mcp import types
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from foregate.agent.serving.mcp_server import McpServer
+from foregate.agent.serving.tool_server import CallerModel, ToolServer
 from foregate.assembly.home import Home
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import SessionOptions
+from foregate.telemetry.log.memory_log import MemoryLog
 
+FOREVER = 60
+"""Seconds after which a message is not expected any more."""
 MODES = ("legacy", "auto")
 EDIT = {"path": "a.txt", "old": "teh", "new": "the"}
 Answering = Callable[[Any, Any], Awaitable[types.ElicitResult]]
@@ -226,11 +236,16 @@ def by_hand(home: Path, folder: Path, started: Sequence[str] = (), **policy: Any
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
     ) as server:
+        watchdog = threading.Timer(FOREVER, server.kill)  # a message that never comes fails the test
+        watchdog.start()
         tell(server, id=0, method="initialize", params=HELLO)
         assert heard(server)["id"] == 0
         tell(server, method="notifications/initialized")
-        yield server
-        server.kill()
+        try:
+            yield server
+        finally:
+            watchdog.cancel()
+            server.kill()
 
 
 def tell(server: subprocess.Popen[bytes], **message: Any) -> None:
@@ -295,6 +310,30 @@ def command_of(entry: Path) -> bytes:
         return (entry / "cmdline").read_bytes()
     except OSError:
         return b""
+
+
+async def test_a_client_hears_that_a_call_runs_however_long_it_takes_to_hear_that_it_is_judged(folder: Path) -> None:
+    class SlowClient:
+        """The client's side of a call, which takes its time over everything it is told."""
+
+        client_capabilities = None
+
+        async def report_progress(self, progress: int, *_: Any) -> None:
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            told.append(progress)
+
+    told: list[int] = []
+    (folder / "a.txt").write_text("teh cat\n")
+    setting = SessionOptions(workspace=folder, model=CallerModel(), log=MemoryLog(), environ={})
+    opened = await open_session(setting)
+    session, server = opened.session, ToolServer(opened.session)
+    await server.begin()
+    serving = McpServer(server, list(session.tools.specs()), session.policy, str)
+    params = types.CallToolRequestParams(name="read_file", arguments={"path": "a.txt"})
+    await serving._call_tool(SimpleNamespace(session=SlowClient()), params)  # type: ignore[arg-type]
+    await opened.close()
+    assert told == [0, 1, 2]
 
 
 def test_one_way_of_serving_is_chosen(home: Path, folder: Path) -> None:
