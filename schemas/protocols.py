@@ -51,11 +51,15 @@ class Gate(Protocol):
 
 
 class Lease(Struct, frozen=True):
-    """The right to append to one session; `fence` grows with every new holder."""
+    """The right to append to one session; `fence` grows with every new holder.
+
+    `succeeded` says which holder, of which nothing runs any more, it was taken from; "" where it had been given back.
+    """
 
     session: str
     owner: str
     fence: int
+    succeeded: str = ""
 
 
 class Head(Struct, frozen=True):

@@ -18,7 +18,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "evidence.state policy.risk telemetry.log",
         "gates policy.source telemetry.audit",
         "gates.replay telemetry.export telemetry.otel",
-        "agent agent.models agent.planning",
+        "agent agent.models agent.planning agent.sandbox",
         "agent.models.openai agent.models.rehearsal agent.testing agent.workspace",
         "agent.tools agent.dialects.text",
         "agent.tools.builtin agent.tools.mcp agent.tools.python agent.tools.remote",

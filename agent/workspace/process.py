@@ -1,4 +1,4 @@
-"""Running a program: no shell, its own process group, a small environment, bounded output, a certain end."""
+"""Running a program: no shell, a session of its own, a small environment, bounded output, a certain end."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ import os
 import re
 import selectors
 import shutil
-import signal
-import subprocess
 import tempfile
 import threading
 import time
@@ -19,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
@@ -109,11 +108,11 @@ async def run_program(
     *,
     cwd: str,
     environment: Mapping[str, str],
-    timeout: float,  # noqa: ASYNC109 - the process group must be killed here, not merely be waited for
+    timeout: float,  # noqa: ASYNC109 - the program must be killed here, not merely be waited for
     cap: int,
     merged: bool = True,
 ) -> ProcessResult:
-    """Run `argv` in the folder `cwd` and wait for it; at `timeout` seconds or on cancellation its group is killed.
+    """Run `argv` in the folder `cwd` and wait for it; at `timeout` seconds or on cancellation all of it is killed.
 
     With `merged` errors are written into the output. Raises WorkspaceError when the program cannot be started.
     """
@@ -142,92 +141,50 @@ def run_and_wait(
     merged: bool = True,
     stop: threading.Event | None = None,
 ) -> ProcessResult:
-    """Run `argv` and block until it and its process group are gone; see `run_program`."""
+    """Run `argv` and block until it and everything it started are gone; see `run_program`."""
     program = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=environment.get("PATH", os.defpath))
     if program is None:
         raise WorkspaceError(f"the program `{argv[0][:80]}` was not found; name one that is installed")
     with workspace.directory(cwd) as folder:
-        opened = f"/proc/self/fd/{folder}"  # which no link can turn elsewhere, where the system has it
         try:
-            process = subprocess.Popen(  # noqa: S603 - argv was judged; there is no shell
-                list(argv),
-                executable=program,
-                cwd=opened if Path(opened).exists() else str(workspace.root / cwd),
-                env=dict(environment),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merged else subprocess.PIPE,
-                start_new_session=True,
-                close_fds=True,
-            )
+            started = start_program(argv, program=program, environment=environment, folder=folder, merged=merged)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise WorkspaceError(f"the program `{argv[0][:80]}` could not be started: {why}") from None
-    return _drain_process(process, timeout, cap, stop or threading.Event())
+    return _drain_program(started, timeout, cap, stop or threading.Event())
 
 
-def _drain_process(process: subprocess.Popen[bytes], timeout: float, cap: int, stop: threading.Event) -> ProcessResult:
-    """Read a process to its end, keeping at most `cap` bytes of each stream; its group does not outlive it."""
-    kept: dict[object, HeadTail] = {process.stdout: HeadTail(cap), process.stderr: HeadTail(cap)}
-    streams = [stream for stream in (process.stdout, process.stderr) if stream is not None]
+def _drain_program(started: StartedProgram, timeout: float, cap: int, stop: threading.Event) -> ProcessResult:
+    """Read a program to its end, keeping at most `cap` bytes of each stream; nothing it started outlives it."""
+    kept: dict[object, HeadTail] = {started.stdout: HeadTail(cap), started.stderr: HeadTail(cap)}
     deadline = time.monotonic() + timeout
     timed_out = killed = False
     idle = 0
     try:
         with selectors.DefaultSelector() as selector:
-            for stream in streams:
+            for stream in filter(None, (started.stdout, started.stderr)):
                 selector.register(stream, selectors.EVENT_READ)
-            while selector.get_map() or not has_ended(process):
-                ready = selector.select(_TICK) if selector.get_map() else _wait_briefly(process)
-                for key, _ in ready:
+            selector.register(started, selectors.EVENT_READ)
+            while len(selector.get_map()) > 1 or not started.has_ended:
+                ready = [key for key, _ in selector.select(_TICK) if key.fileobj is not started]
+                for key in ready:
                     data = os.read(key.fd, _CHUNK)
                     if data:
                         kept[key.fileobj].feed(data)
                     else:
                         selector.unregister(key.fileobj)
-                if not killed and (stop.is_set() or time.monotonic() >= deadline or (not ready and has_ended(process))):
-                    timed_out = not has_ended(process) and not stop.is_set()
-                    kill_group(process)
+                if not killed and (stop.is_set() or time.monotonic() >= deadline or (not ready and started.has_ended)):
+                    timed_out = not started.has_ended and not stop.is_set()
+                    started.kill()
                     killed = True
                 idle = idle + 1 if killed and not ready else 0
-                if idle > 2 and has_ended(process):
+                if idle > 2 and started.has_ended:
                     break
     finally:
-        kill_group(process)
-        code: int | None = process.wait()
-        for stream in streams:
-            stream.close()
+        code = started.end()
     if timed_out or stop.is_set():
         code = None
-    return ProcessResult(code, kept[process.stdout], kept[process.stderr], timed_out)
-
-
-def has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether the process has ended; it is not reaped, so that its group's number cannot be given to another."""
-    return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-
-def _wait_briefly(process: subprocess.Popen[bytes]) -> list[tuple[selectors.SelectorKey, int]]:
-    """Wait a moment, or until it ends, for a process that has closed its output."""
-    try:
-        watch = os.pidfd_open(process.pid)
-    except (AttributeError, OSError):
-        time.sleep(_TICK / 10)
-        return []
-    try:
-        with selectors.DefaultSelector() as selector:
-            selector.register(watch, selectors.EVENT_READ)
-            selector.select(_TICK)
-    finally:
-        os.close(watch)
-    return []
-
-
-def kill_group(process: subprocess.Popen[bytes]) -> None:
-    """End the process and everything it started that stayed in its group."""
-    if process.returncode is None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
+    return ProcessResult(code, kept[started.stdout], kept[started.stderr], timed_out)
 
 
 def build_environment(policy: Policy, workspace: Workspace, home: str, *, trusted_only: bool) -> dict[str, str]:

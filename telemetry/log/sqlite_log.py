@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
-import socket
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
-
-from msgspec import Struct
 
 from foregate.schemas.errors import InvalidJson, LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft, Event
@@ -23,81 +19,19 @@ from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Head, Lease
 from foregate.telemetry.log import chain, sqlite_file
 from foregate.telemetry.log.group_commit import BACKLOG, GroupCommit, SessionQueue
-
-_PROC = Path("/proc")
-
-
-class LeaseHolder(Struct, frozen=True):
-    """A process: its number, when it started (in ticks of its kernel, "" where that cannot be told), its machine.
-
-    `place` names the boot and the process namespace, because a number means something only inside both.
-    """
-
-    pid: int
-    started: str
-    boot: str
-    place: str
-
-    @property
-    def is_alive(self) -> bool:
-        """Whether the process still runs. One we cannot see, in another container of this boot, counts as alive."""
-        if self.boot != _read_boot():
-            return False
-        if self.place != _read_namespace():
-            return True
-        if not _PROC.joinpath("self/stat").exists():
-            try:
-                os.kill(self.pid, 0)
-            except OSError as error:
-                return not isinstance(error, ProcessLookupError)
-            return True
-        return read_start_time(self.pid) == self.started != ""
-
-    @property
-    def description(self) -> str:
-        """The process as a person would look for it."""
-        if self.pid == os.getpid() and self.place == _read_namespace():
-            return f"this process ({self.pid})"
-        return f"process {self.pid}" if self.place == _read_namespace() else f"process {self.pid} of another container"
-
-
-def get_own_holder() -> LeaseHolder:
-    """Return the running process."""
-    return LeaseHolder(os.getpid(), read_start_time(os.getpid()), _read_boot(), _read_namespace())
-
-
-def read_start_time(pid: int) -> str:
-    """Return the start time of a running process in kernel ticks, "" when there is none or it has already died."""
-    try:
-        text = _PROC.joinpath(str(pid), "stat").read_text(encoding="utf-8", errors="replace")
-    except OSError:
-        return ""
-    fields = text.rpartition(")")[2].split()
-    return "" if len(fields) < 20 or fields[0] in ("Z", "X", "x") else fields[19]
-
-
-@lru_cache(maxsize=1)
-def _read_boot() -> str:
-    """Return what changes with each start of the machine; its name where the kernel does not tell."""
-    try:
-        return _PROC.joinpath("sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-    except OSError:
-        return socket.gethostname()
-
-
-@lru_cache(maxsize=1)
-def _read_namespace() -> str:
-    """Return the process namespace, "" where there are none."""
-    try:
-        return str(_PROC.joinpath("self/ns/pid").readlink())
-    except OSError:
-        return ""
-
+from foregate.telemetry.log.holder import HolderMark, LeaseHolder, get_own_holder, sweep_marks
 
 Row = tuple[Any, ...]
 
 _NAME = 200
+_ENDING = 10.0
+"""Seconds to wait until whatever a dead holder had started is gone; it is killed as soon as its holder is."""
+_TICK = 0.02
 _LAST = f"SELECT seq, hash, {sqlite_file.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
+
+
+class _StillEnding(SessionHeld):
+    """What a dead holder had started still runs."""
 
 
 class SqliteLog:
@@ -112,11 +46,12 @@ class SqliteLog:
         self._writer = GroupCommit(sqlite_file.open_log(self.path, create=create), self.path)
         weakref.finalize(self, self._writer.close)
         self._held: dict[str, SessionQueue] = {}
+        self._mark: HolderMark | None = None
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
 
     async def claim(self, session: str, *, create: bool = False, take_over: bool = False) -> Lease:
-        """Take the session; see Log. A holder that has died is succeeded under a higher fence.
+        """Take the session; see Log. A holder of which nothing runs any more is succeeded under a higher fence.
 
         `take_over` succeeds a living holder too, which can write nothing from then on; for a person who knows that
         it is stuck, or that its container is gone. Raises TamperedLog when the session's last events are missing.
@@ -125,11 +60,20 @@ class SqliteLog:
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
+            self._set_mark(connection)
             with sqlite_file.write_transaction(connection, self.path):
                 return self._take_session(connection, session, create=create, take_over=take_over)
 
-        held = self._held[session] = await self._writer.run_job(take)
-        return held.lease
+        until = time.monotonic() + _ENDING
+        while True:
+            try:
+                held = self._held[session] = await self._writer.run_job(take)
+            except _StillEnding:
+                if time.monotonic() > until:
+                    raise
+                await asyncio.sleep(_TICK)
+            else:
+                return held.lease
 
     def _take_session(
         self, connection: sqlite3.Connection, session: str, *, create: bool, take_over: bool
@@ -140,9 +84,14 @@ class SqliteLog:
         if row is None and not create:
             raise self._build_unknown_error(session)
         owner, *holder, fence, seq, hash_ = row or ("", 0, "", "", "", 0, 0, GENESIS)
-        if owner and not take_over and (other := LeaseHolder(*holder)).is_alive:
+        other = LeaseHolder(*holder)
+        standing = other.find_standing(self.path.parent) if owner and not take_over else "gone"
+        if standing == "alive":
             where = other.description
             raise SessionHeld(f"session `{session}` is open in {where}; close it there, or start another session here")
+        if standing == "ending":
+            why = f"what {other.description} had started for session `{session}` still runs, though it has ended itself"
+            raise _StillEnding(f"{why}; end it by hand")
         last = connection.execute(_LAST, (session,)).fetchone() or (0, GENESIS, "")
         if last[:2] != (seq, hash_):
             raise TamperedLog(
@@ -150,7 +99,8 @@ class SqliteLog:
                 "run `foregate audit verify` on it and go on in another session",
                 min(last[0], seq) + 1,
             )
-        mine, lease = get_own_holder(), Lease(session, secrets.token_hex(16), fence + 1)
+        succeeded = other.description if owner else ""
+        mine, lease = get_own_holder(), Lease(session, secrets.token_hex(16), fence + 1, succeeded)
         connection.execute(
             "INSERT INTO leases (session, owner, pid, started, boot, place, fence, seq, hash) "
             "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (session) DO UPDATE SET owner = excluded.owner, "
@@ -159,6 +109,14 @@ class SqliteLog:
             (session, lease.owner, mine.pid, mine.started, mine.boot, mine.place, lease.fence, seq, hash_),
         )
         return SessionQueue(lease, seq, hash_, durable=seq)
+
+    def _set_mark(self, connection: sqlite3.Connection) -> None:
+        """Mark this process as one that holds sessions here, before it holds the first."""
+        if self._mark is None:
+            query = "SELECT DISTINCT pid, started, boot, place FROM leases WHERE owner != ''"
+            sweep_marks(self.path.parent, {LeaseHolder(*row).mark for row in connection.execute(query)})
+            self._mark = HolderMark(self.path.parent)
+            weakref.finalize(self, self._mark.close)
 
     async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
         """Number, chain and hand the drafts to the writer; see Log."""
@@ -221,6 +179,8 @@ class SqliteLog:
                 self._reader.close()
                 self._reader = None
         self._writer.close((lambda connection: self._give_back(connection, *leases)) if leases else None)
+        if self._mark is not None:
+            self._mark.close()
 
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
         """Yield (number, canonical text, hash) of each durable event as stored, for verification.

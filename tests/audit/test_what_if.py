@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +16,7 @@ from foregate.agent.loop.runner import run
 from foregate.audit.what_if import WhatIf
 from foregate.schemas.errors import LogError, PolicyError
 from foregate.schemas.model_response import ModelResponse
+from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.corpus import (
     ASK_EDITS,
     EDIT,
@@ -41,6 +45,7 @@ from tests.agent.loop.test_nothing_unjudged import ADVICE, RESPONSES, Anything, 
 from tests.agent.world import World
 from tests.audit.what_if_worlds import judged, layer_of, played
 from tests.policies import EVERYTHING_OFF, SHADOWED, policy_with
+from tests.processes import wait_until_gone
 
 POLICIES = [
     {},
@@ -236,3 +241,20 @@ async def test_a_workspace_file_that_would_be_refused_beneath_the_file_is_a_poli
     await run(await world.open([calls(READ), says("ok")], layers=layers), "read a.txt")
     with pytest.raises(PolicyError, match="the rule `theirs` exists already"):
         judged(world, {}, deny)
+
+
+def test_a_process_that_judges_ends_with_the_one_that_asked_it(tmp_path: Path) -> None:
+    script = (
+        "import os, pathlib, signal, sys\n"
+        "from concurrent.futures import ProcessPoolExecutor\n"
+        "from multiprocessing import get_context\n"
+        "from foregate.audit.what_if import _start_worker\n"
+        "log = pathlib.Path(sys.argv[1])\n"
+        "pool = ProcessPoolExecutor(1, get_context('spawn'), _start_worker, (log, None))\n"
+        "print(pool.submit(os.getpid).result(), flush=True)\n"
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    path = tmp_path / "events.db"
+    SqliteLog(path).close()
+    run = subprocess.run([sys.executable, "-Ic", script, str(path)], stdout=subprocess.PIPE, text=True)
+    wait_until_gone(int(run.stdout))

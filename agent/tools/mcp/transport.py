@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import signal
-import subprocess
 import tempfile
 from collections.abc import AsyncIterator, Mapping
 from contextlib import ExitStack, asynccontextmanager, suppress
@@ -24,8 +22,9 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.message import SessionMessage
 from mcp.types import jsonrpc_message_adapter
 
+from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expand_variables
-from foregate.agent.workspace.process import HeadTail, has_ended, kill_group
+from foregate.agent.workspace.process import HeadTail
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
@@ -74,43 +73,36 @@ class ServerProcess:
         """Yield the streams from and to the process, its group gone afterwards; raise UsageError if it cannot start."""
         with tempfile.TemporaryDirectory(prefix="foregate-mcp-", ignore_cleanup_errors=True) as empty:
             process = self._start(empty)
-            pipes = [pipe for pipe in (process.stdin, process.stdout, process.stderr) if pipe is not None]
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
             try:
-                async with self._connect_streams(process, *pipes) as streams:
+                async with self._connect_streams(process, process.stdin, process.stdout, process.stderr) as streams:
                     yield streams
             finally:
-                kill_group(process)
-                process.wait()
-                for pipe in pipes:
-                    with suppress(OSError):
-                        pipe.close()
+                process.end()
 
-    def _start(self, empty: str) -> subprocess.Popen[bytes]:
+    def _start(self, empty: str) -> StartedProgram:
         environment = build_environment(self._server, self._policy, self._environ, self._root)
         command = str(Path(self._server.command).expanduser()) if "/" in self._server.command else self._server.command
         program = command if "/" in command else shutil.which(command, path=environment.get("PATH", os.defpath))
         if program is None:
             raise UsageError(f"the program `{command[:80]}` was not found; install it, or write its absolute path")
+        cwd = Path(self._server.cwd).expanduser() if self._server.cwd else empty
         try:
-            return subprocess.Popen(  # noqa: S603 - the operator's own configuration; there is no shell
-                [command, *self._server.args],
-                executable=program,
-                cwd=str(Path(self._server.cwd).expanduser()) if self._server.cwd else empty,
-                env=environment,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                bufsize=0,
-                start_new_session=True,
-                close_fds=True,
-            )
+            folder = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            try:
+                words = [command, *self._server.args]
+                return start_program(words, program=program, environment=environment, folder=folder, speaks=True)
+            finally:
+                os.close(folder)
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise UsageError(f"`{command[:80]}` could not be started: {why}") from None
 
     @asynccontextmanager
     async def _connect_streams(
-        self, process: subprocess.Popen[bytes], stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]
+        self, process: StartedProgram, stdin: IO[bytes], stdout: IO[bytes], stderr: IO[bytes]
     ) -> AsyncIterator[Streams]:
         heard, hear = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         say, said = anyio.create_memory_object_stream[SessionMessage](0)
@@ -134,7 +126,7 @@ class ServerProcess:
                         await self._wind_down(process)
                     tasks.cancel_scope.cancel()
 
-    async def _read_messages(self, process: subprocess.Popen[bytes], out: asyncio.StreamReader, heard: Heard) -> None:
+    async def _read_messages(self, process: StartedProgram, out: asyncio.StreamReader, heard: Heard) -> None:
         """Hand on each line that is a message, until the output ends or the server sends what no server may."""
         async with heard:
             try:
@@ -148,7 +140,7 @@ class ServerProcess:
             except (asyncio.LimitOverrunError, Flood) as error:
                 too_long = f"it sent a message of more than {self._policy.max_message} bytes"
                 self.ended = str(error) if isinstance(error, Flood) else too_long
-                kill_group(process)
+                process.kill()
             except (anyio.BrokenResourceError, anyio.ClosedResourceError, OSError):
                 return  # nobody listens any more
 
@@ -178,18 +170,17 @@ class ServerProcess:
             self.ended = self.ended or ("" if self._closing else "it closed its input")
             await heard.aclose()
 
-    async def _wind_down(self, process: subprocess.Popen[bytes]) -> None:
+    async def _wind_down(self, process: StartedProgram) -> None:
         """Let the server end by itself now that its input is closed, then tell its group to; killing comes after."""
         if not await self._has_ended_in_time(process):
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, signal.SIGTERM)
+            process.terminate()
             await self._has_ended_in_time(process)
 
-    async def _has_ended_in_time(self, process: subprocess.Popen[bytes]) -> bool:
+    async def _has_ended_in_time(self, process: StartedProgram) -> bool:
         with anyio.move_on_after(self._policy.stop_timeout):
-            while not has_ended(process):  # noqa: ASYNC110 - a process gives no event
+            while not process.has_ended:  # noqa: ASYNC110 - a process gives no event
                 await anyio.sleep(_TICK)
-        return has_ended(process)
+        return process.has_ended
 
 
 async def open_reader(pipe: IO[bytes], limit: int, opened: ExitStack) -> asyncio.StreamReader:

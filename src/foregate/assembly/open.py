@@ -132,6 +132,8 @@ async def _open_session(
     elif not recorded:
         source = await open_local_tools(setting, rules, place.memory, workspace, resources)
     lease = await log.claim(name, create=not setting.resume)
+    if lease.succeeded:
+        notes = (*notes, f"{lease.succeeded} left this session open and is gone; the session goes on here")
     resources.push_async_callback(log.release, lease)
     secrets = find_own_secrets(setting.environ, policy.sensitive, [model], rules.servers, setting.secrets)
     telemetry, said = open_telemetry(setting.environ, name_provider(model), secrets)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections import Counter, deque
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
 from pathlib import Path
 
 from msgspec import Struct, to_builtins
@@ -269,10 +270,18 @@ _judge: PieceJudge | None = None
 
 
 def _start_worker(path: Path, user: Layer | None) -> None:
-    """Prepare a worker process: it reads the log by itself, and leaves Ctrl-C to the process that started it."""
+    """Prepare a worker process: it reads the log by itself, leaves Ctrl-C to its parent, and ends with it."""
     global _judge
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     _judge = PieceJudge(SqliteLog(path, create=False), user)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
 
 
 def _judge_piece(piece: SessionPiece) -> tuple[list[Row], WhatIfTally]:

@@ -18,6 +18,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.tool_call import EvidenceKind, ToolResult, Trust
 from tests.policies import policy_with
+from tests.processes import is_running
 
 
 async def run(workspace: Workspace, policy: Policy, *argv: str, **more: object) -> ToolResult:
@@ -26,20 +27,6 @@ async def run(workspace: Workspace, policy: Policy, *argv: str, **more: object) 
 
 async def shell(workspace: Workspace, policy: Policy, line: str) -> ToolResult:
     return await run_shell(workspace, policy).run({"command": line})
-
-
-def wait_until_gone(*pids: int) -> None:
-    """Return once none of the processes runs: one that was killed ends when the system comes to it."""
-    while any(map(alive, pids)):
-        os.sched_yield()
-
-
-def alive(pid: int) -> bool:
-    try:
-        with open(f"/proc/{pid}/stat") as stream:
-            return stream.read().rpartition(")")[2].split()[0] != "Z"
-    except FileNotFoundError:
-        return False
 
 
 async def test_words_are_not_read_by_a_shell(workspace: Workspace, policy: Policy) -> None:
@@ -59,7 +46,7 @@ async def test_a_flood_of_output_is_capped_and_stopped_in_time(workspace: Worksp
 async def test_what_a_command_started_does_not_outlive_it(folder: Path, workspace: Workspace, policy: Policy) -> None:
     result = await shell(workspace, policy, "sleep 1000 & echo $!")
     assert result.ok
-    wait_until_gone(int(result.content))
+    assert not is_running(int(result.content))
 
 
 async def test_a_cancelled_command_is_killed_with_its_children(
@@ -71,7 +58,7 @@ async def test_a_cancelled_command_is_killed_with_its_children(
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    wait_until_gone(*map(int, words.split()))
+    assert [is_running(int(word)) for word in words.split()] == [False, False]
 
 
 async def test_a_command_sees_only_listed_variables_and_an_empty_home(

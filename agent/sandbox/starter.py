@@ -1,0 +1,196 @@
+"""Starts programs by a process of its own, which ends their trees with the call and with Foregate."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import IO
+
+from foregate.agent.sandbox import zygote
+from foregate.schemas.errors import WorkspaceError
+from foregate.telemetry.log.holder import list_marks
+
+
+class StartedProgram:
+    """A program that was started, with the whole tree of what it starts; one thread at a time uses it.
+
+    `stdin`, `stdout` and `stderr` are our ends of its streams, None where there is none. `pid` is its number, `left`
+    how many of its tree could not be killed.
+    """
+
+    def __init__(self, line: socket.socket, *streams: IO[bytes] | None) -> None:
+        self._line, self._said, self._gone = line, b"", False
+        self.stdin, self.stdout, self.stderr = streams
+        self.pid = self.left = self.error = 0
+        self.status: int | None = None
+
+    def fileno(self) -> int:
+        """Return what can be read when something has become of the program; see `look`."""
+        return self._line.fileno()
+
+    def look(self, *, wait: bool = False) -> None:
+        """Take in what has become of it; with `wait`, once there is anything."""
+        if self._gone:
+            return
+        self._line.setblocking(wait)
+        try:
+            more = self._line.recv(4096)
+        except BlockingIOError:
+            return
+        except OSError:
+            more = b""
+        self._gone = not more
+        *lines, self._said = (self._said + more).split(b"\n")
+        for word, number in (line.decode().split() for line in lines):
+            setattr(self, "status" if word == "ended" else word, int(number))
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the program itself has ended, or what watched it has."""
+        self.look()
+        return self.status is not None or self._gone
+
+    def terminate(self) -> None:
+        """Ask the program and its group to end."""
+        self._tell(zygote.TERMINATE)
+
+    def kill(self) -> None:
+        """Kill the program and everything it started."""
+        self._tell(zygote.KILL)
+
+    def end(self) -> int | None:
+        """Kill what is left, wait until the whole tree is gone, and return the program's exit code.
+
+        It is negative for a signal, and None where nobody could see the program end.
+        """
+        self.kill()
+        while not self._gone:
+            self.look(wait=True)
+        self._line.close()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            with suppress(OSError):
+                if stream is not None:
+                    stream.close()
+        return None if self.status is None else os.waitstatus_to_exitcode(self.status)
+
+    def _tell(self, what: bytes) -> None:
+        with suppress(OSError):
+            self._line.send(what)
+
+
+class Starter:
+    """The process that starts programs; it is started with the first one, and anew after a fork or its own end."""
+
+    def __init__(self) -> None:
+        self._pid = 0
+        self._control: socket.socket | None = None
+        self._asking = threading.Lock()
+        os.register_at_fork(after_in_child=self._forget)
+
+    def start(
+        self,
+        argv: Sequence[str],
+        *,
+        program: str,
+        environment: Mapping[str, str],
+        folder: int,
+        merged: bool = False,
+        speaks: bool = False,
+    ) -> StartedProgram:
+        """Start `program` in a folder that is open; with `merged` errors are written into the output.
+
+        Its input is empty, unless `speaks`. Raises OSError where the program cannot be started, ValueError for words
+        no program can be given, and WorkspaceError where nothing can be started at all.
+        """
+        if any("\0" in word for word in (program, *argv, *environment, *environment.values())):
+            raise ValueError("embedded null byte")
+        body = json.dumps({"program": program, "argv": list(argv), "environment": dict(environment)}).encode()
+        ours, theirs = socket.socketpair()
+        pipes = [os.pipe() for _ in range(speaks + 1 + (not merged))]
+        into, out, errors = (pipes.pop(0) if speaks else None), pipes[0], pipes[-1]
+        source = into[0] if into else os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        started = StartedProgram(
+            ours,
+            os.fdopen(into[1], "wb", 0) if into else None,
+            os.fdopen(out[0], "rb", 0),
+            None if merged else os.fdopen(errors[0], "rb", 0),
+        )
+        try:
+            self._send(body, [theirs.fileno(), folder, source, out[1], errors[1], *list_marks()])
+        except BaseException:
+            theirs.close()
+            started.end()
+            raise
+        finally:
+            theirs.close()
+            for descriptor in {source, out[1], errors[1]}:
+                os.close(descriptor)
+        while not (started.pid or started.error or started.has_ended):
+            started.look(wait=True)
+        if not started.pid:
+            started.end()
+            raise OSError(started.error, os.strerror(started.error)) if started.error else _build_lost_error()
+        return started
+
+    def _send(self, body: bytes, descriptors: Sequence[int]) -> None:
+        with self._asking:
+            for again in (False, True):
+                if self._control is None:
+                    self._open()
+                assert self._control is not None
+                try:
+                    socket.send_fds(self._control, [zygote.HEAD.pack(len(body))], descriptors)
+                    self._control.sendall(body)
+                except OSError:
+                    self._close()
+                    if again:
+                        raise _build_lost_error() from None
+                else:
+                    return
+
+    def _open(self) -> None:
+        self._close()
+        ours, theirs = socket.socketpair()
+        words = [sys.executable, "-IS", "-X", "utf8", str(Path(zygote.__file__).resolve())]
+        actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
+            (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)
+        ]
+        actions.append((os.POSIX_SPAWN_DUP2, theirs.fileno(), zygote.CONTROL))
+        try:
+            self._pid = os.posix_spawn(words[0], words, {}, file_actions=actions)
+        except OSError as error:
+            ours.close()
+            raise WorkspaceError(
+                f"no process can be started here ({error.strerror}); free some and try again"
+            ) from None
+        finally:
+            theirs.close()
+        self._control = ours
+
+    def _close(self) -> None:
+        """Let go of the process; it leaves once nothing it started is there any more."""
+        if self._control is not None:
+            self._control.close()
+            self._control = None
+        if self._pid:
+            with suppress(ChildProcessError):
+                os.waitpid(self._pid, os.WNOHANG)
+        self._pid = 0
+
+    def _forget(self) -> None:
+        self._pid, self._asking = 0, threading.Lock()
+        self._close()
+
+
+def _build_lost_error() -> WorkspaceError:
+    return WorkspaceError("the process that starts programs was ended from outside; try again")
+
+
+start_program = Starter().start
+"""Start a program; see `Starter.start`."""

@@ -1,0 +1,218 @@
+"""Starts programs for Foregate, and sees to it that none of them outlives its call, or Foregate itself.
+
+An isolated interpreter runs this file, so it imports the standard library alone. For each program it forks a guard,
+which starts the program and talks with Foregate over a line of its own. However Foregate ends, its end of that line is
+closed: then the guard kills what it started. Whatever a program starts becomes a child of its guard once its parent
+has ended, so nothing gets away by going to the background; and of this process, should somebody kill the guard.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import json
+import os
+import select
+import signal
+import socket
+import struct
+from contextlib import suppress
+from typing import Any, NoReturn
+
+CONTROL = 3
+"""The descriptor on which requests come."""
+HEAD = struct.Struct("!I")
+"""What comes before a request, together with its descriptors: how many bytes the request has."""
+NAMES = ("line", "folder", "stdin", "stdout", "stderr")
+"""What the first descriptors of a request are; any more are kept open for as long as the program's tree lives."""
+KILL, TERMINATE = b"k", b"t"
+"""What Foregate says on the line: end everything at once, or ask the program's group to end."""
+_PR_SET_CHILD_SUBREAPER = 36
+_ROUND = 0.02
+"""Seconds between two looks for what is still there while a tree is ended."""
+_ROUNDS = 500
+"""Rounds after which what cannot be killed, such as a program of another user, is left behind and said."""
+_HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGPIPE)
+
+
+class Zygote:
+    """Takes requests from `control` and forks a guard for each, until Foregate closes it and every guard has ended."""
+
+    def __init__(self, control: socket.socket) -> None:
+        self._control = control
+        self._guards: set[int] = set()
+        self._woken = watch_children()
+
+    def serve(self) -> None:
+        """Serve until nobody asks any more and nothing runs."""
+        asked: list[Any] = [self._control]
+        while asked or self._guards:
+            ready, _, _ = select.select([*asked, self._woken], [], [])
+            if self._woken in ready:
+                os.read(self._woken, 4096)
+                self._reap()
+            if asked and asked[0] in ready and not self._take_request():
+                asked = []
+
+    def _take_request(self) -> bool:
+        """Fork the guard of the next request; False when there will be none any more."""
+        head, descriptors, _, _ = socket.recv_fds(self._control, HEAD.size, 64)
+        if len(head) < HEAD.size:
+            return False
+        for descriptor in descriptors:
+            os.set_inheritable(descriptor, False)
+        request = json.loads(read_exactly(self._control, HEAD.unpack(head)[0]))
+        pid = os.fork()
+        if pid == 0:
+            self._control.close()
+            os.close(self._woken)
+            guard(request, descriptors)
+        self._guards.add(pid)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        return True
+
+    def _reap(self) -> None:
+        """Take leave of guards that ended, and kill what one that was killed has left."""
+        for pid in reap_children():
+            self._guards.discard(pid)
+        for pid in list_children(os.getpid()):
+            if pid not in self._guards:
+                with suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
+
+
+def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
+    """Start the program of a request, tell how it ended, and once told to end it leave when all of its tree is gone.
+
+    It says on the line: `pid N` or `error ERRNO` at the start, `ended N` (as `waitpid` has it) when the program itself
+    has ended, and `left N` last, how many of its tree could not be killed.
+    """
+    os.setsid()
+    named = dict(zip(NAMES, descriptors, strict=False))
+    line, woken = socket.socket(fileno=named["line"]), watch_children()
+    failed, failing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        execute(request, named, failing)
+    os.close(failing)
+    for name in NAMES[1:]:
+        os.close(named[name])
+    error = os.read(failed, 16).decode()
+    os.close(failed)
+    say(line, f"error {error}" if error else f"pid {pid}")
+    ending, runs, rounds = bool(error), True, 0
+    while not ending or (rounds < _ROUNDS and (runs or list_tree(os.getpid()))):
+        if ending:
+            kill_tree(os.getpid(), pid)
+            rounds += 1
+        watched: list[Any] = [woken] if ending else [woken, line]
+        ready, _, _ = select.select(watched, [], [], _ROUND if ending else None)
+        if line in ready:
+            ending = obey(line, pid)
+        if woken in ready:
+            os.read(woken, 4096)
+            if (status := reap_children().get(pid)) is not None:
+                runs = False
+                say(line, f"ended {status}")
+    say(line, f"left {len(list_tree(os.getpid()))}")
+    os._exit(0)
+
+
+def obey(line: socket.socket, pid: int) -> bool:
+    """Do what Foregate says; True when the tree is to end, which a line that broke says as well."""
+    try:
+        said = line.recv(16)
+    except OSError:
+        said = b""
+    if TERMINATE in said:
+        with suppress(OSError):
+            os.killpg(pid, signal.SIGTERM)
+    return not said or KILL in said
+
+
+def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoReturn:
+    """Become the program, in a session of its own, with no descriptor but the three; write the error where it fails."""
+    try:
+        os.setsid()
+        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+            signal.signal(number, signal.SIG_DFL)
+        os.fchdir(named["folder"])
+        for place, name in enumerate(NAMES[2:]):
+            os.dup2(named[name], place)
+        os.execve(request["program"], request["argv"], request["environment"])  # noqa: S606 - it was judged
+    except BaseException as error:
+        os.write(failing, str(getattr(error, "errno", None) or errno.EINVAL).encode())
+    os._exit(127)
+
+
+def say(line: socket.socket, text: str) -> None:
+    """Tell Foregate something, which may have gone."""
+    with suppress(OSError):
+        line.sendall(f"{text}\n".encode())
+
+
+def watch_children() -> int:
+    """Become the parent of whatever loses its own here; return what can be read once a child has ended."""
+    with suppress(AttributeError, OSError):  # elsewhere than on Linux what goes to the background is not caught
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    woken, waking = os.pipe()
+    os.set_blocking(woken, False)
+    os.set_blocking(waking, False)
+    for number in _HANDLED:  # who ends this process is Foregate, by closing its end
+        signal.signal(number, lambda *_: None)
+    signal.set_wakeup_fd(waking, warn_on_full_buffer=False)
+    return woken
+
+
+def reap_children() -> dict[int, int]:
+    """Return the status of each child that has ended."""
+    ended: dict[int, int] = {}
+    with suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            ended[found[0]] = found[1]
+    return ended
+
+
+def kill_tree(pid: int, program: int) -> None:
+    """Kill whatever descends from a process, and the group of a program, which is all that is known without /proc."""
+    for one in list_tree(pid):
+        with suppress(OSError):
+            os.kill(one, signal.SIGKILL)
+    with suppress(OSError):
+        os.killpg(program, signal.SIGKILL)
+
+
+def list_children(pid: int) -> list[int]:
+    """Return the children of a process, none where the system does not tell."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208 - pathlib takes long to import
+            with open(f"/proc/{pid}/task/{thread}/children") as file:  # noqa: PTH123
+                found += [int(word) for word in file.read().split()]
+    return found
+
+
+def list_tree(pid: int) -> list[int]:
+    """Return whatever descends from a process, without itself."""
+    found = list_children(pid)
+    for child in found:
+        found += list_children(child)
+    return found
+
+
+def read_exactly(stream: socket.socket, count: int) -> bytes:
+    """Return so many bytes; fewer when the other side has gone."""
+    data = bytearray()
+    while len(data) < count and (more := stream.recv(count - len(data))):
+        data += more
+    return bytes(data)
+
+
+if __name__ == "__main__":
+    os.setsid()
+    os.chdir("/")
+    os.set_inheritable(CONTROL, False)
+    os.closerange(CONTROL + 1, os.sysconf("SC_OPEN_MAX"))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    Zygote(socket.socket(fileno=CONTROL)).serve()
