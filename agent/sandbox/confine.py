@@ -1,0 +1,175 @@
+"""The way into a read sandbox: from a forked child of one thread to the command that runs confined."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import stat
+import struct
+from typing import NoReturn
+
+from foregate.agent.sandbox.capabilities import drop_capabilities
+from foregate.agent.sandbox.limits import limit_resources
+from foregate.agent.sandbox.namespaces import enter_namespaces
+from foregate.agent.sandbox.plan import Command, Failure, Plan
+from foregate.agent.sandbox.root import build_root
+from foregate.agent.sandbox.seccomp import build_filter, load_filter
+from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, StepFailed, call, name_step
+
+NOT_STARTED = 125
+_STREAMS = (0, 1, 2)
+_REPORT = 3
+_ALL_DESCRIPTORS = 2**32 - 1
+_NULL = os.makedev(1, 3)
+_STATUS = struct.Struct("=i")
+
+
+def confine_read(plan: Plan, command: Command, parent: int, report: int) -> NoReturn:
+    """Run the command in a read sandbox and end as it ended: with its exit code, or by its signal.
+
+    Called in a forked child of a process with one thread, which becomes the sandbox's keeper: when it dies, however,
+    so does everything inside, and so does it when `parent` dies, the process that forked it. The streams 0, 1 and 2 are
+    pipes or /dev/null, which also stands for one that is closed; every other descriptor is closed before the command
+    runs. `report` is the writing end of a pipe: it ends empty when the command's program has
+    started, and holds a `Failure` as JSON when a step before that failed. Then nothing ran, and the exit code is 125.
+    """
+    try:
+        _die_with_parent(parent)
+        _take_streams()
+        program = build_filter()
+        enter_namespaces()
+        alive, keeper = os.pipe()  # open for reading inside, for writing only here
+        ended, tell = os.pipe()
+        first = os.fork()
+        if first == 0:
+            os.close(keeper)
+            os.close(ended)
+            _run_first_process(plan, command, program, alive, tell, report)
+    except BaseException as error:  # nothing may return into the caller's half of the fork
+        _fail(error, report)
+    for descriptor in (report, alive, tell):
+        os.close(descriptor)
+    _end_as(_wait_for(first, ended))
+
+
+def _wait_for(first: int, ended: int) -> int:
+    """Return how the command ended, as `waitpid` says it; everything it had started is gone by then."""
+    told = os.read(ended, _STATUS.size)
+    status = os.waitpid(first, 0)[1]
+    return int(_STATUS.unpack(told)[0]) if len(told) == _STATUS.size else status
+
+
+def _end_as(status: int) -> NoReturn:
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        if number != signal.SIGKILL:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_SETMASK, [])
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else NOT_STARTED)
+
+
+def _fail(error: BaseException, report: int) -> NoReturn:
+    """Report what failed and end; what is no StepFailed is a fault of ours, and ends the call as well."""
+    step, number = (error.step, error.number) if isinstance(error, StepFailed) else ("fault", 0)
+    sentence = str(error) if isinstance(error, StepFailed) else f"the sandbox failed: {type(error).__name__}: {error}"
+    try:
+        os.write(report, json.dumps(Failure(step=step, number=number, sentence=sentence)).encode())
+    finally:
+        os._exit(NOT_STARTED)
+
+
+def _die_with_parent(parent: int | None, alive: int | None = None) -> None:
+    """Be killed when the parent dies, also when it did just before; its number is not to be seen from inside."""
+    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    gone = os.getppid() != parent if alive is None else bool(select.select([alive], [], [], 0)[0])
+    if gone:
+        os._exit(NOT_STARTED)
+
+
+def _take_streams() -> None:
+    """Let go of what a stream could be used for beyond reading and writing.
+
+    Of a file or a device outside, its owner may change the mode, size and times through any descriptor of it, and a
+    socket may hand over further descriptors. What was closed or /dev/null is opened inside, as the /dev/null there.
+    """
+    for stream in _STREAMS:
+        try:
+            found = os.fstat(stream)
+        except OSError:
+            continue
+        if stat.S_ISCHR(found.st_mode) and found.st_rdev == _NULL:
+            os.close(stream)
+        elif not stat.S_ISFIFO(found.st_mode):
+            raise StepFailed("streams", 0, f"stream {stream} of a sandbox must be a pipe or /dev/null")
+    # Nothing that is opened on the way may take a stream's number.
+    for stream in _STREAMS:
+        _fill(stream, "/")
+
+
+def _fill(stream: int, path: str, flags: int = os.O_PATH) -> None:
+    try:
+        os.fstat(stream)
+    except OSError:
+        opened = os.open(path, flags)
+        if opened != stream:
+            os.dup2(opened, stream)
+            os.close(opened)
+        os.set_inheritable(stream, True)
+
+
+def _open_null() -> None:
+    """Open the sandbox's own /dev/null, which is read-only but for what is written to it, where a stream was none."""
+    for stream in _STREAMS:
+        if not stat.S_ISFIFO(os.fstat(stream).st_mode):
+            os.close(stream)
+            _fill(stream, "/dev/null", os.O_RDWR)
+
+
+def _run_first_process(plan: Plan, command: Command, program: bytes, alive: int, tell: int, report: int) -> NoReturn:
+    """Be the first process inside: build what is seen, start the command, bury what dies, end with the command."""
+    try:
+        _die_with_parent(None, alive)
+        _forget_signals()
+        os.setsid()
+        build_root(plan)
+        _open_null()
+        child = os.fork()
+        if child == 0:
+            _run_command(plan, command, program, report)
+    except BaseException as error:  # nothing may return into the caller's half of the fork
+        _fail(error, report)
+    os.close(report)
+    while True:
+        ended, status = os.waitpid(-1, 0)
+        if ended == child:
+            os.write(tell, _STATUS.pack(status))
+            os._exit(0)
+
+
+def _forget_signals() -> None:
+    """Let every signal do what it does in a fresh process. The first process inside is then deaf to those inside."""
+    for number in signal.valid_signals():
+        if signal.getsignal(number) not in (signal.SIG_DFL, None):
+            signal.signal(number, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
+
+
+def _run_command(plan: Plan, command: Command, program: bytes, report: int) -> NoReturn:
+    """Give up everything that is left and become the command."""
+    try:
+        os.setsid()
+        os.dup2(report, _REPORT, inheritable=False)
+        call("close_range", _REPORT + 1, _ALL_DESCRIPTORS, 0)
+        report = _REPORT
+        drop_capabilities()
+        with name_step("folder", f"the folder {command['folder']} cannot be entered in the sandbox"):
+            os.chdir(command["folder"])
+        limit_resources(plan["limits"])
+        load_filter(program)
+        with name_step("start", f"{command['program']} cannot be started in the sandbox"):
+            os.execve(command["program"], command["argv"], command["environment"])  # noqa: S606 - judged before
+    except BaseException as error:  # nothing may return into the caller's half of the fork
+        _fail(error, report)

@@ -1,0 +1,77 @@
+"""Mounts as descriptors: cloned or made, restricted while nobody can see them, and only then put in place."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+
+from foregate.agent.sandbox.system_calls import call
+
+READ_ONLY, NO_SETUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
+
+_HERE = -100
+_EMPTY_PATH, _RECURSIVE = 0x1000, 0x8000
+_CLONE, _CLOSE_ON_EXEC = 1, os.O_CLOEXEC
+_SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
+_FROM_DESCRIPTOR = 0x4
+_DETACH = 2
+_PRIVATE = 1 << 18
+
+
+class _Attributes(ctypes.Structure):
+    _fields_ = tuple((name, ctypes.c_uint64) for name in ("set", "clear", "propagation", "users"))
+
+
+def make_all_private() -> None:
+    """Cut every mount of this namespace off from the one it was copied from: no mount travels in either direction."""
+    call("mount_setattr", _HERE, b"/", _RECURSIVE, _Attributes(0, 0, _PRIVATE, 0), ctypes.sizeof(_Attributes))
+
+
+def restrict(mount: int, attributes: int) -> None:
+    """Set attributes on a mount and on all below it; what is already set stays."""
+    flags, size = _EMPTY_PATH | _RECURSIVE, ctypes.sizeof(_Attributes)
+    call("mount_setattr", mount, b"", flags, _Attributes(attributes, 0, 0, 0), size)
+
+
+def restrict_at(path: str, attributes: int) -> None:
+    """Set attributes on the one mount at `path`, not on those below it."""
+    call("mount_setattr", _HERE, os.fsencode(path), 0, _Attributes(attributes, 0, 0, 0), ctypes.sizeof(_Attributes))
+
+
+def clone_tree(path: str, attributes: int, *, whole: bool = True) -> int:
+    """Return a detached copy of what is seen at `path`, restricted; `whole` with all that is mounted below it."""
+    tree = call("open_tree", _HERE, os.fsencode(path), _CLONE | _CLOSE_ON_EXEC | (_RECURSIVE if whole else 0))
+    restrict(tree, attributes)
+    return tree
+
+
+def make_mount(kind: str, attributes: int, **options: str | None) -> int:
+    """Return a detached new file system; an option without a value is a flag."""
+    context = call("fsopen", kind.encode(), 1)
+    try:
+        for name, value in options.items():
+            command = _SET_FLAG if value is None else _SET_STRING
+            call("fsconfig", context, command, name.encode(), None if value is None else value.encode(), 0)
+        call("fsconfig", context, _CREATE, None, None, 0)
+        return call("fsmount", context, 1, attributes)
+    finally:
+        os.close(context)
+
+
+def attach(mount: int, path: str) -> None:
+    """Put a detached mount at `path`, and let go of its descriptor; a link at the end is not followed."""
+    call("move_mount", mount, b"", _HERE, os.fsencode(path), _FROM_DESCRIPTOR)
+    os.close(mount)
+
+
+def detach(path: str) -> None:
+    """Take away what is mounted at `path`, now from sight and wholly when its last user is gone."""
+    call("umount2", os.fsencode(path), _DETACH)
+
+
+def change_root(path: str) -> None:
+    """Make what is mounted at `path` the root of everything, and take the old root away."""
+    os.chdir(path)
+    call("pivot_root", b".", b".")  # the old root now lies upon the new one
+    detach(".")
+    os.chdir("/")

@@ -1,0 +1,170 @@
+"""The root folder a sandboxed command sees, built from a plan: nothing of the machine but what is listed."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from foregate.agent.sandbox.limits import limit_process_numbers
+from foregate.agent.sandbox.mounts import (
+    NO_DEVICES,
+    NO_PROGRAMS,
+    NO_SETUID,
+    READ_ONLY,
+    attach,
+    change_root,
+    clone_tree,
+    detach,
+    make_all_private,
+    make_mount,
+    restrict,
+    restrict_at,
+)
+from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.system_calls import StepFailed, name_step
+
+_SEEN = READ_ONLY | NO_SETUID | NO_DEVICES
+_DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
+_DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
+_BUILD = "/.build"
+_INODES = "65536"
+# What can be missing without harm: it is then not seen inside either.
+_UNSEEN = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
+
+
+def build_root(plan: Plan) -> None:
+    """Replace the root of this mount namespace by the one of the plan. Raises StepFailed.
+
+    The caller is the first process of its process namespace and in a mount namespace of its own.
+    """
+    with name_step("private", "the mounts could not be made private"):
+        make_all_private()
+    with name_step("proc", "a /proc of its own could not be mounted"):
+        processes = make_mount("proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS)
+        limit_process_numbers(processes, plan["limits"])
+        # Root owns everything in /proc/sys, and needs no capability to write there.
+        restrict(processes, READ_ONLY)
+    with name_step("clone", "what the sandbox shows could not be cloned"):
+        shown = [folder for folder in plan["folders"] if not _is_below(folder, plan["workspace"])]
+        trees = {folder: tree for folder in shown if (tree := _clone_if_there(folder)) is not None}
+        devices = {device: clone_tree(device, READ_ONLY | NO_SETUID | NO_PROGRAMS) for device in _DEVICES}
+    workspace = plan["workspace"]
+    with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
+        lower = clone_tree(workspace, _SEEN, whole=False)
+    with name_step("root", "the root of the sandbox could not be mounted"):
+        attach(make_mount("tmpfs", NO_SETUID | NO_DEVICES, size="4m", nr_inodes=_INODES, mode="755"), workspace)
+        change_root(workspace)
+        scratch = make_mount("tmpfs", NO_SETUID | NO_DEVICES, size=str(plan["scratch_bytes"]), nr_inodes=_INODES)
+        _attach_at(scratch, _BUILD)
+    with name_step("overlay", f"the workspace {workspace} cannot be laid under a view of its own"):
+        trees[workspace] = _overlay(lower, workspace, plan["masks"])
+    with name_step("layout", "what the sandbox shows could not be put in place"):
+        for path in sorted({*trees, plan["home"], "/tmp", "/dev/shm"}):  # noqa: S108 - the sandbox's own
+            _attach_at(trees.get(path) or _make_scratch(path), path)
+        _attach_at(processes, "/proc")
+        for device, tree in devices.items():
+            Path(device).touch()
+            attach(tree, device)
+        for link, target in [*plan["links"].items(), *((f"/dev/{name}", to) for name, to in _DEVICE_LINKS.items())]:
+            _link(link, target)
+    with name_step("masks", "the masked files could not be covered"):
+        _cover(mask for mask in plan["masks"] if not _is_below(mask, workspace))
+    with name_step("seal", "the root of the sandbox could not be made read-only"):
+        detach(_BUILD)
+        Path(_BUILD).rmdir()
+        restrict_at("/", _SEEN)
+
+
+def _is_below(path: str, folder: str) -> bool:
+    return path.startswith(folder.rstrip("/") + "/")
+
+
+@contextmanager
+def _unless_unseen() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in _UNSEEN:
+            raise
+
+
+def _clone_if_there(path: str) -> int | None:
+    try:
+        return clone_tree(path, _SEEN)
+    except OSError as error:
+        if error.errno not in _UNSEEN:
+            raise
+        return None
+
+
+def _attach_at(mount: int, path: str) -> None:
+    """Attach a mount at a path that may not exist yet; above it there is only what this file has made or mounted."""
+    Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    attach(mount, path)
+
+
+def _make_scratch(path: str) -> int:
+    """Return a mount of an empty folder; all of them share one file system, and so one bound."""
+    folder = Path(_BUILD, path.replace("/", "_"))
+    folder.mkdir(0o700)
+    folder.chmod(0o700 if path not in ("/tmp", "/dev/shm") else 0o1777)  # noqa: S108 - the sandbox's own
+    return clone_tree(str(folder), NO_SETUID | NO_DEVICES)
+
+
+def _link(path: str, target: str) -> None:
+    """Make a link where nothing is; a folder that is shown read-only already has its own."""
+    if not os.path.lexists(path):
+        Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+        Path(path).symlink_to(target)
+
+
+def _overlay(lower: int, workspace: str, masks: Iterable[str]) -> int:
+    """Return a read-only view of the workspace in which the masked paths do not exist.
+
+    A view of its own also cuts the way to whoever listens behind a named pipe or socket in the workspace: on a mere
+    read-only mount both can still be written to.
+    """
+    below, above = Path(_BUILD, "below"), Path(_BUILD, "above")
+    _attach_at(lower, str(below))
+    above.mkdir()
+    folders = {Path()}
+    for mask in sorted(mask for mask in masks if _is_below(mask, workspace)):
+        name = Path(mask).relative_to(workspace)
+        with _unless_unseen():
+            if not (below / name.parent).is_dir() or any((above / up).is_char_device() for up in name.parents):
+                continue
+            if any((below / up).is_symlink() for up in name.parents):
+                raise StepFailed("masks", 0, f"a folder above the masked {mask} has become a link; look again")
+            folders.update(name.parents)
+            (above / name).parent.mkdir(parents=True, exist_ok=True)
+            os.mknod(above / name, stat.S_IFCHR, os.makedev(0, 0))
+    for folder in sorted(folders, reverse=True):
+        _copy_metadata(below / folder, above / folder)
+    # A folder in both layers shows size and times of the upper one, so that one is the workspace where it can be.
+    layers = (above, below) if any(above.iterdir()) else (below, above)
+    view = make_mount("overlay", _SEEN, lowerdir=":".join(map(str, layers)), userxattr=None)
+    detach(str(below))
+    return view
+
+
+def _copy_metadata(source: Path, copy: Path) -> None:
+    found = source.stat()
+    with suppress(OSError):  # an owner who is not mapped cannot be given a file
+        os.chown(copy, found.st_uid, found.st_gid)
+    copy.chmod(stat.S_IMODE(found.st_mode))
+    os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
+
+
+def _cover(masks: Iterable[str]) -> None:
+    """Put something empty that nobody may open over each path that is there."""
+    file, folder = Path(_BUILD, "file"), Path(_BUILD, "folder")
+    file.touch(0o000)
+    folder.mkdir(0o000)
+    for path in masks:
+        with _unless_unseen():
+            kind = folder if stat.S_ISDIR(Path(path).stat().st_mode) else file
+            attach(clone_tree(str(kind), _SEEN), os.path.realpath(path))

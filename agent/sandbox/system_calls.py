@@ -1,0 +1,141 @@
+"""System calls by name, through the C library: Python has no functions for most of what a sandbox is made of.
+
+Everything a process loads to enter a sandbox is this folder and the standard library, so that `python -IS` can.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+NUMBERS: dict[str, tuple[int | None, int | None]] = {
+    # Name: number on x86_64, number on aarch64.
+    "_sysctl": (156, None),
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "bpf": (321, 280),
+    "capset": (126, 91),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "close_range": (436, 436),
+    "create_module": (174, None),
+    "delete_module": (176, 106),
+    "fanotify_init": (300, 262),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioctl": (16, 29),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "landlock_add_rule": (445, 445),
+    "landlock_create_ruleset": (444, 444),
+    "landlock_restrict_self": (446, 446),
+    "lookup_dcookie": (212, 18),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "perf_event_open": (298, 241),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "prctl": (157, 167),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "seccomp": (317, 277),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "socket": (41, 198),
+    "socketpair": (53, 199),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "vhangup": (153, 58),
+}
+MACHINE = os.uname().machine
+_COLUMN = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
+_LIBRARY = ctypes.CDLL(None, use_errno=True)
+
+PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4
+Argument = int | bytes | None | ctypes.Structure | ctypes.Array[ctypes.c_char]
+
+
+class StepFailed(Exception):
+    """A step on the way into the sandbox that failed; nothing of the command ran.
+
+    `step` is its short name, `number` the errno, and the message one sentence.
+    """
+
+    def __init__(self, step: str, number: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.step = step
+        self.number = number
+
+
+@contextmanager
+def name_step(step: str, sentence: str) -> Iterator[None]:
+    """Turn an OSError raised inside into a StepFailed of this name; the system's reason is added to the sentence."""
+    try:
+        yield
+    except OSError as error:
+        raise StepFailed(step, error.errno or 0, f"{sentence}: {os.strerror(error.errno or 0)}") from error
+
+
+def number_of(name: str) -> int | None:
+    """Return the number of a system call on this machine, None where it has no such call.
+
+    Raises StepFailed on a machine whose numbers are unknown.
+    """
+    if _COLUMN is None or sys.maxsize < 2**32:
+        raise StepFailed("machine", 0, f"the sandbox does not know the system calls of this machine ({MACHINE})")
+    return NUMBERS[name][_COLUMN]
+
+
+def call(name: str, *arguments: Argument) -> int:
+    """Make a system call and return what it returned; raise OSError where it failed."""
+    number = number_of(name)
+    assert number is not None
+    # An int passed bare would be cut to 32 bits, and the call would read whatever is in the other half.
+    passed = [
+        ctypes.c_long(argument)
+        if isinstance(argument, int)
+        else ctypes.byref(argument)
+        if isinstance(argument, ctypes.Structure)
+        else argument
+        for argument in arguments
+    ]
+    result = int(_LIBRARY.syscall(ctypes.c_long(number), *passed))
+    if result < 0:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    return result

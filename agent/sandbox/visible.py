@@ -1,0 +1,179 @@
+"""What a sandbox shows of a machine: system and toolchains, never a home folder, and nothing kept from other users."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from foregate.agent.sandbox.plan import Limits, Plan
+
+_SYSTEM = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix/store /gnu/store".split()  # noqa: SIM905
+_CONFIGURATION = ("/etc", "/usr/local/etc")
+_PROGRAM_FOLDERS = ("bin", "sbin", "shims", "condabin")
+# No installation is as wide as one of these; of the last two, a folder inside may be one.
+_TOO_WIDE = {"/", "/home", "/root", "/var", "/tmp", "/srv", "/mnt", "/media", "/run", "/dev", "/proc", "/sys"}  # noqa: S108
+_TOO_WIDE_AT_HOME = ("", ".local", ".local/share")
+_NEVER_AT_HOME = (".aws", ".config", ".docker", ".gnupg", ".kube", ".mozilla", ".password-store", ".ssh")
+# What programs of the first folder need of the second.
+_COMPANIONS = {".cargo": ".rustup", ".local/bin": ".local/lib"}
+_TOKENS = (
+    "apt/auth.conf",
+    "apt/auth.conf.d",
+    "credentials",
+    "credentials.toml",
+    "npmrc",
+    "pip.conf",
+    ".npmrc",
+    ".pypirc",
+)
+_HOME_OF_NOBODY = "/home/foregate"
+_MOST_LINKS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """Resolved folders, none inside another, and the links that lead to them, each with its target."""
+
+    folders: tuple[str, ...]
+    links: dict[str, str]
+
+
+def list_visible_folders(path_variable: str, home: str) -> Visible:
+    """Return the folders of the system and of every program that PATH finds, with the links on the way to them.
+
+    Of a folder of PATH that is the installation's: `~/.pyenv` for `~/.pyenv/shims`. What its links lead to counts as
+    well, so that a virtual environment brings its Python along. PATH must hold no folder a sandbox can write to.
+    """
+    home = os.path.realpath(home)
+    found: set[str] = set()
+    links: dict[str, str] = {}
+    for path in _SYSTEM:
+        _add(path, found, links)
+    system = frozenset(found)
+    for path in path_variable.split(os.pathsep):
+        if not (path.startswith("/") and Path(path).is_dir()):
+            continue
+        real = _add(path, set(), links)
+        for folder in (real, *_list_linked_folders(real, system)):
+            for prefix in _list_prefixes(folder, home):
+                _add(prefix, found, links)
+    folders = tuple(sorted(folder for folder in found if not is_inside(folder, found - {folder})))
+    return Visible(folders, {link: target for link, target in links.items() if not is_inside(link, folders)})
+
+
+def is_inside(path: str, folders: Iterable[str]) -> bool:
+    """Whether the path is one of the folders or inside one, by its letters alone."""
+    return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
+
+
+def _add(path: str, found: set[str], links: dict[str, str]) -> str:
+    """Add what a path leads to, where that is there, and the links that were followed; return the resolved path."""
+    rest, at = path.split("/"), ""
+    for _ in range(_MOST_LINKS * len(rest)):
+        if not rest:
+            break
+        name = rest.pop(0)
+        step = f"{at}/{name}"
+        if name in ("", "."):
+            continue
+        if name == "..":
+            at = at.rpartition("/")[0]
+        elif Path(step).is_symlink():
+            links[step] = target = str(Path(step).readlink())
+            rest = target.split("/") + rest
+            at = "" if target.startswith("/") else at
+        else:
+            at = step
+    if not rest and Path(at or "/").is_dir():
+        found.add(at or "/")
+    return at or "/"
+
+
+def _list_linked_folders(folder: str, system: Iterable[str]) -> Iterator[str]:
+    """Yield the folders of the programs that the links in `folder` lead to, outside the system's."""
+    if is_inside(folder, system):
+        return
+    with suppress(OSError), os.scandir(folder) as entries:
+        for entry in entries:
+            target = os.path.realpath(entry.path) if entry.is_symlink() else ""
+            if target and not is_inside(target, (*system, folder)) and os.access(target, os.X_OK):
+                yield target if Path(target).is_dir() else str(Path(target).parent)
+
+
+def _list_prefixes(folder: str, home: str) -> Iterator[str]:
+    """Yield the installation a resolved folder of programs belongs to, and what that needs; nothing for a home."""
+    whole = str(Path(folder).parent) if Path(folder).name in _PROGRAM_FOLDERS else folder
+    too_wide = _TOO_WIDE | {os.path.normpath(f"{home}/{name}") for name in _TOO_WIDE_AT_HOME}
+    never = [f"{home}/{name}" for name in _NEVER_AT_HOME]
+    for prefix in (whole, folder):
+        if prefix not in too_wide and not is_inside(home, [prefix]) and not is_inside(prefix, never):
+            yield prefix
+            for name, companion in _COMPANIONS.items():
+                if prefix == f"{home}/{name}":
+                    yield f"{home}/{companion}"
+            return
+
+
+def list_system_secrets(folders: Sequence[str]) -> list[str]:
+    """Return what of the visible folders stays hidden: configuration this user may read and others may not, and tokens.
+
+    Root without capabilities still owns `/etc/shadow`, host keys and sudoers, so that the modes alone hide nothing.
+    """
+    found = {path for top in _CONFIGURATION for path in _list_private(top)}
+    for folder in folders:
+        found |= {path for name in _TOKENS if os.access(path := f"{folder}/{name}", os.R_OK)}
+    return sorted(path for path in found if not is_inside(path, found - {path}))
+
+
+def _list_private(top: str) -> Iterator[str]:
+    for folder, names, files in os.walk(top):
+        for name in [*names, *files]:
+            path = f"{folder}/{name}"
+            with suppress(OSError):
+                mode = os.lstat(path).st_mode
+                public = stat.S_ISLNK(mode) or mode & stat.S_IROTH
+                if not public and os.access(path, os.R_OK):
+                    yield path
+                    if name in names:
+                        names.remove(name)
+
+
+def plan_read(
+    workspace: str,
+    path_variable: str,
+    home: str,
+    *,
+    masks: Iterable[str] = (),
+    scratch_bytes: int,
+    limits: Limits,
+) -> Plan:
+    """Return the plan of a read sandbox for a workspace, given by its resolved path.
+
+    `masks` are paths of secret files, relative to the workspace or absolute. It looks through `/etc`, so that a plan
+    is made once and kept; PATH folders in the workspace are left out.
+    """
+    outside = [
+        folder for folder in path_variable.split(os.pathsep) if not is_inside(os.path.realpath(folder), [workspace])
+    ]
+    visible = list_visible_folders(os.pathsep.join(outside), home)
+    resolved = os.path.realpath(home)
+    return Plan(
+        workspace=workspace,
+        home=_HOME_OF_NOBODY if resolved == "/" or is_inside(resolved, [workspace]) else resolved,
+        folders=[folder for folder in visible.folders if not is_inside(folder, [workspace])],
+        links=visible.links,
+        masks=list_system_secrets(visible.folders) + [_resolve_mask(workspace, mask) for mask in masks],
+        scratch_bytes=scratch_bytes,
+        limits=limits,
+        network="none",
+    )
+
+
+def _resolve_mask(workspace: str, mask: str) -> str:
+    """Return where the entry of that name is; it may itself be a link."""
+    path = Path(workspace, mask)
+    return str(Path(os.path.realpath(path.parent), path.name))

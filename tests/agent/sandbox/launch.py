@@ -1,0 +1,72 @@
+"""Runs a command in a read sandbox, from inside a mount namespace of the test's own: `python -IS launch.py`.
+
+A request as JSON comes on standard input (`plan`, `command`, and `user`, a number or null); streams 1 and 2 are
+pipes. It ends as the command ends; a failed step is written to stream 2 as JSON, with exit code 125.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+ROOT = Path(__file__).resolve().parents[3]
+for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of Foregate but this one folder
+    sys.modules[name] = package = ModuleType(name)
+    package.__path__ = [str(ROOT / "agent/sandbox")]
+
+from foregate.agent.sandbox.confine import confine_read  # noqa: E402
+from foregate.agent.sandbox.mounts import make_all_private  # noqa: E402
+from foregate.agent.sandbox.probe import probe  # noqa: E402
+from foregate.agent.sandbox.system_calls import call  # noqa: E402
+
+
+def enter_outer_namespace(user: int | None) -> None:
+    """Go where no mount can reach the machine, and see that it is so; then become the user."""
+    if os.geteuid() == 0:
+        call("unshare", 0x20000)
+    else:
+        here, group = os.geteuid(), os.getegid()
+        call("unshare", 0x10020000)
+        Path("/proc/self/setgroups").write_text("deny")
+        Path("/proc/self/uid_map").write_text(f"{here} {here} 1")
+        Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
+    make_all_private()
+    assert "shared:" not in Path("/proc/self/mountinfo").read_text(), "the outer namespace is not private"
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
+
+
+def main() -> None:
+    """Run the request on standard input."""
+    request = json.load(sys.stdin)
+    null = os.open("/dev/null", os.O_RDWR)
+    os.dup2(null, 0)
+    os.close(null)
+    enter_outer_namespace(request["user"])
+    if "command" not in request:
+        print(json.dumps(probe(request["plan"])))
+        return
+    result, report = os.pipe()
+    parent = os.getpid()
+    child = os.fork()
+    if child == 0:
+        confine_read(request["plan"], request["command"], parent, report)
+    os.close(report)
+    with open(result, "rb") as reports:
+        failure = reports.read()
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if failure:
+        sys.stderr.write(failure.decode())
+        code = 125
+    if code < 0:
+        os.kill(os.getpid(), -code)
+    sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()

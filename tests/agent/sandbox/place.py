@@ -1,0 +1,137 @@
+"""A place to try sandboxes in: a workspace with a repository, a home with secrets, and who runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.sandbox.plan import Limits, Plan
+from foregate.agent.sandbox.visible import plan_read
+
+LAUNCH = Path(__file__).with_name("launch.py")
+PATH = "/usr/local/bin:/usr/bin:/bin"
+NOBODY = 65534
+CANARY = "canary-of-the-parent"
+LIMITS = Limits(processes=400, memory_bytes=2 << 30, file_bytes=1 << 24, open_files=256, processor_seconds=60)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A base folder and the user in it: a number where this process has to become that user, else None."""
+
+    base: Path
+    user: int | None
+
+    @property
+    def workspace(self) -> Path:
+        return self.base / "workspace"
+
+    @property
+    def home(self) -> Path:
+        return self.base / "home"
+
+    @cached_property
+    def plan(self) -> Plan:
+        return self.make_plan()
+
+    @cached_property
+    def environment(self) -> dict[str, str]:
+        return {"PATH": PATH, "HOME": str(self.home), "LANG": "C.UTF-8"}
+
+    def make_plan(self, masks: Sequence[str] = (".env", "conf/secrets"), limits: Limits = LIMITS) -> Plan:
+        return plan_read(str(self.workspace), PATH, str(self.home), masks=masks, scratch_bytes=8 << 20, limits=limits)
+
+    def request(self, argv: Sequence[str], **changes: object) -> bytes:
+        """Return what `launch.py` reads; `changes` replace parts of the plan."""
+        program = shutil.which(argv[0], path=PATH) or argv[0]
+        command = {"program": program, "argv": argv, "environment": self.environment, "folder": str(self.workspace)}
+        return json.dumps({"plan": {**self.plan, **changes}, "command": command, "user": self.user}).encode()
+
+    def run_inside(self, *argv: str, timeout: float = 60, **changes: object) -> subprocess.CompletedProcess[str]:
+        """Run a command in the sandbox, started by a process that holds a canary in its environment."""
+        return launch(self.request(argv, **changes), timeout)
+
+    def run_outside(self, *argv: str) -> subprocess.CompletedProcess[str]:
+        """Run a harmless command as the same user without a sandbox."""
+        who: Mapping[str, object] = {} if self.user is None else {"user": self.user, "group": self.user}
+        return subprocess.run(  # type: ignore[call-overload,no-any-return]
+            argv,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            cwd=self.workspace,
+            env=self.environment,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            **({**who, "extra_groups": []} if who else {}),
+        )
+
+    def run_probe(self) -> str:
+        """Return what the probe says of this place, as JSON."""
+        return launch(json.dumps({"plan": self.plan, "user": self.user}).encode(), 60).stdout
+
+
+def launch(request: bytes, timeout: float) -> subprocess.CompletedProcess[str]:
+    """Have a request run by `launch.py`, in a process whose environment holds a canary."""
+    argv = [sys.executable, "-IS", str(LAUNCH)]
+    environment = {"CANARY": CANARY}
+    ran = subprocess.run(argv, input=request, capture_output=True, timeout=timeout, env=environment, check=False)
+    return subprocess.CompletedProcess(argv, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
+
+
+FILES = {
+    ".env": "TOKEN=secret\n",
+    "conf/secrets/key": "secret\n",
+    "conf/app.toml": "name = 'app'\n",
+    "src/main.py": "import sys\n\n\ndef main() -> None:\n    print('hello', sys.argv)\n",
+    "src/data.csv": "name,size\none,1\ntwo,2\nthree,3\n",
+    "data.json": '{"name": "app", "list": [1, 2, 3]}\n',
+    "README.md": "# App\n\nA line about the app.\n",
+    "white space/ümläut.txt": "words\n",
+}
+HISTORY = """git init -q -b main . && git config user.name A && git config user.email a@example.org &&
+printf '.env\\nconf/secrets\\n' > .gitignore && git add . && git commit -qm One && echo more >> README.md &&
+git commit -qam Two && echo changed >> src/data.csv && echo new > untracked.txt"""
+
+
+@contextmanager
+def open_place(user: int | None) -> Iterator[Place]:
+    """Open a place for a user, who owns all of it; skip where the machine cannot hold a sandbox, with its reason."""
+    base = Path(os.path.realpath(tempfile.mkdtemp(prefix="foregate-sandbox-")))
+    try:
+        place = Place(base, user)
+        for name, text in FILES.items():
+            path = place.workspace / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        (place.home / ".ssh").mkdir(parents=True)
+        (place.home / ".ssh/id").write_text("secret")
+        base.chmod(0o755)
+        if user is not None:
+            for path in [base, *base.rglob("*")]:
+                os.chown(path, user, user)
+        made = place.run_outside("/bin/sh", "-c", HISTORY)
+        assert made.returncode == 0, made.stderr
+        (place.home / ".ssh").chmod(0o700)
+        found = json.loads(place.run_probe())
+        if found["tier"] != "full":
+            pytest.skip(f"no sandbox here: {found['reason']}; {found['cure']}")
+        yield place
+    finally:
+        shutil.rmtree(base)
+
+
+def list_users() -> list[object]:
+    """Return who can be tried here: root and an ordinary user where this is root, else only the latter."""
+    return [pytest.param(None, id="root"), pytest.param(NOBODY, id="ordinary")] if os.geteuid() == 0 else [None]
