@@ -8,9 +8,11 @@ import select
 import signal
 import stat
 import struct
+from collections.abc import Iterable
 from typing import NoReturn
 
 from foregate.agent.sandbox.capabilities import drop_capabilities
+from foregate.agent.sandbox.landlock import allow_writing_only_in
 from foregate.agent.sandbox.limits import limit_resources
 from foregate.agent.sandbox.namespaces import enter_namespaces
 from foregate.agent.sandbox.plan import Command, Failure, Plan
@@ -32,8 +34,8 @@ def confine_read(plan: Plan, command: Command, parent: int, report: int) -> NoRe
     Called in a forked child of a process with one thread, which becomes the sandbox's keeper: when it dies, however,
     so does everything inside, and so does it when `parent` dies, the process that forked it. The streams 0, 1 and 2 are
     pipes or /dev/null, which also stands for one that is closed; every other descriptor is closed before the command
-    runs. `report` is the writing end of a pipe: it ends empty when the command's program has
-    started, and holds a `Failure` as JSON when a step before that failed. Then nothing ran, and the exit code is 125.
+    runs. `report` is the writing end of a pipe: it ends empty when the command's program has started, and holds a
+    `Failure` as JSON when a step before that failed. Then nothing ran, and the exit code is 125.
     """
     try:
         _die_with_parent(parent)
@@ -134,11 +136,11 @@ def _run_first_process(plan: Plan, command: Command, program: bytes, alive: int,
         _die_with_parent(None, alive)
         _forget_signals()
         os.setsid()
-        build_root(plan)
+        writable = build_root(plan)
         _open_null()
         child = os.fork()
         if child == 0:
-            _run_command(plan, command, program, report)
+            _run_command(plan, command, program, writable, report)
     except BaseException as error:  # nothing may return into the caller's half of the fork
         _fail(error, report)
     os.close(report)
@@ -157,7 +159,7 @@ def _forget_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _run_command(plan: Plan, command: Command, program: bytes, report: int) -> NoReturn:
+def _run_command(plan: Plan, command: Command, program: bytes, writable: Iterable[str], report: int) -> NoReturn:
     """Give up everything that is left and become the command."""
     try:
         os.setsid()
@@ -167,6 +169,7 @@ def _run_command(plan: Plan, command: Command, program: bytes, report: int) -> N
         drop_capabilities()
         with name_step("folder", f"the folder {command['folder']} cannot be entered in the sandbox"):
             os.chdir(command["folder"])
+        allow_writing_only_in(writable)
         limit_resources(plan["limits"])
         load_filter(program)
         with name_step("start", f"{command['program']} cannot be started in the sandbox"):

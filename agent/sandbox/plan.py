@@ -27,7 +27,8 @@ class Plan(TypedDict):
     - `folders`: what else is shown read-only at its own path; one that is gone is left out. Inside the workspace
       none counts.
     - `links`: links outside of all folders, and where they lead (`/bin` to `usr/bin`).
-    - `masks`: paths that do not exist (in the workspace) or cannot be opened (elsewhere).
+    - `masks`: paths that do not exist (in the workspace) or cannot be opened (elsewhere, and in a workspace that
+      holds another file system's mount).
     - `scratch_bytes`: how much `/tmp`, HOME and `/dev/shm` hold together.
     - `limits`: see `Limits`.
     - `network`: "none" is the only one there is.

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
+from foregate.agent.sandbox.landlock import has_landlock
 from foregate.agent.sandbox.limits import limit_process_numbers
 from foregate.agent.sandbox.mounts import (
     NO_DEVICES,
@@ -36,10 +37,10 @@ _INODES = "65536"
 _UNSEEN = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 
 
-def build_root(plan: Plan) -> None:
-    """Replace the root of this mount namespace by the one of the plan. Raises StepFailed.
+def build_root(plan: Plan) -> list[str]:
+    """Replace the root of this mount namespace by the one of the plan, and return the folders one may write in.
 
-    The caller is the first process of its process namespace and in a mount namespace of its own.
+    The caller is the first process of its process namespace and in a mount namespace of its own. Raises StepFailed.
     """
     with name_step("private", "the mounts could not be made private"):
         make_all_private()
@@ -54,14 +55,15 @@ def build_root(plan: Plan) -> None:
         devices = {device: clone_tree(device, READ_ONLY | NO_SETUID | NO_PROGRAMS) for device in _DEVICES}
     workspace = plan["workspace"]
     with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
-        lower = clone_tree(workspace, _SEEN, whole=False)
+        bare = clone_tree(workspace, _SEEN)
     with name_step("root", "the root of the sandbox could not be mounted"):
         attach(make_mount("tmpfs", NO_SETUID | NO_DEVICES, size="4m", nr_inodes=_INODES, mode="755"), workspace)
         change_root(workspace)
         scratch = make_mount("tmpfs", NO_SETUID | NO_DEVICES, size=str(plan["scratch_bytes"]), nr_inodes=_INODES)
         _attach_at(scratch, _BUILD)
     with name_step("overlay", f"the workspace {workspace} cannot be laid under a view of its own"):
-        trees[workspace] = _overlay(lower, workspace, plan["masks"])
+        view = _overlay(bare, workspace, plan["masks"])
+        trees[workspace] = bare if view is None else view
     with name_step("layout", "what the sandbox shows could not be put in place"):
         for path in sorted({*trees, plan["home"], "/tmp", "/dev/shm"}):  # noqa: S108 - the sandbox's own
             _attach_at(trees.get(path) or _make_scratch(path), path)
@@ -72,24 +74,18 @@ def build_root(plan: Plan) -> None:
         for link, target in [*plan["links"].items(), *((f"/dev/{name}", to) for name, to in _DEVICE_LINKS.items())]:
             _link(link, target)
     with name_step("masks", "the masked files could not be covered"):
-        _cover(mask for mask in plan["masks"] if not _is_below(mask, workspace))
+        _cover(mask for mask in plan["masks"] if view is None or not _is_below(mask, workspace))
     with name_step("seal", "the root of the sandbox could not be made read-only"):
         detach(_BUILD)
         Path(_BUILD).rmdir()
         restrict_at("/", _SEEN)
+    # Landlock allows a folder with all that is mounted below it, and a bare workspace may have none above it.
+    writable = (plan["home"], "/tmp", "/dev")  # noqa: S108 - the sandbox's own
+    return [folder for folder in writable if view is not None or not _is_below(workspace, folder)]
 
 
 def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
-
-
-@contextmanager
-def _unless_unseen() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _UNSEEN:
-            raise
 
 
 def _clone_if_there(path: str) -> int | None:
@@ -122,23 +118,20 @@ def _link(path: str, target: str) -> None:
         Path(path).symlink_to(target)
 
 
-def _overlay(lower: int, workspace: str, masks: Iterable[str]) -> int:
-    """Return a read-only view of the workspace in which the masked paths do not exist.
+def _overlay(bare: int, workspace: str, masks: Iterable[str]) -> int | None:
+    """Return a read-only view of the workspace in which the masked paths do not exist, and let go of the bare one.
 
     A view of its own also cuts the way to whoever listens behind a named pipe or socket in the workspace: on a mere
-    read-only mount both can still be written to.
+    read-only mount both can still be written to. None where the kernel refuses one, as it does when another file
+    system is mounted in the workspace or the workspace lies on two overlays, and Landlock holds the pipes instead.
     """
     below, above = Path(_BUILD, "below"), Path(_BUILD, "above")
-    _attach_at(lower, str(below))
+    _attach_at(os.dup(bare), str(below))
     above.mkdir()
     folders = {Path()}
     for mask in sorted(mask for mask in masks if _is_below(mask, workspace)):
         name = Path(mask).relative_to(workspace)
-        with _unless_unseen():
-            if not (below / name.parent).is_dir() or any((above / up).is_char_device() for up in name.parents):
-                continue
-            if any((below / up).is_symlink() for up in name.parents):
-                raise StepFailed("masks", 0, f"a folder above the masked {mask} has become a link; look again")
+        if _can_be_masked(below, above, name):
             folders.update(name.parents)
             (above / name).parent.mkdir(parents=True, exist_ok=True)
             os.mknod(above / name, stat.S_IFCHR, os.makedev(0, 0))
@@ -146,9 +139,22 @@ def _overlay(lower: int, workspace: str, masks: Iterable[str]) -> int:
         _copy_metadata(below / folder, above / folder)
     # A folder in both layers shows size and times of the upper one, so that one is the workspace where it can be.
     layers = (above, below) if any(above.iterdir()) else (below, above)
-    view = make_mount("overlay", _SEEN, lowerdir=":".join(map(str, layers)), userxattr=None)
+    try:
+        view = make_mount("overlay", _SEEN, lowerdir=":".join(map(str, layers)), userxattr=None)
+    except OSError as error:
+        if error.errno != errno.EINVAL or not has_landlock():
+            raise
+        return None
     detach(str(below))
+    os.close(bare)
     return view
+
+
+def _can_be_masked(below: Path, above: Path, name: Path) -> bool:
+    """Whether a path has a folder to be absent from, which no other mask hides; StepFailed where that is a link."""
+    if any((below / up).is_symlink() for up in name.parents):
+        raise StepFailed("masks", 0, f"a folder above the masked {name} has become a link; look for secret files again")
+    return (below / name.parent).is_dir() and not any((above / up).is_char_device() for up in name.parents)
 
 
 def _copy_metadata(source: Path, copy: Path) -> None:
@@ -165,6 +171,10 @@ def _cover(masks: Iterable[str]) -> None:
     file.touch(0o000)
     folder.mkdir(0o000)
     for path in masks:
-        with _unless_unseen():
+        try:
             kind = folder if stat.S_ISDIR(Path(path).stat().st_mode) else file
+        except OSError as error:
+            if error.errno not in _UNSEEN:
+                raise
+        else:
             attach(clone_tree(str(kind), _SEEN), os.path.realpath(path))

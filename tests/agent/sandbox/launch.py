@@ -1,7 +1,8 @@
 """Runs a command in a read sandbox, from inside a mount namespace of the test's own: `python -IS launch.py`.
 
-A request as JSON comes on standard input (`plan`, `command`, and `user`, a number or null); streams 1 and 2 are
-pipes. It ends as the command ends; a failed step is written to stream 2 as JSON, with exit code 125.
+A request as JSON comes on standard input (`plan`, `command`, `user`, a number or null, and `mounted`, a folder to
+mount an empty file system on); streams 1 and 2 are pipes. It ends as the command ends; a failed step is written to
+stream 2 as JSON, with exit code 125.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of
     package.__path__ = [str(ROOT / "agent/sandbox")]
 
 from foregate.agent.sandbox.confine import confine_read  # noqa: E402
-from foregate.agent.sandbox.mounts import make_all_private  # noqa: E402
+from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
 from foregate.agent.sandbox.probe import probe  # noqa: E402
 from foregate.agent.sandbox.system_calls import call  # noqa: E402
 
 
-def enter_outer_namespace(user: int | None) -> None:
-    """Go where no mount can reach the machine, and see that it is so; then become the user."""
+def enter_outer_namespace(user: int | None, mounted: str | None = None) -> None:
+    """Go where no mount can reach the machine, see that it is so, mount something there, and become the user."""
     if os.geteuid() == 0:
         call("unshare", 0x20000)
     else:
@@ -35,6 +36,9 @@ def enter_outer_namespace(user: int | None) -> None:
         Path("/proc/self/gid_map").write_text(f"{group} {group} 1")
     make_all_private()
     assert "shared:" not in Path("/proc/self/mountinfo").read_text(), "the outer namespace is not private"
+    if mounted is not None:
+        attach(make_mount("tmpfs", 0), mounted)
+        Path(mounted, "there").touch()
     if user is not None:
         os.setgroups([])
         os.setresgid(user, user, user)
@@ -47,7 +51,7 @@ def main() -> None:
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
-    enter_outer_namespace(request["user"])
+    enter_outer_namespace(request["user"], request.get("mounted"))
     if "command" not in request:
         print(json.dumps(probe(request["plan"])))
         return

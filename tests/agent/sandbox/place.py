@@ -52,15 +52,16 @@ class Place:
     def make_plan(self, masks: Sequence[str] = (".env", "conf/secrets"), limits: Limits = LIMITS) -> Plan:
         return plan_read(str(self.workspace), PATH, str(self.home), masks=masks, scratch_bytes=8 << 20, limits=limits)
 
-    def request(self, argv: Sequence[str], **changes: object) -> bytes:
+    def request(self, argv: Sequence[str], mounted: str | None = None, **changes: object) -> bytes:
         """Return what `launch.py` reads; `changes` replace parts of the plan."""
         program = shutil.which(argv[0], path=PATH) or argv[0]
         command = {"program": program, "argv": argv, "environment": self.environment, "folder": str(self.workspace)}
-        return json.dumps({"plan": {**self.plan, **changes}, "command": command, "user": self.user}).encode()
+        plan = {**self.plan, **changes}
+        return json.dumps({"plan": plan, "command": command, "user": self.user, "mounted": mounted}).encode()
 
-    def run_inside(self, *argv: str, timeout: float = 60, **changes: object) -> subprocess.CompletedProcess[str]:
-        """Run a command in the sandbox, started by a process that holds a canary in its environment."""
-        return launch(self.request(argv, **changes), timeout)
+    def run_inside(self, *argv: str, mounted: str | None = None, **changes: object) -> subprocess.CompletedProcess[str]:
+        """Run a command in the sandbox; `mounted` is a folder on which another file system is mounted before."""
+        return launch(self.request(argv, mounted, **changes))
 
     def run_outside(self, *argv: str) -> subprocess.CompletedProcess[str]:
         """Run a harmless command as the same user without a sandbox."""
@@ -77,16 +78,27 @@ class Place:
             **({**who, "extra_groups": []} if who else {}),
         )
 
-    def run_probe(self) -> str:
-        """Return what the probe says of this place, as JSON."""
-        return launch(json.dumps({"plan": self.plan, "user": self.user}).encode(), 60).stdout
+    def run_probe(self, **changes: object) -> str:
+        """Return what the probe says of this place, as JSON; `changes` replace parts of the plan."""
+        return launch(json.dumps({"plan": {**self.plan, **changes}, "user": self.user}).encode()).stdout
 
 
-def launch(request: bytes, timeout: float) -> subprocess.CompletedProcess[str]:
-    """Have a request run by `launch.py`, in a process whose environment holds a canary."""
+def launch(request: bytes) -> subprocess.CompletedProcess[str]:
+    """Have a request run by `launch.py`, with a canary in its environment and a descriptor that is passed on."""
     argv = [sys.executable, "-IS", str(LAUNCH)]
-    environment = {"CANARY": CANARY}
-    ran = subprocess.run(argv, input=request, capture_output=True, timeout=timeout, env=environment, check=False)
+    outside = os.open("/", os.O_PATH)
+    try:
+        ran = subprocess.run(
+            argv,
+            input=request,
+            capture_output=True,
+            timeout=60,
+            env={"CANARY": CANARY},
+            pass_fds=[outside],
+            check=False,
+        )
+    finally:
+        os.close(outside)
     return subprocess.CompletedProcess(argv, ran.returncode, ran.stdout.decode(), ran.stderr.decode())
 
 
@@ -126,6 +138,7 @@ def open_place(user: int | None) -> Iterator[Place]:
         (place.home / ".ssh").chmod(0o700)
         found = json.loads(place.run_probe())
         if found["tier"] != "full":
+            assert found["cure"], f"the sandbox is broken: {found['reason']}"
             pytest.skip(f"no sandbox here: {found['reason']}; {found['cure']}")
         yield place
     finally:
