@@ -51,9 +51,11 @@ def explain(failure: Failure) -> Probe:
     """Return what a failed step means for a person, from what this system says about itself."""
     reason, cure = failure["sentence"], ""
     refused = failure["number"] in _REFUSED
-    if failure["number"] == errno.ENOSYS:
+    if failure["step"] == "machine":
+        cure = "use Linux on x86_64 or aarch64"
+    elif failure["number"] == errno.ENOSYS:
         reason, cure = f"{reason} (Linux {os.uname().release})", "use Linux 5.12 or later"
-    elif failure["step"] == "overlay" or failure["step"] == "workspace":
+    elif failure["step"] in ("overlay", "workspace"):
         cure = "use a workspace on a local file system into which no other is mounted"
     elif _read_setting("kernel/unprivileged_userns_clone") == "0" and refused:
         reason = "ordinary users may not make namespaces on this system"

@@ -83,7 +83,7 @@ NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "vhangup": (153, 58),
 }
 MACHINE = os.uname().machine
-_COLUMN = {"x86_64": 0, "aarch64": 1}.get(MACHINE)
+_COLUMN = {"Linux x86_64": 0, "Linux aarch64": 1}.get(f"{os.uname().sysname} {MACHINE}")
 _LIBRARY = ctypes.CDLL(None, use_errno=True)
 
 PR_SET_PDEATHSIG, PR_SET_DUMPABLE = 1, 4

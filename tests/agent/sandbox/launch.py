@@ -20,7 +20,8 @@ for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of
 
 from foregate.agent.sandbox.confine import confine_read  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
-from foregate.agent.sandbox.probe import probe  # noqa: E402
+from foregate.agent.sandbox.plan import Failure  # noqa: E402
+from foregate.agent.sandbox.probe import explain, probe  # noqa: E402
 from foregate.agent.sandbox.system_calls import call  # noqa: E402
 
 
@@ -51,7 +52,12 @@ def main() -> None:
     null = os.open("/dev/null", os.O_RDWR)
     os.dup2(null, 0)
     os.close(null)
-    enter_outer_namespace(request["user"], request.get("mounted"))
+    try:
+        enter_outer_namespace(request["user"], request.get("mounted"))
+    except OSError as error:
+        failure = Failure(step="namespaces", number=error.errno or 0, sentence=f"no outer namespace: {error}")
+        print(json.dumps(explain(failure)))
+        return
     if "command" not in request:
         print(json.dumps(probe(request["plan"])))
         return
@@ -62,10 +68,10 @@ def main() -> None:
         confine_read(request["plan"], request["command"], parent, report)
     os.close(report)
     with open(result, "rb") as reports:
-        failure = reports.read()
+        told = reports.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if failure:
-        sys.stderr.write(failure.decode())
+    if told:
+        sys.stderr.write(told.decode())
         code = 125
     if code < 0:
         os.kill(os.getpid(), -code)

@@ -34,7 +34,8 @@ def test_the_probe_tells_why_a_plan_cannot_be_held(place: Place) -> None:
         ("proc", errno.EPERM, {}, "/proc", "systempaths=unconfined"),
         ("private", errno.ENOSYS, {}, "Linux", "5.12"),
         ("overlay", errno.EINVAL, {}, "workspace", "local file system"),
-        ("machine", 0, {}, "the step", ""),
+        ("machine", 0, {}, "the step", "Linux"),
+        ("clone", errno.EIO, {}, "the step", ""),
     ],
 )
 def test_a_failed_step_has_a_reason_and_a_cure(
