@@ -14,7 +14,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
     for names in (
         # From the lowest to the highest; names without `foregate.`, the face is `foregate` itself.
         "schemas",
-        "agent.sandbox evidence policy telemetry",
+        "evidence policy telemetry",
         "evidence.state policy.risk telemetry.log",
         "gates policy.source telemetry.audit",
         "gates.replay telemetry.export telemetry.otel",

@@ -1,1 +1,1 @@
-"""Programs that are started for a call: watched from their start, and gone when the call or Foregate has ended."""
+"""Programs that are started for a call: watched from the start, confined where they must be, gone when it ends."""

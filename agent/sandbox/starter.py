@@ -10,11 +10,15 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 from foregate.agent.sandbox import zygote
+from foregate.agent.sandbox.plan import Failure, Plan
 from foregate.schemas.errors import WorkspaceError
 from foregate.telemetry.log.holder import list_marks
+
+SandboxPlace = tuple[Plan, str]
+"""A sandbox, and the folder in it where the program starts."""
 
 
 class StartedProgram:
@@ -27,8 +31,9 @@ class StartedProgram:
     def __init__(self, line: socket.socket, *streams: IO[bytes] | None) -> None:
         self._line, self._said, self._gone = line, b"", False
         self.stdin, self.stdout, self.stderr = streams
-        self.pid = self.left = self.error = 0
+        self.pid = self.left = 0
         self.status: int | None = None
+        self.error: int | Failure = 0
 
     def fileno(self) -> int:
         """Return what can be read when something has become of the program; see `look`."""
@@ -47,8 +52,9 @@ class StartedProgram:
             more = b""
         self._gone = not more
         *lines, self._said = (self._said + more).split(b"\n")
-        for word, number in (line.decode().split() for line in lines):
-            setattr(self, "status" if word == "ended" else word, int(number))
+        for line in lines:
+            for name, value in json.loads(line).items():
+                setattr(self, name, value)
 
     @property
     def has_ended(self) -> bool:
@@ -102,15 +108,19 @@ class Starter:
         folder: int,
         merged: bool = False,
         speaks: bool = False,
+        sandbox: SandboxPlace | None = None,
     ) -> StartedProgram:
-        """Start `program` in a folder that is open; with `merged` errors are written into the output.
+        """Start `program` in a folder that is open, in a sandbox where one is given.
 
-        Its input is empty, unless `speaks`. Raises OSError where the program cannot be started, ValueError for words
-        no program can be given, and WorkspaceError where nothing can be started at all.
+        With `merged` errors are written into the output. Its input is empty, unless `speaks`. Raises OSError where the
+        program cannot be started, ValueError for words no program can be given, and WorkspaceError where nothing, or no
+        sandbox, can be started at all.
         """
         if any("\0" in word for word in (program, *argv, *environment, *environment.values())):
             raise ValueError("embedded null byte")
-        body = json.dumps({"program": program, "argv": list(argv), "environment": dict(environment)}).encode()
+        plan, place = sandbox or (None, "")
+        request = {"program": program, "argv": list(argv), "environment": dict(environment)}
+        body = json.dumps({**request, "plan": plan, "folder": place}).encode()
         ours, theirs = socket.socketpair()
         pipes = [os.pipe() for _ in range(speaks + 1 + (not merged))]
         into, out, errors = (pipes.pop(0) if speaks else None), pipes[0], pipes[-1]
@@ -135,7 +145,7 @@ class Starter:
             started.look(wait=True)
         if not started.pid:
             started.end()
-            raise OSError(started.error, os.strerror(started.error)) if started.error else _build_lost_error()
+            raise _build_error(started.error)
         return started
 
     def _send(self, body: bytes, descriptors: Sequence[int]) -> None:
@@ -163,7 +173,7 @@ class Starter:
         ]
         actions.append((os.POSIX_SPAWN_DUP2, theirs.fileno(), zygote.CONTROL))
         try:
-            self._pid = os.posix_spawn(words[0], words, {}, file_actions=actions)
+            self._pid = _spawn(words, actions)
         except OSError as error:
             ours.close()
             raise WorkspaceError(
@@ -186,6 +196,22 @@ class Starter:
     def _forget(self) -> None:
         self._pid, self._asking = 0, threading.Lock()
         self._close()
+
+
+def _spawn(words: list[str], actions: Sequence[Any]) -> int:
+    """Start our own interpreter, also where this user may no longer name its file."""
+    try:
+        return os.posix_spawn(words[0], words, {}, file_actions=actions)
+    except PermissionError:
+        return os.posix_spawn("/proc/self/exe", words, {}, file_actions=actions)
+
+
+def _build_error(error: int | Failure) -> Exception:
+    if isinstance(error, int):
+        return OSError(error, os.strerror(error)) if error else _build_lost_error()
+    if error["step"] == "start":
+        return OSError(error["number"], os.strerror(error["number"]))
+    return WorkspaceError(f"nothing ran: {error['sentence']}; `foregate doctor` tells more")
 
 
 def _build_lost_error() -> WorkspaceError:

@@ -16,7 +16,10 @@ import select
 import signal
 import socket
 import struct
+import sys
 from contextlib import suppress
+from importlib import import_module
+from types import ModuleType
 from typing import Any, NoReturn
 
 CONTROL = 3
@@ -27,6 +30,7 @@ NAMES = ("line", "folder", "stdin", "stdout", "stderr")
 """What the first descriptors of a request are; any more are kept open for as long as the program's tree lives."""
 KILL, TERMINATE = b"k", b"t"
 """What Foregate says on the line: end everything at once, or ask the program's group to end."""
+_PACKAGE = "foregate.agent.sandbox"
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUND = 0.02
 """Seconds between two looks for what is still there while a tree is ended."""
@@ -62,6 +66,8 @@ class Zygote:
         for descriptor in descriptors:
             os.set_inheritable(descriptor, False)
         request = json.loads(read_exactly(self._control, HEAD.unpack(head)[0]))
+        if request["plan"] is not None:
+            load_sandbox()
         pid = os.fork()
         if pid == 0:
             self._control.close()
@@ -85,8 +91,9 @@ class Zygote:
 def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """Start the program of a request, tell how it ended, and once told to end it leave when all of its tree is gone.
 
-    It says on the line: `pid N` or `error ERRNO` at the start, `ended N` (as `waitpid` has it) when the program itself
-    has ended, and `left N` last, how many of its tree could not be killed.
+    Each line it says is an object with one of these: `pid` or `error`, an errno or what a sandbox failed in, at the
+    start, `status` (as `waitpid` has it) when the program itself has ended, and last `left`, how many of its tree could
+    not be killed.
     """
     os.setsid()
     named = dict(zip(NAMES, descriptors, strict=False))
@@ -98,9 +105,9 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os.close(failing)
     for name in NAMES[1:]:
         os.close(named[name])
-    error = os.read(failed, 16).decode()
-    os.close(failed)
-    say(line, f"error {error}" if error else f"pid {pid}")
+    with open(failed, "rb") as failure:  # noqa: PTH123 - a descriptor
+        error = failure.read()
+    say(line, error=json.loads(error)) if error else say(line, pid=pid)
     ending, runs, rounds = bool(error), True, 0
     while not ending or (rounds < _ROUNDS and (runs or list_tree(os.getpid()))):
         if ending:
@@ -114,8 +121,8 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
             os.read(woken, 4096)
             if (status := reap_children().get(pid)) is not None:
                 runs = False
-                say(line, f"ended {status}")
-    say(line, f"left {len(list_tree(os.getpid()))}")
+                say(line, status=status)
+    say(line, left=len(list_tree(os.getpid())))
     os._exit(0)
 
 
@@ -132,24 +139,38 @@ def obey(line: socket.socket, pid: int) -> bool:
 
 
 def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoReturn:
-    """Become the program, in a session of its own, with no descriptor but the three; write the error where it fails."""
+    """Become the program, in a session of its own, with no descriptor but the three; write the error where it fails.
+
+    With a plan in the request it runs in a sandbox, and `confine` writes what failed.
+    """
     try:
         os.setsid()
         for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
             signal.signal(number, signal.SIG_DFL)
-        os.fchdir(named["folder"])
         for place, name in enumerate(NAMES[2:]):
             os.dup2(named[name], place)
+        if request["plan"] is not None:
+            load_sandbox().confine_read(request["plan"], request, os.getppid(), failing)
+        os.fchdir(named["folder"])
         os.execve(request["program"], request["argv"], request["environment"])  # noqa: S606 - it was judged
     except BaseException as error:
-        os.write(failing, str(getattr(error, "errno", None) or errno.EINVAL).encode())
+        os.write(failing, json.dumps(getattr(error, "errno", None) or errno.EINVAL).encode())
     os._exit(127)
 
 
-def say(line: socket.socket, text: str) -> None:
+def say(line: socket.socket, **what: Any) -> None:
     """Tell Foregate something, which may have gone."""
     with suppress(OSError):
-        line.sendall(f"{text}\n".encode())
+        line.sendall(json.dumps(what).encode() + b"\n")
+
+
+def load_sandbox() -> ModuleType:
+    """Return the way into a sandbox; what of Foregate lies around it cannot be imported here, and is not."""
+    names = _PACKAGE.split(".")
+    for end in range(1, len(names) + 1):
+        package = sys.modules.setdefault(".".join(names[:end]), ModuleType(names[end - 1]))
+        package.__path__ = [os.path.dirname(__file__)] if end == len(names) else []  # noqa: PTH120
+    return import_module(f"{_PACKAGE}.confine")
 
 
 def watch_children() -> int:
