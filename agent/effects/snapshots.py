@@ -122,6 +122,15 @@ class Snapshots:
             return directory.list_tree(self.workspace, path, self.policy.files.max_entries).hash
         return found.hash
 
+    def is_as_kept(self, image: BeforeImage) -> bool:
+        """Whether at a path is what its before-image says, with the same mode."""
+        now = self.workspace.look(image.id, max_hash=self.policy.files.max_hash)
+        whole = now.hash
+        if now.kind == "directory":
+            limit = self.policy.files.max_entries
+            whole = strict_json.sha256(directory.build_image(self.workspace, image.id, limit, strict_json.sha256))
+        return (now.kind, whole) == (image.type, image.image) and (not now.kind or now.mode == image.mode)
+
     def add_missing_changes(self, result: ToolResult, kept: Sequence[BeforeImage]) -> ToolResult:
         """Return `result` with a change and a read-back for each file with a before-image the tool did not report on.
 
@@ -200,12 +209,20 @@ def build_steps(changes: Sequence[Change], before: Sequence[BeforeImage], place:
         return [_build_move_step(place, *moved, by_id.get(moved[1].resource.id))]
     steps = []
     for change in reversed(changes):
-        image = images.get(change.resource) or by_id.get(change.resource.id)
+        image = images.get(change.resource) or by_id.get(change.resource.id) or _find_made_folder(change, before)
         if image is None:
             raise WorkspaceError(f"no copy was kept of what `{change.resource.id[:80]}` was before; change it by hand")
         build = {"repository": _build_repository_step, "own": _build_own_step}.get(image.type, _build_path_step)
         steps.append(build(place, change, image))
     return steps
+
+
+def _find_made_folder(change: Change, before: Sequence[BeforeImage]) -> BeforeImage | None:
+    """Return the before-image of a folder made on the way to something that is not there, None for anything else."""
+    path = change.resource.id
+    above = next((image.parents for image in before if path in image.parents), ())
+    parents = above[: above.index(path)] if above else ()
+    return BeforeImage(kind=change.resource.kind, id=path, image="", parents=parents) if above else None
 
 
 def _is_met(check: Callable[[], bool]) -> bool:
@@ -286,12 +303,7 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
             space.changeable(one)
 
     def is_back() -> bool:
-        now = space.look(path, max_hash=place.policy.files.max_hash)
-        whole = now.hash
-        if now.kind == "directory":
-            limit = place.policy.files.max_entries
-            whole = strict_json.sha256(directory.build_image(space, path, limit, strict_json.sha256))
-        return (now.kind, whole) == (type_, image.image) and (not now.kind or now.mode == image.mode)
+        return place.is_as_kept(image)
 
     def is_left() -> bool:
         return place.hash_path(path) == change.after

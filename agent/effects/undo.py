@@ -43,7 +43,7 @@ class UndoReport(Struct, frozen=True):
     """What was taken back, or why it was not. `steps` says in words what was done, or with `preview` would be.
 
     Of an undo that broke off `restored` says what was done all the same and `left` what was not; of one that was
-    refused, and of one that was not, both are empty.
+    refused, and of one that was not, both are empty. `note` names a call that may have changed something as well.
     """
 
     done: bool
@@ -55,6 +55,7 @@ class UndoReport(Struct, frozen=True):
     preview: bool = False
     restored: tuple[str, ...] = ()
     left: tuple[str, ...] = ()
+    note: str = ""
 
     @property
     def sentences(self) -> tuple[str, ...]:
@@ -83,13 +84,15 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     earlier process was ended in between. With `preview` only says what would happen. A change without a way back, a
     world that has moved on and an unknown call are a report with a reason; raises LogError when the log fails.
     """
-    if session.state.in_flight:
+    if session.running_calls:
         return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
     events = await session.log.read()
     found = choose_change(events, call_id)
+    note = describe_unknown_call(events) if call_id is None else ""
     if isinstance(found, str):
-        return UndoReport(False, call_id or "", reason=found, preview=preview)
-    report = UndoReport(False, found.call, found.tool, tuple(c.resource.id for c in found.changes), preview=preview)
+        return UndoReport(False, call_id or "", reason=note or found, preview=preview)
+    names = tuple(change.resource.id for change in found.changes)
+    report = UndoReport(False, found.call, found.tool, names, preview=preview, note=note)
     try:
         inverse = session.tools.inverse(found.tool)
         place = Snapshots(session.workspace, session.policy, session.blobs, inverse)
@@ -188,6 +191,12 @@ def choose_change(events: Iterable[Event], call_id: str | None) -> UndoableChang
         return f"`{call_id}` changed nothing that can be undone"
     named = ", ".join(f"{change.call} ({change.tool})" for change in left[-_NAMED:])
     return f"there is no call `{call_id}` in this session; what can be undone: {named or 'nothing'}"
+
+
+def describe_unknown_call(events: Iterable[Event]) -> str:
+    """Return a sentence on the newest call here of which nobody knows whether it took effect, "" for none."""
+    lost = [call for call, why in read_undo_history(events).lost.items() if why == _NOBODY_KNOWS]
+    return _NOBODY_KNOWS.format(lost[-1]) if lost else ""
 
 
 def has_unfinished_undo(events: Sequence[Event], call: str) -> bool:

@@ -8,12 +8,13 @@ from contextlib import suppress
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import RUNTIME_LOST, reconcile_remote_calls
+from foregate.agent.effects.executor import RUNTIME_LOST
+from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.session import COUNTED, Session, fold_session, resume
+from foregate.agent.session.session import COUNTED, Session, fold_session
 from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState

@@ -19,13 +19,11 @@ from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import (
     CatalogChanged,
-    OutcomeUnknown,
     PauseReason,
-    PolicyChanged,
     Report,
     SessionEnded,
     SessionStarted,
@@ -81,6 +79,7 @@ class Session:
         secrets: tuple[Secret, ...] = (),
     ) -> None:
         self.state = SessionState() if state is None else state
+        self._left = dict(self.state.in_flight)
         self.secrets = secrets
         self.hidden: Hidden = (*secrets, *policy.sensitive.patterns)
         self.log = SessionLog(log, lease, self.state, policy.hash, self.hidden, clock)
@@ -144,6 +143,11 @@ class Session:
             self._use_catalogue(catalogue)
             await self.record(Draft(self.catalogue_event, "foregate"))
 
+    @property
+    def running_calls(self) -> list[str]:
+        """The calls that run just now; what an earlier process left, perhaps to be run again, is none of them."""
+        return [call for call, started in self.state.in_flight.items() if self._left.get(call) is not started]
+
     def subscribe(self, listener: Listener) -> Subscription:
         """Tell `listener` of every event recorded from now on, until the subscription ends."""
         return self.log.subscribe(listener)
@@ -199,32 +203,9 @@ class Session:
         await self.log.store.release(self.log.lease)
 
 
-PROCESS_ENDED = "the process ended while this was running"
-"""Why an outcome is unknown of which nobody is left who might still bring it about."""
-
-
 async def fold_session(log: Log, session: str) -> SessionState:
     """Return the state that the log of a session leads to."""
     state = SessionState()
     for event in await log.read(session):
         state.apply(event)
     return state
-
-
-async def resume(session: Session) -> None:
-    """Note what differs from the log the session goes on with, and park effects of unknown outcome."""
-    state = session.state
-    cut_off = {call: started for call, started in state.in_flight.items() if started.side_effect != "pure"}
-    if cut_off and state.task is None:
-        raise LogError(f"`{min(cut_off)}` runs in no task; `foregate audit verify` tells what was changed in the log")
-    if state.policy_hash != session.policy.hash:
-        policy = session.policy.model_dump(mode="json")
-        body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
-        await session.record(Draft(body, "foregate"))
-    changed = session.catalogue_event
-    if state.catalogue_hash != changed.catalogue_hash:
-        await session.record(Draft(changed, "foregate"))
-    for call, started in cut_off.items():
-        lost = OutcomeUnknown(call=call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
-        await session.record(Draft(lost, "foregate"))
-    await session.log.settle()

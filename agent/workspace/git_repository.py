@@ -165,6 +165,7 @@ _FORM = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 _CHANGED = ("diff", *_FORM, UNENTERED)
 _STAGED = (*_CHANGED, "--cached")
 _NAMES = ("--name-only", "-z")
+_RAW = ("--raw", "--no-abbrev", "-z")
 
 
 class _Changes(NamedTuple):
@@ -302,11 +303,18 @@ class GitRepository:
         ran = self.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False)
         return ran.out.text()[0].strip() if ran.code == 0 else ""
 
-    def compute_state(self) -> str:
-        """Return the SHA-256 over the branch, the commit and what is staged."""
+    def compute_state(self, kept: tuple[str, Path] | None = None) -> str:
+        """Return the SHA-256 over the branch, the commit and what is staged, or what it is with those `kept`."""
         branch = self.workspace.read(f"{self.git}/HEAD", limit=4096)
-        staged = self._read("what is staged", *_STAGED, "--raw", "--no-abbrev", "-z")
-        return strict_json.sha256(b"\0".join([branch, self.read_head().encode(), staged]))
+        staged = self.read_staged(*kept) if kept else self._read("what is staged", *_STAGED, *_RAW)
+        head = kept[0] if kept else self.read_head()
+        return strict_json.sha256(b"\0".join([branch, head.encode(), staged]))
+
+    def read_staged(self, head: str, index: Path) -> bytes:
+        """Return what the index in the file `index` holds otherwise than the commit `head`, "" for none."""
+        tree = head or self.run("hash-object", "-t", "tree", "/dev/null").out.text()[0].strip()
+        ran = self.run(*_STAGED, *_RAW, tree, more={"GIT_INDEX_FILE": str(index)})
+        return read_whole_output(ran, "what was staged")
 
     def read_diff(self, what: Literal["staged", "changed", "unsent"], *which: str) -> bytes:
         """Return changes (`unsent`: of the commits `which`) as a diff without context; the repository must be safe."""

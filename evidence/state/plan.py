@@ -75,8 +75,9 @@ class CallState:
             case event_body.ToolStarted(side_effect=side_effect, effect=effect):
                 self.effect = side_effect == "at_most_once" and effect is not Effect.EXECUTE
             case event_body.ToolFinished(ok=ok):
-                self.text, self.exit_code, self.status = body.content, body.exit_code, "done" if ok else "failed"
+                self.text, self.exit_code, self.status = body.content, body.exit_code, "done"
                 if not ok:
+                    self.status = "not_run" if body.error == NOT_DONE else "failed"
                     self.code, self.why = body.error, shorten_reason(body.content or body.error or "it failed")
             case event_body.CallAnswered():
                 ruled: dict[str, CallStatus] = {"hold": "held", "deny": "denied"}

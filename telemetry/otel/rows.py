@@ -26,7 +26,8 @@ PAUSES = ("needs_input", "awaiting_approval")
 """Why a task pauses."""
 _REFUSALS = ("arguments", "changed_meanwhile", "partly_deleted", "returned", "nothing_staged")
 _BREAKS = ("timeout", "cancelled", "tool_error", "exit_code", "http_status", "unreachable", "broken", "runtime_lost")
-TOOL_ERRORS = (*_REFUSALS, *_BREAKS, "outcome_unknown", *STATUSES)
+_CUT_OFF = ("not_done", "partly_done", "process_ended", "outcome_unknown")
+TOOL_ERRORS = (*_REFUSALS, *_BREAKS, *_CUT_OFF, *STATUSES)
 """What tools of ours say they failed of; what any other tool says of it is content."""
 SHOWN = 4096
 """Characters of one text that are exported."""

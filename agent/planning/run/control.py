@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from contextlib import suppress
 
-from foregate.agent.effects.executor import reconcile_calls
+from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.planning.ask.planner import FROM_FILE

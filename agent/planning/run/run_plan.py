@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import reconcile_calls
+from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.loop import runner
 from foregate.agent.loop.dispatch import answer_remaining
 from foregate.agent.loop.internal_calls import build_remark

@@ -97,10 +97,10 @@ class Place(NamedTuple):
 async def _open_session(
     setting: SessionOptions, place: Place, model: Model, notes: tuple[str, ...], resources: AsyncExitStack
 ) -> OpenSession:
-    from foregate.agent.effects.executor import reconcile_remote_calls
+    from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.run_plan import PlanController
-    from foregate.agent.session.session import Session, fold_session, resume
+    from foregate.agent.session.session import Session, fold_session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.own_secrets import find_own_secrets

@@ -2,27 +2,30 @@
 
 A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
 tool `stamp`), `staged` (whether a response comes in stages), `early` (whether looks are taken while it arrives) and
-`die`: [] for never, else how and after which event number, or in which tool. What became of the child is a line on its
-output: `killed`, or what it said. Children are forked, so that only the first pays for the imports.
+`die`: [] for never, else how and after which event number, or `before` or `after` the effect of which tool. With
+`commits` the form is not stamped and the file is committed. What became of the child is a line on its output: `killed`,
+or what it said. Children are forked, so that only the first pays for the imports.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import os
 import signal
 import sqlite3
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.files import edit_file, read_file
+from foregate.agent.tools.builtin.git import git_add, git_commit, git_status
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
@@ -39,18 +42,23 @@ from foregate.telemetry.log import file_blobs, sqlite_log
 POLICY, LOADED = default_policy(), (file_blobs, sqlite_log)
 """What every session needs, loaded before the first child is forked."""
 
+MAKERS = (read_file, edit_file, git_status, git_add, git_commit)
 TALK = "I will fix the typo in a.txt and stamp the form."
 STEPS = (
     ("read_file", {"path": "a.txt"}),
     ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"}),
     ("stamp", {"form": "k"}),
 )
+COMMITS = (*STEPS[:2], ("git_status", {}), ("git_add", {"paths": ["a.txt"]}), ("git_commit", {"message": "fix it"}))
 
 
 class Careful:
     """A model that takes the steps in order, repeats what was not done, and never what it cannot know of."""
 
     name = "careful"
+
+    def __init__(self, steps: Sequence[tuple[str, dict[str, Any]]] = STEPS) -> None:
+        self._steps = steps
 
     async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
         """Return the first step that neither succeeded nor has an unknown outcome."""
@@ -61,7 +69,7 @@ class Careful:
                 answer = json.loads(message.text)
                 if answer["ok"] or answer.get("foregate", {}).get("code") == "outcome_unknown":
                     settled.add(names[message.call])
-        for step in STEPS:
+        for step in self._steps:
             if step[0] not in settled:
                 return told(calls(step, text=TALK), on_text)
         return says("done")
@@ -87,19 +95,29 @@ def told(response: ModelResponse, on_text: object) -> ModelResponse:
     return response
 
 
-def die() -> None:
+def die() -> NoReturn:
     """End this process at once, as a crash would."""
     os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("nobody outlives it")
 
 
-def stamping(stamps: Path, dies: bool) -> Tool:
+def deadly(tool: Tool, how: str) -> Tool:
+    """Return the tool, in which the process dies before or after its effect."""
+
+    async def run(arguments: Mapping[str, Any]) -> ToolResult:
+        if how == "after":
+            await tool.run(arguments)
+        return die()
+
+    return dataclasses.replace(tool, run=run)
+
+
+def stamping(stamps: Path) -> Tool:
     """Return the tool `stamp`, whose every run adds a line to `stamps`."""
 
     async def stamp(arguments: Mapping[str, Any]) -> ToolResult:
         with stamps.open("a") as file:
             file.write(f"{arguments['form']}\n")
-        if dies:
-            die()
         return ToolResult(True, "stamped")
 
     schema: dict[str, Json] = {
@@ -139,12 +157,13 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     how, where = order["die"] or ("", 0)
     home = Path(order["home"])
     space = LocalWorkspace(order["workspace"])
-    files = [read_file(space, POLICY), edit_file(space, POLICY)]
+    tools = [stamping(Path(order["stamps"])), *(make(space, POLICY) for make in MAKERS)]
+    careful = Careful(COMMITS) if order.get("commits") else Careful()
     setting = SessionOptions(
         workspace=order["workspace"],
-        model=Staged() if order.get("staged") else Careful(),
+        model=Staged() if order.get("staged") else careful,
         policy=POLICY,
-        tools=[*files, stamping(Path(order["stamps"]), how == "tool")],
+        tools=[deadly(tool, how) if tool.spec.name == where else tool for tool in tools],
         builtin=False,
         listeners=[killer(home, how, where)] if how in ("at_once", "written") else (),
         environ={"FOREGATE_HOME": str(home)},

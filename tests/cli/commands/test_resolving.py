@@ -86,6 +86,13 @@ def test_a_person_says_that_it_was_not_done_and_it_may_be_sent_again(cli: Cli, u
     assert "a person's yes" in json.loads(out)["reason"]  # it is sent, and asks as ever
 
 
+def test_an_undo_after_a_crash_says_what_is_unknown_and_what_to_do_and_waits_for_nobody(cli: Cli, unclear: str) -> None:
+    code, _, err = cli("undo", unclear)
+    assert (code, len(err.strip().splitlines())) == (1, 1)
+    assert "nobody knows whether" in err
+    assert "say so with `foregate plans resolve`" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [(("--done", "--not-done"), "exclude"), (("c1.1", "--done"), "no call with an unknown outcome")],

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import record_outcome
+from foregate.agent.effects.reconcile import record_outcome
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.planning.run.control import decide

@@ -285,17 +285,20 @@ async def test_a_task_that_goes_on_in_the_same_process_leaves_the_wait_out(
     assert second.start - first.end >= 3600 * 10**9 > (second.end - second.start)
 
 
-async def test_an_effect_of_a_process_that_died_is_told_of_by_the_next(receive: Receive) -> None:
+@pytest.mark.parametrize(("change", "error"), [(EDIT, "not_done"), (("note", {"key": "k"}), "outcome_unknown")])
+async def test_an_effect_of_a_process_that_died_is_told_of_by_the_next(
+    receive: Receive, change: Any, error: str
+) -> None:
     world, receiver = World(), receive()
 
     class Killed(BaseException):
         pass
 
     def kill(event: Event) -> None:
-        if isinstance(event.body, ToolStarted) and event.body.tool == "edit_file":
+        if isinstance(event.body, ToolStarted) and event.body.tool == change[0]:
             raise Killed
 
-    session = await world.open([calls(READ, text=TALK), calls(EDIT)], listeners=[kill])
+    session = await world.open([calls(READ, text=TALK), calls(change, text=TALK)], listeners=[kill])
     try:
         await run(session, "fix the typo in a.txt")
     except Killed:
@@ -306,7 +309,7 @@ async def test_an_effect_of_a_process_that_died_is_told_of_by_the_next(receive: 
     await run_to_outcome(again)
     await telemetry.close()
     (tool,) = named(receiver.spans, "execute_tool")
-    assert (tool.about[names.ERROR_TYPE], tool.failed) == ("outcome_unknown", True)
+    assert (tool.about[names.ERROR_TYPE], tool.failed) == (error, True)
 
 
 async def test_projecting_a_log_again_gives_the_same_spans(receive: Receive) -> None:

@@ -224,11 +224,11 @@ class ChatSession:
                 screen.say("nothing was undone")
                 return
         report = await undo(session, before.call)
-        for sentence in () if report.done else report.sentences:
+        for sentence in filter(None, (before.note,)) if report.done else report.sentences:
             screen.row(sentence, CARE)
 
     async def _resolve(self, rest: str) -> None:
-        from foregate.agent.effects.executor import list_open_calls, resolve_outcomes
+        from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
         from foregate.evidence.state.conversation import CAME
 
         ways: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}

@@ -15,7 +15,7 @@ from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.agent.effects.executor import ReconciledCall
+    from foregate.agent.effects.reconcile import ReconciledCall
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.plan.plan_work import Course, PlanWork
     from foregate.evidence.state.plan_history import PlanEntry
@@ -209,7 +209,7 @@ def resolve(
 
 
 async def _resolve_call(name: str, call: str, said: KnownOutcome | None) -> tuple[list[ReconciledCall], dict[str, str]]:
-    from foregate.agent.effects.executor import list_open_calls, resolve_outcomes
+    from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
     from foregate.assembly.open import REHEARSAL, open_session
     from foregate.assembly.setting import SessionOptions
 

@@ -167,6 +167,7 @@ def undo(
         options.print_text(f"{'would undo' if preview else 'undone'}: {report.call} {report.tool}")
         for step in report.steps:
             options.print_text(f"  {step}")
+        options.print_problems(filter(None, (report.note,)))
     else:
         options.print_problems(report.sentences)
     raise typer.Exit(COMPLETED if report.done else ERROR)

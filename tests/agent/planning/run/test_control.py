@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule, run_state_machine_as_test
 from hypothesis.strategies import integers, sampled_from
 
-from foregate.agent.effects.executor import list_open_calls, record_outcome
+from foregate.agent.effects.reconcile import list_open_calls, record_outcome
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.planning.ask.planner import record_proposal
 from foregate.agent.planning.run.control import (

@@ -7,28 +7,23 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import (
-    compute_intended_hashes,
-    find_call,
-    find_outcome,
-    list_open_calls,
-    reconcile_calls,
-    record_outcome,
-    resolve_outcomes,
-)
+from foregate.agent.effects.reconcile import list_open_calls, reconcile_calls, record_outcome, resolve_outcomes
 from foregate.agent.effects.undo import undo
+from foregate.agent.loop.runner import run as run_task
 from foregate.agent.planning.run.control import follow_plan, reset_failed_tasks, roll_back_plans
+from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.tools.tool import Tool, WrappedToolSource
 from foregate.evidence.state.session import SessionState
-from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
-from foregate.schemas.event_body import OutcomeResolved, ToolStarted
+from foregate.schemas.event_body import OutcomeUnknown, ToolFinished
+from foregate.schemas.protocols import RunContext, ToolSource
+from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.telemetry.audit.verify import InvariantChecker
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
 from tests.agent.planning.run.test_control import gone_on
 from tests.agent.world import World
-from tests.events import bodies
 
 
 async def died(wanted: object, when: Literal["before", "after"]) -> Deadly:
@@ -47,6 +42,9 @@ async def died(wanted: object, when: Literal["before", "after"]) -> Deadly:
 
 
 EDIT = plan(task(1, edit("a.txt", "teh", "the")), task(2, call("note", key="two"), after=(1,)))
+TEH = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
+NOT_DONE = (False, "not_done")
+TALK = "I will fix the typo in a.txt now."
 SEND = plan(task(1, call("send", to="ann"), call("note", key="one")), task(2, call("note", key="two"), after=(1,)))
 
 
@@ -56,7 +54,9 @@ async def test_an_edit_a_process_died_in_is_looked_at_and_the_plan_goes_on(when:
     session = await world.open([], resume=True)
     report = await (await gone_on(world, session)).run()
     assert (report.status, world.workspace.files["a.txt"]) == ("completed", b"the cat")
-    assert [body.outcome for body in await world.bodies(OutcomeResolved)] == ["done" if when == "after" else "not_done"]
+    assert await world.bodies(OutcomeUnknown) == []
+    edits = [body for body in await world.bodies(ToolFinished) if body.tool == "edit_file"]
+    assert [(body.ok, body.error) for body in edits] == ([(True, "")] if when == "after" else [NOT_DONE, (True, "")])
     assert session.state.describe_open_trouble() == []
 
 
@@ -87,26 +87,66 @@ async def test_looking_says_nothing_of_a_message_that_may_have_been_sent() -> No
         await reset_failed_tasks(session, await follow_plan(session))
 
 
+class Failing(WrappedToolSource):
+    """Tools of which nobody knows what they did, before or after they did it."""
+
+    def __init__(self, inner: ToolSource, when: Literal["before", "after"]) -> None:
+        super().__init__(inner)
+        self.when = when
+
+    async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
+        if self.when == "after" or call.name != "edit_file":
+            result = await super().run(call, context)
+        if call.name == "edit_file":
+            raise OSError
+        return result
+
+
+async def parked(world: World, when: Literal["before", "after"]) -> Session:
+    """Return a session in which nobody knows what came of an edit, in a process that lives."""
+    session = await world.open([calls(("read_file", {"path": "a.txt"})), calls(TEH, text=TALK), says("hm")])
+    session.tools = Failing(session.tools, when)
+    await run_task(session, "fix the typo in a.txt")
+    assert len(session.state.parked) == 1
+    return session
+
+
 async def test_a_file_as_before_proves_nothing_while_the_process_that_ran_the_call_lives() -> None:
     world = World()
-    session = await world.open([])
-    run = await confirmed(session, EDIT)
-    while not session.state.in_flight:
-        await run.advance()
-        if session.state.parked or world.workspace.files["a.txt"] == b"the cat":
-            break
-    events = await world.log.read("s")
-    started = bodies(events, ToolStarted)[-1]
-    after = compute_intended_hashes(session, started, find_call(events, started.call))
-    assert after == {"a.txt": strict_json.sha256(b"the cat")}
-    world.workspace.files["a.txt"] = b"teh cat"
-    assert find_outcome(session, started, after, ended=False) is None
-    assert find_outcome(session, started, after, ended=True) == "not_done"
-    assert find_outcome(session, started, {}, ended=True) is None
-    session.catalogue["edit_file"] = replace(session.catalogue["edit_file"], provenance="python")
-    assert compute_intended_hashes(session, started, find_call(events, started.call)) == {}, (
-        "another tool of that name is not ours"
-    )
+    session = await parked(world, "before")
+    assert await reconcile_calls(session) == []
+    await world.kill(session)
+    again = await world.open([], resume=True)
+    assert [one.outcome for one in await resolve_outcomes(again, "", None)] == ["not_done"]
+
+
+async def test_a_file_as_meant_proves_that_the_call_took_effect_whoever_looks() -> None:
+    session = await parked(World(), "after")
+    assert [one.outcome for one in await reconcile_calls(session)] == ["done"]
+
+
+async def test_what_another_call_did_to_the_file_since_says_nothing_of_the_one_before() -> None:
+    world = World()
+    session = await parked(world, "before")
+    session.tools = session.tools.inner  # type: ignore[attr-defined]
+    session.model = ScriptedModel([calls(TEH, text=TALK), says("done")])
+    await run_task(session, "fix it")
+    assert world.workspace.files["a.txt"] == b"the cat"
+    assert await reconcile_calls(session) == []
+
+
+async def test_a_tool_that_has_the_name_of_a_built_in_one_is_not_taken_for_it() -> None:
+    world = World()
+    tools = world.tools
+    world.tools = lambda: [  # type: ignore[method-assign]
+        Tool(replace(tool.spec, provenance="python"), tool.run) if tool.spec.name == "edit_file" else tool
+        for tool in tools()
+    ]
+    session = await parked(world, "after")
+    await world.kill(session)
+    world.tools = tools  # type: ignore[method-assign]
+    again = await world.open([], resume=True)
+    assert len(again.state.parked) == 1
 
 
 @pytest.mark.parametrize(("said", "sent"), [("done", ["ann"]), ("not_done", ["ann", "ann"])])
@@ -190,3 +230,19 @@ async def test_a_filled_in_task_does_not_send_again_what_is_done() -> None:
     assert (report.status, len(world.effects)) == ("completed", 1)
     assert isinstance(session.model, ScriptedModel)
     assert "This call took effect." in str(session.model.requests[-1].messages)
+
+
+async def test_a_filled_in_task_is_asked_again_for_what_was_cut_off_before_it_took_effect() -> None:
+    world = Deadly()
+    change = calls(TEH, text=TALK)
+    session = await world.open([change])
+    look = task(1, call("read_file", path="a.txt"))
+    run = await confirmed(session, plan(look, task(2, action="edit_file", target="a.txt", after=(1,))))
+    world.dies = "before"
+    with pytest.raises(Died):
+        await run.run()
+    await world.kill(session)
+    session = await world.open([change], resume=True)
+    report = await (await gone_on(world, session)).run()
+    assert (report.status, world.workspace.files["a.txt"]) == ("completed", b"the cat")
+    assert await world.bodies(OutcomeUnknown) == []

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.effects.executor import reconcile_calls
+from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
 from foregate.agent.planning.run.control import follow_plan

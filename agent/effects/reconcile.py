@@ -1,0 +1,223 @@
+"""What an earlier process left under way, and what came of it: one way to find out, at resume, when asked, in plans."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from foregate.agent.effects.executor import draft_finish
+from foregate.agent.effects.probe import probe_call
+from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.session.session import Session
+from foregate.evidence.state.conversation import CAME
+from foregate.evidence.state.plan import NOT_DONE
+from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.event import Actor, Draft, Event, ModelResponded
+from foregate.schemas.event_body import (
+    CatalogChanged,
+    EffectUndone,
+    KnownOutcome,
+    OutcomeResolved,
+    OutcomeUnknown,
+    PolicyChanged,
+    SessionStarted,
+    TaskEnded,
+    ToolFinished,
+    ToolStarted,
+)
+from foregate.schemas.tool_call import ToolCall, ToolResult
+from foregate.schemas.tool_spec import ToolSpec
+
+PROCESS_ENDED = "the process ended while this was running"
+"""Why an outcome is unknown of which nobody is left who might still bring it about."""
+_CUT_OFF = ToolResult(False, PROCESS_ENDED, error="process_ended")
+
+
+class ReconciledCall(NamedTuple):
+    """What came of a call, and what is recorded of it."""
+
+    call: str
+    outcome: KnownOutcome
+
+
+async def resume(session: Session) -> None:
+    """Note what differs from the log the session goes on with, and close what an earlier process left under way.
+
+    What only observed is closed; of a call of the response in hand that only observed, running it again is what closes
+    it. What may have had an effect is looked at: it has finished, or nobody knows.
+    """
+    state = session.state
+    left = [one for one in state.in_flight.values() if one.side_effect != "pure" or not state.is_asked(one.call)]
+    cut_off = [one.call for one in left if one.side_effect != "pure"]
+    if cut_off and state.task is None:
+        raise LogError(f"`{min(cut_off)}` runs in no task; `foregate audit verify` tells what was changed in the log")
+    if state.policy_hash != session.policy.hash:
+        policy = session.policy.model_dump(mode="json")
+        body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
+        await session.record(Draft(body, "foregate"))
+    changed = session.catalogue_event
+    if state.catalogue_hash != changed.catalogue_hash:
+        await session.record(Draft(changed, "foregate"))
+    events = await session.log.read() if left else ()
+    for started in left:
+        pure = started.side_effect == "pure"
+        if pure and _is_outlived(started, events):
+            continue
+        result = _CUT_OFF if pure else await _probe(session, started, events)
+        if result is not None:
+            await session.record(draft_finish(started, result, 0, "foregate"))
+        else:
+            lost = OutcomeUnknown(call=started.call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
+            await session.record(Draft(lost, "foregate"))
+    await reconcile_calls(session, ask=False)
+    await session.log.settle()
+
+
+async def reconcile_calls(session: Session, *, ask: bool = True) -> list[ReconciledCall]:
+    """Look what came of each call with an unknown outcome, and record it where looking is certain; return those.
+
+    With `ask` False no runtime is asked about the calls it ran.
+    """
+    parked = dict(session.state.parked)
+    events = await session.log.read() if parked else ()
+    started = {event.body.call: event.body for event in events if isinstance(event.body, ToolStarted)}
+    found = []
+    for call, lost in parked.items():
+        outcome: KnownOutcome | None = None
+        result: ToolResult | None = None
+        if started[call].elsewhere:
+            came = await session.tools.reconcile(call, started[call].permit.digest) if ask else None
+            if came is not None:
+                outcome, result = "done" if came.done else "not_done", came.result
+        elif (result := await _probe(session, started[call], events)) is not None:
+            outcome = "done" if result.ok else "not_done" if result.error == NOT_DONE else None
+        if outcome is not None:
+            await _record_resolution(session, lost, outcome, "runner", result if outcome == "done" else None)
+            found.append(ReconciledCall(call, outcome))
+    return found
+
+
+async def reconcile_remote_calls(session: Session) -> None:
+    """Ask a runtime what came of calls whose outcome is unknown, where it answers now."""
+    if session.state.parked and any(spec.is_elsewhere for spec in session.catalogue.values()):
+        await reconcile_calls(session)
+
+
+async def _probe(session: Session, started: ToolStarted, events: Sequence[Event]) -> ToolResult | None:
+    """Return how a call of this place ended, as far as looking tells for certain: see `probe_call`."""
+    if started.elsewhere:
+        return None
+    seq = _find_start(started, events)
+    call, spec = _find_call(events, started.call), _find_spec(events[:seq], started.tool)
+    if call is None or spec is None or spec.provenance != "builtin" or _is_overtaken(started, events[seq:]):
+        return None
+    place = Snapshots(session.workspace, session.policy, session.blobs, session.tools.inverse(started.tool))
+    result = await asyncio.to_thread(probe_call, place, call, started.before)
+    if result is None or result.ok or is_over(session, seq):
+        return result
+    return None
+
+
+def _find_start(started: ToolStarted, events: Sequence[Event]) -> int:
+    """Return the number of the event that says a call was started, the newest of several."""
+    return max(event.seq for event in events if event.body == started)
+
+
+def _is_outlived(started: ToolStarted, events: Sequence[Event]) -> bool:
+    """Whether a response or the end of the task came since, which no call that only observes outlasts."""
+    later = (event.body for event in events[_find_start(started, events) :])
+    return any(
+        isinstance(body, TaskEnded) or (isinstance(body, ModelResponded) and not body.continues) for body in later
+    )
+
+
+def is_over(session: Session, seq: int) -> bool:
+    """Whether nothing of the process that recorded the event `seq` is at work any more: the one place that says so.
+
+    An earlier process is gone once its session could be claimed, and with it what it ran.
+    """
+    return seq <= session.log.began_after
+
+
+def _find_call(events: Sequence[Event], call: str) -> ToolCall | None:
+    """Return a call as its response asked for it."""
+    responses = (event.body.response for event in reversed(events) if isinstance(event.body, ModelResponded))
+    return next((one for response in responses for one in response.calls if one.id == call), None)
+
+
+def _find_spec(events: Sequence[Event], tool: str) -> ToolSpec | None:
+    """Return a tool as it was offered last: another of that name may have come since."""
+    offers = (event.body for event in reversed(events) if isinstance(event.body, (SessionStarted, CatalogChanged)))
+    return next((spec for spec in next(offers).catalogue if spec.name == tool), None)
+
+
+def _is_overtaken(started: ToolStarted, later: Sequence[Event]) -> bool:
+    """Whether another call, or an undo, has been at the same things since, so that what is there says nothing."""
+    mine, others = {image.id for image in started.before}, set[str]()
+    for body in (event.body for event in later):
+        if isinstance(body, ToolStarted) and body.call != started.call:
+            others |= {image.id for image in body.before}
+        elif isinstance(body, EffectUndone):
+            others |= {*body.resources}
+    return not mine.isdisjoint(others)
+
+
+async def record_outcome(session: Session, call: str, outcome: KnownOutcome) -> None:
+    """Record what a person says came of a call; raise UsageError for one whose outcome is no question."""
+    lost = session.state.parked.get(call)
+    if lost is None:
+        named = ", ".join(f"{one} ({other.tool})" for one, other in session.state.parked.items()) or "none"
+        raise UsageError(f"`{call}` is no call with an unknown outcome; there is: {named}")
+    await _record_resolution(session, lost, outcome, "person")
+    await session.log.settle()
+
+
+async def _record_resolution(
+    session: Session, lost: OutcomeUnknown, outcome: KnownOutcome, actor: Actor, result: ToolResult | None = None
+) -> None:
+    body = OutcomeResolved(call=lost.call, tool=lost.tool, target=lost.target, outcome=outcome)
+    if result is not None:
+        body = replace(body, changes=result.changes, evidence=result.evidence)
+    await session.record(Draft(body, actor))
+
+
+def list_open_calls(session: Session) -> dict[str, str]:
+    """Return the calls whose outcome nobody knows, and what each was."""
+    return {call: f"{lost.tool} {lost.target}".strip() for call, lost in session.state.parked.items()}
+
+
+async def resolve_outcomes(session: Session, call: str, said: KnownOutcome | None) -> list[ReconciledCall]:
+    """Look what can be found out, then take a person's word on a call, the only one where `call` is "".
+
+    Returns both, with what was found out since the session was taken up.
+
+    Raises UsageError for a call whose outcome is no question, and for word that what was seen speaks against.
+    """
+    await reconcile_calls(session)
+    await session.log.settle()
+    found = [one for event in await session.log.read(after=session.log.began_after) for one in _list_found(event)]
+    if said is None:
+        return found
+    unclear = list_open_calls(session)
+    wanted = call or (next(iter(unclear)) if len(unclear) == 1 else found[0].call if len(found) == 1 else "")
+    seen = next((one for one in found if one.call == wanted), None)
+    if seen is None:
+        await record_outcome(session, wanted, said)
+        return [*found, ReconciledCall(wanted, said)]
+    if seen.outcome != said:
+        raise UsageError(f"`{wanted}` {CAME[seen.outcome]}: its file shows it; look again")
+    return found
+
+
+def _list_found(event: Event) -> list[ReconciledCall]:
+    """Return the call, if any, whose outcome an event says that nobody but Foregate found out."""
+    match event.body:
+        case OutcomeResolved(call=call, outcome=outcome) if event.actor == "runner":
+            return [ReconciledCall(call, outcome)]
+        case ToolFinished(call=call, ok=ok, error=error) if event.actor == "foregate" and (ok or error == NOT_DONE):
+            return [ReconciledCall(call, "done" if ok else "not_done")]
+        case _:
+            return []
