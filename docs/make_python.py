@@ -28,7 +28,7 @@ GROUPS = {
     "Tools": (
         "tool Tool ToolSource ToolSpec TargetParameter Capabilities Effect Resource ResourceKind ToolCall "
         "ToolResult Change EvidenceRecord EvidenceKind Origin Trust BaseToolSource ToolSources WrappedToolSource "
-        "RunContext FileChange Inverse Reconciled Workspace LocalWorkspace"
+        "RunContext FileChange Inverse Reconciled Workspace LocalWorkspace FileTraits"
     ),
     "People": "Person Need Reply Answer",
     "Models": "Model ModelRequest ModelResponse Message Usage Follower OpenAIModel Retries Json",
@@ -54,8 +54,8 @@ GROUPS = {
     ),
     "Trajectories": "Trajectory TrajectoryStep Action RestoredSession restore_trajectory",
     "Errors": (
-        "ForegateError InvalidJson PolicyError LogError SessionHeld TamperedLog WorkspaceError NotText ModelError "
-        "ToolsRefused RuntimeLost UsageError"
+        "ForegateError InvalidJson PolicyError LogError SessionHeld TamperedLog WorkspaceError NotText SyncError "
+        "ModelError ToolsRefused RuntimeLost UsageError"
     ),
 }
 TESTING = "ScriptedModel says calls answers ScriptedPerson ScriptError MemoryLog MemoryBlobs MemoryWorkspace"

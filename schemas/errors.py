@@ -39,6 +39,10 @@ class NotText(WorkspaceError):
     """A name that is no valid text: it can be opened, but neither shown nor recorded."""
 
 
+class SyncError(ForegateError):
+    """The workspace was changed, and its disk did not confirm that the change would survive a power cut."""
+
+
 class ModelError(ForegateError):
     """The model endpoint failed and retrying will not help."""
 

@@ -210,7 +210,8 @@ class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
 
     `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
     names the blob that holds it ("" for nothing, and for a directory that is only moved); `parents` are directories
-    above that were missing.
+    above that were missing. `modified` is in nanoseconds, as text; `attributes` names the blob of the extended
+    attributes, "" for none; `links` counts a file's names.
     """
 
     kind: ResourceKind
@@ -219,6 +220,9 @@ class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     type: str = ""
     mode: int = 0
     parents: tuple[str, ...] = ()
+    modified: str = ""
+    attributes: str = ""
+    links: int = 1
 
     @property
     def resource(self) -> Resource:

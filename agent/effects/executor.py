@@ -17,7 +17,7 @@ from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.agent.workspace.process import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.errors import RuntimeLost, WorkspaceError
+from foregate.schemas.errors import RuntimeLost, SyncError, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import (
     AnswerCode,
@@ -30,7 +30,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import CallFacts, Origin, Permit, Survey, ToolCall, ToolResult
-from foregate.schemas.tool_spec import Resource
+from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, mask_text
 
@@ -129,6 +129,8 @@ async def _run_started(
             result: object = await (_run_child(session, call) if is_child else session.tools.run(call, context))
         if not isinstance(result, ToolResult):
             raise TypeError(f"a {type(result).__name__} came back where a ToolResult must")
+        if _may_change_unseen(facts):
+            await asyncio.to_thread(session.workspace.sync)
         return result
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=changes)
@@ -138,9 +140,19 @@ async def _run_started(
         raise
     except RuntimeLost as error:
         return ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=changes)
+    except SyncError as error:
+        return ToolResult(False, str(error), unknown=changes)
     except Exception as error:
         get_diagnostics().exception("tool_raised", tool=call.name, call=call.id)
         return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=changes)
+
+
+def _may_change_unseen(facts: CallFacts) -> bool:
+    """Whether a call may change the workspace without the workspace doing it, which puts its own changes on disk."""
+    if not facts.changes or facts.spec is None or facts.spec.is_elsewhere:
+        return False
+    kinds = {resource.kind for resource in facts.resources}
+    return facts.spec.provenance != "builtin" or bool(kinds & {ResourceKind.PROCESS, ResourceKind.REPOSITORY})
 
 
 async def _run_child(session: Session, call: ToolCall) -> ToolResult:

@@ -14,7 +14,7 @@ from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
 from foregate.evidence.state.conversation import CAME
 from foregate.evidence.state.plan import NOT_DONE
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import LogError, SyncError, UsageError
 from foregate.schemas.event import Actor, Draft, Event, ModelResponded
 from foregate.schemas.event_body import (
     CatalogChanged,
@@ -115,7 +115,11 @@ async def _probe(session: Session, started: ToolStarted, events: Sequence[Event]
     if call is None or spec is None or spec.provenance != "builtin" or _is_overtaken(started, events[seq:]):
         return None
     place = Snapshots(session.workspace, session.policy, session.blobs, session.tools.inverse(started.tool))
-    result = await asyncio.to_thread(probe_call, place, call, started.before)
+    try:
+        result = await asyncio.to_thread(probe_call, place, call, started.before)
+        await asyncio.to_thread(session.workspace.sync)  # what is seen may not be on disk yet, and is told as done
+    except SyncError:
+        return None
     if result is None or result.ok or is_over(session, seq):
         return result
     return None

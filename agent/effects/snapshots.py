@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
 
 from foregate.agent.workspace import directory
+from foregate.agent.workspace.file_traits import HARD_LINKS
 from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -74,9 +75,11 @@ class Snapshots:
         bare = BeforeImage(kind=kind, id=path, image="", type=found.kind, mode=found.mode)
         match found.kind:
             case "file":
+                attributes = directory.keep_attributes(self.workspace, path, put)
+                bare = replace(bare, modified=str(found.modified), attributes=attributes, links=found.links)
                 return replace(bare, image=put(self.workspace.read(path)))
             case "link":
-                return replace(bare, image=put(self.workspace.read_link(path)))
+                return replace(bare, image=put(self.workspace.read_link(path)), modified=str(found.modified))
             case "directory" if resource.access is Effect.DELETE:
                 listing = directory.build_image(self.workspace, path, self.policy.files.max_entries, put)
                 return replace(bare, image=put(listing))
@@ -122,14 +125,17 @@ class Snapshots:
             return directory.list_tree(self.workspace, path, self.policy.files.max_entries).hash
         return found.hash
 
-    def is_as_kept(self, image: BeforeImage) -> bool:
-        """Whether at a path is what its before-image says, with the same mode."""
-        now = self.workspace.look(image.id, max_hash=self.policy.files.max_hash)
-        whole = now.hash
-        if now.kind == "directory":
-            limit = self.policy.files.max_entries
-            whole = strict_json.sha256(directory.build_image(self.workspace, image.id, limit, strict_json.sha256))
-        return (now.kind, whole) == (image.type, image.image) and (not now.kind or now.mode == image.mode)
+    def is_as_kept(self, image: BeforeImage, lost: Collection[str] = ()) -> bool:
+        """Whether at a path is what its before-image says, with the same mode and attributes, but for those `lost`."""
+        space, limit = self.workspace, self.policy.files.max_entries
+        now = space.look(image.id, max_hash=self.policy.files.max_hash)
+        if (now.kind, now.mode) != (image.type, image.mode if image.type else 0):
+            return False
+        if image.type == "directory":
+            kept = self.blobs.get(image.image) if image.image else b""
+            return bool(kept) and directory.is_restored(space, image.id, kept, self.blobs, limit)
+        traits = directory.read_traits(image, self.blobs)
+        return now.hash == image.image and directory.has_attributes(space, image.id, traits, lost)
 
     def add_missing_changes(self, result: ToolResult, kept: Sequence[BeforeImage]) -> ToolResult:
         """Return `result` with a change and a read-back for each file with a before-image the tool did not report on.
@@ -271,20 +277,21 @@ def _build_own_step(place: Snapshots, change: Change, image: BeforeImage) -> Und
 
 def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> UndoStep:
     path, space, type_ = change.resource.id, place.workspace, image.type
+    lost = _list_lost(place, path, image)
 
     def get() -> bytes:
         return place.blobs.get(image.image) if image.image else b""
 
     def take_back() -> None:
         if type_ == "file":
-            space.write(path, get(), mode=image.mode)
+            space.write(path, get(), directory.read_traits(image, place.blobs))
         elif type_ == "link":
             if space.look(path).kind:
                 space.remove(path)
-            space.make_link(path, get())
+            space.make_link(path, get(), modified=int(image.modified or 0))
         elif type_ == "":
             (space.remove_directory if space.look(path).kind == "directory" else space.remove)(path)
-            _remove_empty_parents(space, image.parents)
+            directory.remove_empty(space, image.parents)
         else:  # a type that nobody knows is refused there
             directory.restore_image(space, path, get(), place.blobs)
 
@@ -297,27 +304,33 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
         if type_ and not image.image:
             raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
         kept = get()
-        for hash_ in directory.list_hashes(kept) if type_ == "directory" else ():
+        for hash_ in filter(None, directory.list_hashes(kept) if type_ == "directory" else (image.attributes,)):
             place.blobs.get(hash_)
         for one in (path, *image.parents):
             space.changeable(one)
 
     def is_back() -> bool:
-        return place.is_as_kept(image)
+        return place.is_as_kept(image, lost)
 
     def is_left() -> bool:
         return place.hash_path(path) == change.after
 
     words = {"": f"remove `{path}`", "directory": f"bring the folder `{path}` back"}.get(type_, f"restore `{path}`")
+    words += f" without its {', '.join(lost)}" if lost else ""
     return UndoStep(words, f"`{path[:80]}`", is_left, is_back, check_possible, take_back, is_midway)
 
 
-def _remove_empty_parents(space: Workspace, parents: Sequence[str]) -> None:
-    """Remove directories made on the way to something, innermost first, as far as nothing else is in them."""
-    for parent in reversed(parents):
-        if space.look(parent).kind != "directory" or directory.list_tree(space, parent, 1).entries:
-            return
-        space.remove_directory(parent)
+def _list_lost(place: Snapshots, path: str, image: BeforeImage) -> tuple[str, ...]:
+    """Return the names of what a thing had that bringing it back does not give it again."""
+    try:
+        if image.type == "directory" and image.image:
+            return (HARD_LINKS,) * directory.has_hard_links(place.blobs.get(image.image))
+        if image.type == "file":
+            lost = place.workspace.list_unkept(path, directory.read_traits(image, place.blobs).attributes)
+            return tuple(dict.fromkeys((*lost, *[HARD_LINKS] * (image.links > 1))))
+    except ForegateError:  # the step itself says what is in its way
+        pass
+    return ()
 
 
 def _build_move_step(place: Snapshots, source: Change, destination: Change, image: BeforeImage | None) -> UndoStep:
@@ -335,7 +348,7 @@ def _build_move_step(place: Snapshots, source: Change, destination: Change, imag
 
     def take_back() -> None:
         space.move(new, old)
-        _remove_empty_parents(space, parents)
+        directory.remove_empty(space, parents)
 
     def is_back() -> bool:
         if place.hash_path(old) != source.before or space.look(new).kind:

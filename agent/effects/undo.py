@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -25,7 +26,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import CallFacts, Change, EvidenceKind, EvidenceRecord, SurveyedResource
-from foregate.schemas.tool_spec import ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
@@ -112,6 +113,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     try:
         for step in left:
             step.take_back()
+        session.workspace.sync()
         for step in steps:
             step.verify()
     except ForegateError as error:
@@ -233,13 +235,14 @@ class Preview(Struct, frozen=True):
 
     `changes` are its files before and after, none where no tool says so, a file is larger than one read, or it would
     fail as things are, and then `problem` says why. `kept` are the resources of which a before-image is stored,
-    `lost` those changed without one.
+    `lost` those changed without one. `unkept` names, by path, what a file has beside its content and would not keep.
     """
 
     changes: tuple[FileChange, ...] = ()
     problem: str = ""
     kept: tuple[SurveyedResource, ...] = ()
     lost: tuple[SurveyedResource, ...] = ()
+    unkept: Mapping[str, tuple[str, ...]] = {}
 
 
 def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
@@ -260,7 +263,18 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     touched = [r for r in facts.resources if r.access.changes and r.kind in HELD]
     kept = tuple(resource for resource in touched if snapshots.has_image(resource))
     changes, problem = _preview_changes(session, facts)
-    return Preview(changes, problem, kept, tuple(resource for resource in touched if resource not in kept))
+    lost = tuple(resource for resource in touched if resource not in kept)
+    return Preview(changes, problem, kept, lost, _find_unkept(session, facts))
+
+
+def _find_unkept(session: Session, facts: CallFacts) -> dict[str, tuple[str, ...]]:
+    """Return what the files a call writes anew would not keep; nobody knows it of tools that are not ours."""
+    found: dict[str, tuple[str, ...]] = {}
+    for one in facts.resources if facts.spec is not None and facts.spec.provenance == "builtin" else ():
+        if one.kind is ResourceKind.FILE and one.access in (Effect.CREATE, Effect.EDIT) and not one.protected:
+            with suppress(WorkspaceError):
+                found[one.id] = session.workspace.list_unkept(one.id)
+    return {path: names for path, names in found.items() if names}
 
 
 def _preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChange, ...], str]:

@@ -10,7 +10,7 @@ from operator import is_
 from typing import TypeVar
 
 from foregate.agent.workspace.workspace import confine_to_survey
-from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, UsageError, WorkspaceError
+from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, SyncError, UsageError, WorkspaceError
 from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, ToolCall, ToolResult
@@ -239,12 +239,12 @@ class Toolbox(BaseToolSource):
         return tool.preview(_give_arguments(tool, call))
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
-        """Run the call; what the tool raises is a failure the model reads, RuntimeLost alone is passed on."""
+        """Run the call; what the tool raises is a failure the model reads; RuntimeLost and SyncError are passed on."""
         tool = self._tools[call.name]
         try:
             with confine_to_survey(context.survey):
                 return await tool.run(_give_arguments(tool, call))
-        except RuntimeLost:
+        except (RuntimeLost, SyncError):
             raise
         except ForegateError as error:
             return ToolResult(False, str(error), error=type(error).__name__)

@@ -5,16 +5,19 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from foregate.agent.workspace.file_traits import FileTraits, pack_attributes, unpack_attributes
 from foregate.agent.workspace.workspace import Workspace, get_kind, refuse_errors
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.event_body import BeforeImage
 from foregate.schemas.protocols import Blobs
 
 EMPTY = strict_json.sha256(b"")
@@ -23,13 +26,17 @@ EMPTY = strict_json.sha256(b"")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One thing beneath a directory. `path` is relative to the workspace, `modified` in nanoseconds."""
+    """One thing beneath a directory. `path` is relative to the workspace, `modified` in nanoseconds.
+
+    `links` counts the names of what is no directory.
+    """
 
     path: str
     kind: str
     size: int
     mode: int
     modified: int
+    links: int = 1
 
     @property
     def name(self) -> str:
@@ -66,19 +73,32 @@ class Listing:
 
 
 class ImageEntry(Struct, frozen=True):
-    """One thing of a directory's image. `path` is relative to the directory; a directory has no `hash`."""
+    """One thing of a directory's image. `path` is relative to the directory; a directory has no `hash`.
+
+    `modified`, `attributes` and `links` are as in a before-image; images of earlier versions say nothing of them.
+    """
 
     path: str
     kind: str
     mode: int
     hash: str = ""
+    modified: str = ""
+    attributes: str = ""
+    links: int = 1
 
 
 class DirectoryImage(Struct, frozen=True):
-    """What an image says of a directory: its mode, and what lies beneath it, parents before children."""
+    """What an image says of a directory and of what lies beneath it, parents before children."""
 
     mode: int
     entries: tuple[ImageEntry, ...]
+    modified: str = ""
+    attributes: str = ""
+
+    @property
+    def whole(self) -> tuple[ImageEntry, ...]:
+        """The directory itself, under the path "", and all beneath it."""
+        return (ImageEntry("", "directory", self.mode, "", self.modified, self.attributes), *self.entries)
 
 
 def walk(
@@ -110,8 +130,9 @@ def _list_directory(workspace: Workspace, path: str) -> list[Entry]:
                 seen = os.stat(name, dir_fd=fd, follow_symlinks=False)
             except FileNotFoundError:
                 continue
-            mode = stat.S_IMODE(seen.st_mode)
-            found.append(Entry(f"{prefix}{name}", get_kind(seen.st_mode), seen.st_size, mode, seen.st_mtime_ns))
+            kind, mode = get_kind(seen.st_mode), stat.S_IMODE(seen.st_mode)
+            links = 1 if kind == "directory" else seen.st_nlink
+            found.append(Entry(f"{prefix}{name}", kind, seen.st_size, mode, seen.st_mtime_ns, links))
     return found
 
 
@@ -140,28 +161,63 @@ def build_image(workspace: Workspace, path: str, limit: int, put: Callable[[byte
         digest = ""
         if entry.kind != "directory":
             digest = put((workspace.read if entry.kind == "file" else workspace.read_link)(entry.path))
-        entries.append(ImageEntry(entry.path.removeprefix(f"{path}/"), entry.kind, entry.mode, digest))
-    return strict_json.canonical(strict_json.dump(DirectoryImage(workspace.look(path).mode, tuple(entries))))
+        kept = keep_attributes(workspace, entry.path, put)
+        name, modified = entry.path.removeprefix(f"{path}/"), str(entry.modified)
+        entries.append(ImageEntry(name, entry.kind, entry.mode, digest, modified, kept, entry.links))
+    top, attributes = workspace.look(path), keep_attributes(workspace, path, put)
+    return strict_json.canonical(
+        strict_json.dump(DirectoryImage(top.mode, tuple(entries), str(top.modified), attributes))
+    )
+
+
+def keep_attributes(workspace: Workspace, path: str, put: Callable[[bytes], str]) -> str:
+    """Return the hash under which `put` stored the extended attributes of a file or folder, "" where it has none."""
+    found = workspace.read_attributes(path)
+    return put(pack_attributes(found)) if found else ""
+
+
+def read_traits(kept: ImageEntry | BeforeImage, blobs: Blobs) -> FileTraits:
+    """Return what an image says a file or folder had beside its content."""
+    attributes = unpack_attributes(blobs.get(kept.attributes)) if kept.attributes else None
+    return FileTraits(kept.mode, int(kept.modified or 0), attributes)
+
+
+def has_attributes(workspace: Workspace, path: str, traits: FileTraits, lost: Collection[str] = ()) -> bool:
+    """Whether a file or folder has the extended attributes it is to have, those apart that are `lost`."""
+    wanted = {name: value for name, value in (traits.attributes or {}).items() if name not in lost}
+    return not wanted or wanted.items() <= workspace.read_attributes(path).items()
 
 
 def restore_image(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
     """Create at `path` the directory an image describes; what of it is there already is left as it is."""
     kept = _read_image(data)
-    workspace.make_directory(path)
-    directories = [(path, kept.mode)]
-    for entry in kept.entries:
-        here = f"{path}/{entry.path}"
-        if _is_there(workspace, here, entry) and workspace.look(here).mode == entry.mode:
-            continue
+    directories = [entry for entry in kept.whole if entry.kind == "directory"]
+    for entry in kept.whole:
+        here = _place(path, entry)
         if entry.kind == "directory":
             workspace.make_directory(here)
-            directories.append((here, entry.mode))
+        elif _is_there(workspace, here, entry) and workspace.look(here).mode == entry.mode:
+            continue
         elif entry.kind == "file":
-            workspace.write(here, blobs.get(entry.hash), mode=entry.mode)
+            workspace.write(here, blobs.get(entry.hash), read_traits(entry, blobs))
         else:
-            workspace.make_link(here, blobs.get(entry.hash))
-    for here, mode in reversed(directories):
-        workspace.make_directory(here, mode=mode)
+            workspace.make_link(here, blobs.get(entry.hash), modified=int(entry.modified or 0))
+    for entry in reversed(directories):
+        workspace.make_directory(_place(path, entry), read_traits(entry, blobs))
+
+
+def is_restored(workspace: Workspace, path: str, data: bytes, blobs: Blobs, limit: int) -> bool:
+    """Whether at `path` is what an image describes, its times and hard links apart."""
+    kept, now = (_read_image(image) for image in (data, build_image(workspace, path, limit, strict_json.sha256)))
+    same = [[replace(one, modified="", attributes="", links=1) for one in image.whole] for image in (kept, now)]
+    return same[0] == same[1] and all(
+        has_attributes(workspace, _place(path, entry), read_traits(entry, blobs)) for entry in kept.whole
+    )
+
+
+def _place(path: str, entry: ImageEntry) -> str:
+    """Return where an entry of the image of a directory at `path` belongs."""
+    return f"{path}/{entry.path}" if entry.path else path
 
 
 def _read_image(data: bytes) -> DirectoryImage:
@@ -170,8 +226,13 @@ def _read_image(data: bytes) -> DirectoryImage:
 
 
 def list_hashes(data: bytes) -> list[str]:
-    """Return the hashes of the contents an image names."""
-    return [entry.hash for entry in _read_image(data).entries if entry.hash]
+    """Return the hashes of all that an image names."""
+    return [hash_ for entry in _read_image(data).whole for hash_ in (entry.hash, entry.attributes) if hash_]
+
+
+def has_hard_links(data: bytes) -> bool:
+    """Whether a file of an image had further names."""
+    return any(entry.links > 1 for entry in _read_image(data).entries)
 
 
 def _is_there(workspace: Workspace, path: str, entry: ImageEntry) -> bool:
@@ -202,3 +263,11 @@ def delete_tree(workspace: Workspace, path: str) -> int:
             (os.rmdir if entry.kind == "directory" else os.unlink)(name, dir_fd=fd)
     workspace.remove_directory(path)
     return len(entries) + 1
+
+
+def remove_empty(workspace: Workspace, folders: Sequence[str]) -> None:
+    """Remove directories made on the way to something, innermost first, as far as nothing else is in them."""
+    for folder in reversed(folders):
+        if workspace.look(folder).kind != "directory" or list_tree(workspace, folder, 1).entries:
+            return
+        workspace.remove_directory(folder)

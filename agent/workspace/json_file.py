@@ -14,6 +14,7 @@ from pathlib import Path
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
 from foregate.schemas.strict_json import Json
+from foregate.telemetry.log.temporary_file import open_folder, sync_folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +52,8 @@ class LockedJsonFile:
                 stream.flush()
                 os.fsync(stream.fileno())
             temporary.replace(self.path)
+            with open_folder(self.path.parent) as folder:
+                sync_folder(folder)
         except BaseException:
             temporary.unlink(missing_ok=True)
             raise

@@ -5,16 +5,18 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import secrets
 import stat
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from foregate.agent.workspace.file_traits import AS_THERE, HARD_LINKS, FileTraits, read_attributes, set_traits
+from foregate.agent.workspace.syncing import sync_change, sync_file_system
 from foregate.agent.workspace.workspace import PathState, Workspace, build_outside_error, get_kind, refuse_errors
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.strict_json import scrub
+from foregate.telemetry.log.temporary_file import create_temporary, is_temporary, sweep_temporary, sync_folder
 
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -114,7 +116,9 @@ class LocalWorkspace(Workspace):
 
     @contextmanager
     def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
+        """Open a folder; those made on the way are on disk, and gone again where what is done inside fails."""
         fd = os.dup(self._fd)
+        made: list[tuple[int, str]] = []
         try:
             for part in path.split("/") if path != "." else ():
                 try:
@@ -124,12 +128,20 @@ class LocalWorkspace(Workspace):
                         raise
                     with suppress(FileExistsError):
                         os.mkdir(part, dir_fd=fd)
+                        made.append((os.dup(fd), part))
+                        sync_folder(fd)
                     inner = os.open(part, _DIRECTORY, dir_fd=fd)
                 os.close(fd)
                 fd = inner
             yield fd
+        except BaseException:
+            for above, part in reversed(made):
+                with suppress(OSError):
+                    os.rmdir(part, dir_fd=above)
+            raise
         finally:
-            os.close(fd)
+            for held in (fd, *(above for above, _ in made)):
+                os.close(held)
 
     @contextmanager
     def parent(self, path: str, *, make: bool = False) -> Iterator[tuple[int, str]]:
@@ -149,7 +161,9 @@ class LocalWorkspace(Workspace):
                 digest = hashlib.sha256(os.fsencode(os.readlink(name, dir_fd=fd))).hexdigest()
             elif kind == "file" and found.st_size <= max_hash:
                 digest = self._hash(path, found, fd, name)
-            return PathState(kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode))
+            return PathState(
+                kind, digest, found.st_size, found.st_nlink, stat.S_IMODE(found.st_mode), found.st_mtime_ns
+            )
         return PathState()
 
     def _hash(self, path: str, found: os.stat_result, fd: int, name: str) -> str:
@@ -179,27 +193,79 @@ class LocalWorkspace(Workspace):
         with refuse_errors("read the link", path), self.parent(path) as (fd, name):
             return os.fsencode(os.readlink(name, dir_fd=fd))
 
-    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Put `data` at `path` in one step: readers see the old bytes or the new ones. Keeps mode and owner."""
+    def write(self, path: str, data: bytes, traits: FileTraits = AS_THERE) -> tuple[str, ...]:
+        """Put `data` at `path` in one step: readers see the old bytes or the new ones. Keeps what the file had."""
         _refuse_root(path, "is not a file; name a file in it")
-        temporary = f".foregate-{secrets.token_hex(8)}"
         with refuse_errors("write", path), self.parent(path, make=True) as (fd, name):
             before = _stat_replaceable(fd, name)
-            if before is not None and mode is None:
-                mode = stat.S_IMODE(before.st_mode)
-            file = os.open(temporary, _NEW, 0o666, dir_fd=fd)
+            traits = self._complete_traits(path, before, traits)
+            file, temporary = create_temporary(fd, ".foregate-", 0o666)
             try:
                 with os.fdopen(file, "wb") as stream:
                     stream.write(data)
-                    if before is not None and (before.st_uid, before.st_gid) != (os.geteuid(), os.getegid()):
-                        with suppress(PermissionError):
-                            os.fchown(stream.fileno(), before.st_uid, before.st_gid)
-                    if mode is not None:
-                        os.fchmod(stream.fileno(), mode)
-                os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
+                    stream.flush()
+                    lost = set_traits(file, traits)
+                    os.fsync(file)
+                    os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
             except BaseException:
-                os.unlink(temporary, dir_fd=fd)
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=fd)
                 raise
+            sync_change(path, fd)
+        return tuple(lost + [HARD_LINKS] * _has_more_names(before))
+
+    def _complete_traits(self, path: str, before: os.stat_result | None, traits: FileTraits) -> FileTraits:
+        """Return traits with what is not given as a file has it."""
+        if before is None:
+            return traits
+        attributes = self.read_attributes(path) if traits.attributes is None else traits.attributes
+        mode = stat.S_IMODE(before.st_mode) if traits.mode is None else traits.mode
+        return FileTraits(mode, traits.modified, attributes, (before.st_uid, before.st_gid))
+
+    def list_unkept(self, path: str, attributes: Mapping[str, bytes] | None = None) -> tuple[str, ...]:
+        with refuse_errors("look at", path), suppress(FileNotFoundError), self.parent(path) as (fd, name):
+            before = _stat_replaceable(fd, name)
+            traits = self._complete_traits(path, before, FileTraits(attributes=attributes))
+            lost = [HARD_LINKS] * _has_more_names(before)
+            try:
+                file = os.open(".", os.O_TMPFILE | os.O_WRONLY | os.O_CLOEXEC, 0o600, dir_fd=fd)
+            except (OSError, AttributeError):  # nothing can be tried here: what cannot be told counts as lost
+                return (*sorted(traits.attributes or ()), *lost)
+            try:
+                return (*set_traits(file, traits), *lost)
+            finally:
+                os.close(file)
+        return ()
+
+    def read_attributes(self, path: str) -> Mapping[str, bytes]:
+        kind = self.look(path).kind
+        with refuse_errors("read", path):
+            if kind == "directory":
+                with self.directory(path) as fd:
+                    return read_attributes(fd)
+            if kind != "file":
+                return {}
+            with self.parent(path) as (fd, name):
+                file = _open_regular(path, fd, name)
+            try:
+                return read_attributes(file)
+            finally:
+                os.close(file)
+
+    def sync(self) -> None:
+        sync_file_system(self._fd)
+
+    def sweep(self) -> None:
+        """Remove temporary files that processes have left which are gone; what cannot be read is left out."""
+        pending = ["."]
+        while pending:
+            here = pending.pop()
+            with suppress(OSError), self.directory(here) as fd, os.scandir(fd) as found:
+                for entry in found:
+                    if entry.is_dir(follow_symlinks=False):
+                        pending.append(entry.name if here == "." else f"{here}/{entry.name}")
+                    elif is_temporary(entry.name):
+                        sweep_temporary(fd, entry.name)
 
     def changeable(self, path: str) -> None:
         above = path.rpartition("/")[0] or "."
@@ -211,14 +277,18 @@ class LocalWorkspace(Workspace):
             except FileNotFoundError:
                 self.changeable(above)
 
-    def make_link(self, path: str, target: bytes) -> None:
+    def make_link(self, path: str, target: bytes, *, modified: int = 0) -> None:
         with refuse_errors("create", path), self.parent(path, make=True) as (fd, name):
             os.symlink(os.fsdecode(target), name, dir_fd=fd)
+            if modified:
+                with suppress(OSError):
+                    os.utime(name, ns=(modified, modified), dir_fd=fd, follow_symlinks=False)
+            sync_change(path, fd)
 
-    def make_directory(self, path: str, *, mode: int | None = None) -> None:
+    def make_directory(self, path: str, traits: FileTraits = AS_THERE) -> None:
         with refuse_errors("create", path), self.directory(path, make=True) as fd:
-            if mode is not None:
-                os.fchmod(fd, mode)
+            set_traits(fd, traits)
+            sync_change(path, fd)
 
     def remove(self, path: str) -> None:
         _refuse_root(path, "cannot be deleted; name something in it")
@@ -226,16 +296,20 @@ class LocalWorkspace(Workspace):
             if get_kind(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode) not in ("file", "link"):
                 raise WorkspaceError(f"`{path[:80]}` is not a file; nothing was deleted")
             os.unlink(name, dir_fd=fd)
+            sync_change(path, fd)
 
     def remove_directory(self, path: str) -> None:
         _refuse_root(path, "cannot be deleted; name something in it")
         with refuse_errors("delete", path), self.parent(path) as (fd, name):
             os.rmdir(name, dir_fd=fd)
+            sync_change(path, fd)
 
     def move(self, source: str, destination: str) -> None:
         """Rename a file, link or directory; the destination is taken first, so that nothing is ever overwritten."""
         _refuse_root(source, "cannot be moved; name something in it")
         _refuse_root(destination, "is there already; name a new path")
+        if destination.startswith(f"{source}/"):
+            raise WorkspaceError(f"`{source[:80]}` cannot be moved into itself; name a place outside it")
         with refuse_errors("move", source):
             try:
                 self._move(source, destination)
@@ -256,6 +330,7 @@ class LocalWorkspace(Workspace):
             except BaseException:
                 (os.rmdir if kind == "directory" else os.unlink)(target, dir_fd=new)
                 raise
+            sync_change(destination, new, old)
 
 
 def _list_parts(path: str) -> list[str]:
@@ -280,6 +355,10 @@ def _stat_replaceable(fd: int, name: str) -> os.stat_result | None:
     if not stat.S_ISREG(found.st_mode):
         raise WorkspaceError(f"`{name}` is not a regular file; name one")
     return found
+
+
+def _has_more_names(found: os.stat_result | None) -> bool:
+    return found is not None and found.st_nlink > 1
 
 
 def _open_regular(path: str, fd: int, name: str) -> int:

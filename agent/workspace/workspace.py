@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from foregate.agent.workspace.file_traits import AS_THERE, FileTraits
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas import strict_json
@@ -26,7 +27,7 @@ _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 class PathState:
     """What is at a path: `kind` is `file`, `directory`, `link`, `other` or "" for nothing; `hash` "" where not hashed.
 
-    The hash of a link is over its target's name.
+    The hash of a link is over its target's name; `modified` is in nanoseconds.
     """
 
     kind: str = ""
@@ -34,12 +35,14 @@ class PathState:
     size: int = 0
     links: int = 1
     mode: int = 0
+    modified: int = 0
 
 
 class Workspace(Protocol):
     """The files an agent works on, by canonical id: a path relative to the root. No id leads out of it.
 
-    Every method raises WorkspaceError, in one sentence that says what to do, for what cannot be done.
+    Every method raises WorkspaceError, in one sentence that says what to do, for what cannot be done. What a method
+    changes survives a power cut once it returns; it raises SyncError where it has changed things and cannot say so.
     """
 
     @property
@@ -70,17 +73,33 @@ class Workspace(Protocol):
     def read_link(self, path: str) -> bytes:
         """Return the target of a link, as it is written."""
 
-    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
-        """Put a file's bytes at a path, all at once; missing folders are made."""
+    def write(self, path: str, data: bytes, traits: FileTraits = AS_THERE) -> tuple[str, ...]:
+        """Put a file's bytes at a path, all at once; missing folders are made.
+
+        What of its traits is not given is as it was, but the time. Returns the names of what the file had and could
+        not be kept, which `list_unkept` tells beforehand.
+        """
+
+    def list_unkept(self, path: str, attributes: Mapping[str, bytes] | None = None) -> tuple[str, ...]:
+        """Return what a write at a path would not keep: `owner`, `hard links`, names of extended attributes.
+
+        `attributes` are tried instead of those of the file that is there.
+        """
+
+    def read_attributes(self, path: str) -> Mapping[str, bytes]:
+        """Return the extended attributes of a file or folder, none for anything else."""
+
+    def sync(self) -> None:
+        """Have what others changed in the workspace, such as commands, survive a power cut; may raise SyncError."""
 
     def changeable(self, path: str) -> None:
         """Raise where a path could not be put back after a change, as its folder is none or closed."""
 
-    def make_link(self, path: str, target: bytes) -> None:
+    def make_link(self, path: str, target: bytes, *, modified: int = 0) -> None:
         """Make a link with a target where nothing is; only to bring back one that was there."""
 
-    def make_directory(self, path: str, *, mode: int | None = None) -> None:
-        """Make a folder, and those above it that are missing; `mode` sets its permission bits."""
+    def make_directory(self, path: str, traits: FileTraits = AS_THERE) -> None:
+        """Make a folder, and those above it that are missing; with traits also one that is there gets them."""
 
     def remove(self, path: str) -> None:
         """Remove a file or a link itself; raise for anything else."""
@@ -127,10 +146,10 @@ class MemoryWorkspace(Workspace):
     def close(self) -> None:
         """Do nothing: memory is never gone, and there is nothing to give back."""
 
-    def changeable(self, path: str, *, mode: int | None = None) -> None:
+    def changeable(self, path: str, traits: FileTraits = AS_THERE) -> None:
         """Do nothing: what is in memory can be changed, and has the folders it needs."""
 
-    standing, make_directory = close, changeable
+    standing, sync, make_directory = close, close, changeable
 
     def resolve(self, path: str, *, follow: bool = True) -> str:
         if not path or "\0" in path or path.startswith("/"):
@@ -160,8 +179,15 @@ class MemoryWorkspace(Workspace):
         data = self.files[path][offset:]
         return data if limit < 0 else data[:limit]
 
-    def write(self, path: str, data: bytes, *, mode: int | None = None) -> None:
+    def write(self, path: str, data: bytes, traits: FileTraits = AS_THERE) -> tuple[str, ...]:
         self.files[path] = data
+        return ()
+
+    def list_unkept(self, path: str, attributes: Mapping[str, bytes] | None = None) -> tuple[str, ...]:
+        return ()
+
+    def read_attributes(self, path: str) -> Mapping[str, bytes]:
+        return {}
 
     def directory(self, path: str, *, make: bool = False) -> NoReturn:
         raise WorkspaceError(f"`{path[:80]}` lies in a workspace in memory, which has no folders")
@@ -172,7 +198,7 @@ class MemoryWorkspace(Workspace):
     def read_link(self, path: str) -> bytes:
         raise WorkspaceError(f"`{path[:80]}` is no link; a workspace in memory has none")
 
-    def make_link(self, path: str, target: bytes) -> None:
+    def make_link(self, path: str, target: bytes, *, modified: int = 0) -> None:
         raise WorkspaceError(f"cannot make the link `{path[:80]}`: a workspace in memory has none")
 
     def remove(self, path: str) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
     from foregate.agent.tools.python.python_tool import tool
     from foregate.agent.tools.tool import BaseToolSource, Tool, ToolSources, WrappedToolSource
+    from foregate.agent.workspace.file_traits import FileTraits
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.workspace import Workspace
     from foregate.api import Agent, run, run_sync
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         PolicyError,
         RuntimeLost,
         SessionHeld,
+        SyncError,
         TamperedLog,
         ToolsRefused,
         UsageError,
@@ -136,9 +138,9 @@ __all__ = ["__version__"]
 __all__ += ["Agent", "Outcome", "Report", "RunResult", "Session", "run", "run_sync"]
 # Tools and what they touch
 __all__ += ["BaseToolSource", "Capabilities", "Change", "Effect", "EvidenceKind", "EvidenceRecord", "FileChange"]
-__all__ += ["Inverse", "LocalWorkspace", "Origin", "Reconciled", "Resource", "ResourceKind", "RunContext"]
-__all__ += ["TargetParameter", "Tool", "ToolCall", "ToolResult", "ToolSource", "ToolSources", "ToolSpec", "Trust"]
-__all__ += ["Workspace", "WrappedToolSource", "tool"]
+__all__ += ["FileTraits", "Inverse", "LocalWorkspace", "Origin", "Reconciled", "Resource", "ResourceKind"]
+__all__ += ["RunContext", "TargetParameter", "Tool", "ToolCall", "ToolResult", "ToolSource", "ToolSources"]
+__all__ += ["ToolSpec", "Trust", "Workspace", "WrappedToolSource", "tool"]
 # People
 __all__ += ["Answer", "Need", "Person", "Reply"]
 # Models
@@ -165,7 +167,7 @@ __all__ += ["TaskResult", "load_configuration", "with_values"]
 __all__ += ["Action", "RestoredSession", "Trajectory", "TrajectoryStep", "restore_trajectory"]
 # Errors
 __all__ += ["ForegateError", "InvalidJson", "LogError", "ModelError", "NotText", "PolicyError", "RuntimeLost"]
-__all__ += ["SessionHeld", "TamperedLog", "ToolsRefused", "UsageError", "WorkspaceError"]
+__all__ += ["SessionHeld", "SyncError", "TamperedLog", "ToolsRefused", "UsageError", "WorkspaceError"]
 
 _HOMES = {
     "foregate.agent.models.openai.endpoint": "Retries",
@@ -178,6 +180,7 @@ _HOMES = {
     "foregate.agent.session.session": "Session",
     "foregate.agent.tools.python.python_tool": "tool",
     "foregate.agent.tools.tool": "BaseToolSource Tool ToolSources WrappedToolSource",
+    "foregate.agent.workspace.file_traits": "FileTraits",
     "foregate.agent.workspace.local": "LocalWorkspace",
     "foregate.agent.workspace.workspace": "Workspace",
     "foregate.api": "Agent run run_sync",
@@ -186,8 +189,8 @@ _HOMES = {
     "foregate.policy.policy": "Policy",
     "foregate.policy.source.load": "default_policy load_policy",
     "foregate.schemas.errors": (
-        "ForegateError InvalidJson LogError ModelError NotText PolicyError RuntimeLost SessionHeld TamperedLog "
-        "ToolsRefused UsageError WorkspaceError"
+        "ForegateError InvalidJson LogError ModelError NotText PolicyError RuntimeLost SessionHeld SyncError "
+        "TamperedLog ToolsRefused UsageError WorkspaceError"
     ),
     "foregate.schemas.event": "Draft Event ModelResponded NeedAnswered NeedRaised TurnJudged",
     "foregate.schemas.event_body": (

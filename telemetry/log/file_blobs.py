@@ -4,22 +4,35 @@ from __future__ import annotations
 
 import os
 import re
-import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
+from foregate.telemetry.log.temporary_file import (
+    create_temporary,
+    is_temporary,
+    open_folder,
+    sweep_temporary,
+    sync_folder,
+)
 
 _NAME = re.compile(r"[0-9a-f]{64}")
 
 
 class FileBlobs:
-    """Bytes by their SHA-256 below `folder`, two levels deep, for the owner only; several processes may share it."""
+    """Bytes by their SHA-256 below `folder`, two levels deep, for the owner only; several processes may share it.
+
+    Opening it removes what processes that are gone left half-written.
+    """
 
     def __init__(self, folder: Path | str) -> None:
         self.folder = Path(folder)
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with open_folder(self.folder) as opened:
+                for name in filter(is_temporary, os.listdir(opened)):  # noqa: PTH208 - a descriptor is no path
+                    sweep_temporary(opened, name)
         except OSError as error:
             raise _build_error("make", self.folder, error) from None
 
@@ -36,8 +49,9 @@ class FileBlobs:
             for folder in (path.parent.parent, path.parent):
                 if not folder.is_dir():
                     folder.mkdir(mode=0o700, exist_ok=True)
-                    sync_folder(folder.parent)
-            _write_file(path, data)
+                    with open_folder(folder.parent) as opened:
+                        sync_folder(opened)
+            self._write_file(path, data)
         except OSError as error:
             raise _build_error("store bytes in", self.folder, error) from None
         return name
@@ -59,36 +73,30 @@ class FileBlobs:
     def _find_path(self, name: str) -> Path:
         return self.folder / name[:2] / name[2:4] / name
 
+    def _write_file(self, path: Path, data: bytes) -> None:
+        """Put `data` at `path` in one step that survives a power cut: readers find nothing or all of it.
+
+        It is written in the folder of the store, so that what is left half-written is found without a search.
+        """
+        with open_folder(self.folder) as top, open_folder(path.parent) as folder:
+            file, temporary = create_temporary(top, ".new-", 0o600)
+            try:
+                with os.fdopen(file, "wb") as stream:
+                    stream.write(data)
+                    stream.flush()
+                    os.fsync(stream.fileno())
+                    os.rename(temporary, path.name, src_dir_fd=top, dst_dir_fd=folder)
+            except BaseException:
+                with suppress(FileNotFoundError):
+                    os.unlink(temporary, dir_fd=top)
+                raise
+            sync_folder(folder)
+
 
 def _read_file(path: Path) -> bytes:
     """Read a file that is no link and, like a pipe put in its place, cannot make us wait."""
     with os.fdopen(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as stream:
         return stream.read()
-
-
-def _write_file(path: Path, data: bytes) -> None:
-    """Put `data` at `path` in one step that survives a power cut: readers find nothing or all of it."""
-    temporary = path.with_name(f".new-{secrets.token_hex(8)}")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    try:
-        with os.fdopen(os.open(temporary, flags, 0o600), "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make what was put into a folder survive a power cut."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _build_error(verb: str, folder: Path, error: OSError) -> LogError:

@@ -12,7 +12,7 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log.file_blobs import sync_folder
+from foregate.telemetry.log.temporary_file import open_folder, sync_folder
 
 T = TypeVar("T")
 
@@ -165,7 +165,8 @@ def _create_file(path: Path) -> None:
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
-        sync_folder(path.parent)
+        with open_folder(path.parent) as folder:
+            sync_folder(folder)
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:

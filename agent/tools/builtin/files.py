@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from foregate.agent.tools.builtin import declaration
@@ -104,9 +105,9 @@ def read_replaced(workspace: Workspace, path: str) -> bytes | None:
 
 
 def write_whole(workspace: Workspace, policy: Policy, made: FileChange, source: str = "") -> ToolResult:
-    workspace.write(made.path, made.after)
+    lost = workspace.write(made.path, made.after)
     verb = "created" if made.before is None else "replaced"
-    return build_change_result(workspace, policy, made, f"{verb} `{made.path}`{source}: {len(made.after)} bytes")
+    return build_change_result(workspace, policy, made, f"{verb} `{made.path}`{source}: {len(made.after)} bytes", lost)
 
 
 def edit_file(workspace: Workspace, policy: Policy) -> Tool:
@@ -130,9 +131,9 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
         if not has_one_way(arguments):
             return ToolResult(False, _ONE_WAY, error="arguments")
         (seen,) = foresee(arguments)
-        workspace.write(seen.path, seen.after)
+        lost = workspace.write(seen.path, seen.after)
         sizes = f"{len(seen.before or b'')} -> {len(seen.after)} bytes"
-        return build_change_result(workspace, policy, seen, f"edited `{seen.path}`: {sizes}")
+        return build_change_result(workspace, policy, seen, f"edited `{seen.path}`: {sizes}", lost)
 
     return declaration.build_tool(
         "edit_file",
@@ -167,8 +168,11 @@ def replace_passage(data: bytes, old: bytes, new: bytes, path: str) -> bytes:
     return data.replace(old, new)
 
 
-def build_change_result(workspace: Workspace, policy: Policy, made: FileChange, text: str) -> ToolResult:
-    """Return the result of a change, with what is on disk now read back as evidence."""
+def build_change_result(
+    workspace: Workspace, policy: Policy, made: FileChange, text: str, lost: Sequence[str] = ()
+) -> ToolResult:
+    """Return the result of a change, with what is on disk now read back as evidence; `lost` names what it cost."""
+    text += f"; not kept: {', '.join(lost)}" if lost else ""
     resource = Resource(ResourceKind.FILE, made.path)
     now = workspace.look(made.path, max_hash=policy.files.max_hash)
     before, after = "" if made.before is None else strict_json.sha256(made.before), strict_json.sha256(made.after)

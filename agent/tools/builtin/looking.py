@@ -22,6 +22,7 @@ from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
+from foregate.telemetry.log.temporary_file import is_temporary
 
 _GLOB = declaration.describe_text(
     "Glob such as `*.py` (compared with the name) or `src/**/*.py` (compared with the whole path)."
@@ -79,7 +80,7 @@ def list_entries(workspace: Workspace, policy: Policy, path: str, hidden: bool, 
     """Return what lies beneath `path`, one more than the policy's bound at most; protected folders stay closed."""
 
     def is_shown(entry: Entry) -> bool:
-        return hidden or not entry.name.startswith(".")
+        return not entry.name.startswith(".") or (hidden and not is_temporary(entry.name))
 
     def enter(entry: Entry) -> bool:
         return is_shown(entry) and not is_off_limits(entry.path, policy)

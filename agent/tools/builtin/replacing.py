@@ -132,11 +132,11 @@ def write_changes(workspace: Workspace, policy: Policy, planned: Sequence[tuple[
             results.append(ToolResult(True, f"`{made.path}`: {f'{times}, nothing new' if count else 'no match'}"))
             continue
         try:
-            workspace.write(made.path, made.after)
+            lost = workspace.write(made.path, made.after)
         except WorkspaceError as error:
             results.append(ToolResult(False, f"{error}; the files after it were left as they are", error="not_written"))
             break
-        results.append(build_change_result(workspace, policy, made, f"`{made.path}`: {times} replaced"))
+        results.append(build_change_result(workspace, policy, made, f"`{made.path}`: {times} replaced", lost))
     return ToolResult(
         all(result.ok for result in results),
         "\n".join(result.content for result in results),

@@ -97,6 +97,8 @@ class Place(NamedTuple):
 async def _open_session(
     setting: SessionOptions, place: Place, model: Model, notes: tuple[str, ...], resources: AsyncExitStack
 ) -> OpenSession:
+    import asyncio
+
     from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.run_plan import PlanController
@@ -135,6 +137,7 @@ async def _open_session(
     if lease.succeeded:
         notes = (*notes, f"{lease.succeeded} left this session open and is gone; the session goes on here")
     resources.push_async_callback(log.release, lease)
+    resources.push_async_callback(asyncio.wait, [asyncio.ensure_future(asyncio.to_thread(workspace.sweep))])
     secrets = find_own_secrets(setting.environ, policy.sensitive, [model], rules.servers, setting.secrets)
     telemetry, said = open_telemetry(setting.environ, name_provider(model), secrets)
     if telemetry is not None:

@@ -97,6 +97,16 @@ async def test_an_edit_is_foreseen_as_it_is_then_made(
     assert [resource.id for resource in person.only.kept] == ["a.txt"]
 
 
+async def test_what_a_file_would_not_keep_is_foreseen(
+    open_session: OpenSession, workspace: Workspace, folder: Path, each: Policy
+) -> None:
+    (folder / "a.txt").write_text("teh cat\n")
+    (folder / "b.txt").hardlink_to(folder / "a.txt")
+    person = Watcher()
+    await watched(open_session, workspace, each, person, ("edit_file", {"path": "a.txt", **EDITS[0]}), [READ])
+    assert person.only.unkept == {"a.txt": ("hard links",)}
+
+
 async def test_replacing_in_several_files_is_foreseen_in_each_that_changes(
     open_session: OpenSession, workspace: Workspace, folder: Path, each: Policy
 ) -> None:

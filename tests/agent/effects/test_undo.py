@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,61 +10,21 @@ import pytest
 
 from foregate.agent.effects.snapshots import Snapshots, build_steps
 from foregate.agent.effects.undo import undo
-from foregate.agent.loop.runner import run
-from foregate.agent.session.session import Session
-from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.builtin.memory import Memory, remember
 from foregate.agent.tools.python.python_tool import tool
-from foregate.agent.tools.tool import Tool, Toolbox
-from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
+from foregate.agent.tools.tool import Tool
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import BeforeImage, Checkpoint, EffectUndone, ToolFinished
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
-from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs
 from tests.agent.effects.changes import CHANGES, Call, furnish, snapshot
+from tests.agent.effects.conftest import Do
 from tests.events import bodies
 from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with
-
-Do = Callable[..., Awaitable[Session]]
-
-
-@pytest.fixture
-def do(workspace: Workspace) -> Do:
-    """Runs calls in a session over the built-in tools, and returns the session as opened again from its log."""
-    policy = policy_with(EVERYTHING_OFF)
-
-    async def done(*wanted: Call, tools: Sequence[Tool] = ()) -> Session:
-        log, blobs = MemoryLog(), MemoryBlobs()
-        box = Toolbox([*builtin_tools(workspace, policy), *tools])
-
-        async def opened(model: ScriptedModel, *, create: bool) -> Session:
-            return Session(
-                log=log,
-                lease=await log.claim("s", create=create),
-                blobs=blobs,
-                model=model,
-                tools=box,
-                policy=policy,
-                workspace=workspace,
-            )
-
-        first = await opened(ScriptedModel([*(calls(call) for call in wanted), says("done")]), create=True)
-        await first.start()
-        outcome = await run(first, "go")
-        assert outcome.status == "completed", outcome
-        finished = bodies(await log.read("s"), ToolFinished)
-        assert [(body.tool, body.ok) for body in finished] == [(name, True) for name, _ in wanted], finished
-        await log.release(first.log.lease)
-        again = await opened(ScriptedModel([]), create=False)
-        for event in await log.read("s"):
-            again.state.apply(event)
-        return again
-
-    return done
 
 
 @pytest.fixture

@@ -171,6 +171,11 @@ def test_a_call_that_would_fail_as_things_are_says_so_and_shows_its_arguments() 
     assert "  | old: teh" in shown
 
 
+def test_what_a_file_would_lose_is_said_before_it_is_lost() -> None:
+    shown = text(request({}), Preview(unkept={"a.txt": ("owner", "hard links")}))
+    assert "  loses     a.txt: its owner, hard links" in shown
+
+
 def test_the_way_back_is_said_as_it_was_found() -> None:
     there = SurveyedResource(ResourceKind.FILE, "logs", Effect.DELETE, exists=True)
     other = SurveyedResource(ResourceKind.DIRECTORY, "big", Effect.DELETE, exists=True, entries=9)

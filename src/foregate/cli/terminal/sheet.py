@@ -219,6 +219,8 @@ def _format_call(number: int, call: Fields, prospect: Preview | None, details: b
     if prospect is not None:
         if prospect.problem:
             yield from format_labelled("fails", f"as things are: {prospect.problem}", width, CARE)
+        for path, names in prospect.unkept.items():
+            yield from format_labelled("loses", f"{path}: its {', '.join(names)}", width, CARE)
         yield from _format_changes(prospect.changes, details, width)
     if details:
         if rules := get_list(call, "rules"):
