@@ -12,12 +12,12 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Toolbox
-from foregate.agent.workspace.workspace import MemoryWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.protocols import Log
+from foregate.schemas.protocols import Blobs, Log
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.log.memory_log import MemoryBlobs
 
@@ -72,13 +72,13 @@ def policy() -> Policy:
     return Policy.model_validate_json(json.dumps(data))
 
 
-async def opened(log: Log) -> Session:
-    """Return a session that has read the file and had its plan accepted."""
-    workspace, rules = MemoryWorkspace({NAME: TEXT}), policy()
+async def opened(log: Log, workspace: Workspace | None = None, blobs: Blobs | None = None) -> Session:
+    """Return a session that has read the file and had its plan accepted; what is not given is in memory."""
+    workspace, rules = workspace or MemoryWorkspace({NAME: TEXT}), policy()
     session = Session(
         log=log,
         lease=await log.claim(SESSION, create=True),
-        blobs=MemoryBlobs(),
+        blobs=blobs or MemoryBlobs(),
         model=Endless(),
         tools=Toolbox([read_file(workspace, rules), edit_file(workspace, rules)]),  # type: ignore[arg-type]
         policy=rules,

@@ -2,6 +2,7 @@
 
 memory    log, tool, files and before-images in memory, against a bare loop that parses, validates and calls the tool
 durable   the SQLite log, against a bare loop that appends and fdatasyncs one record per call
+files     the same with files and before-images on disk, against a bare loop that also puts the file on disk each time
 flatness  the last fifth of 3,200 turns, block by block against the first turns of another session
 growth    resident memory per turn beyond the text the conversation keeps, with the SQLite log, in a process of its own
 """
@@ -17,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from contextlib import closing
 from pathlib import Path
 
 from endless import NAME, TEXT, opened, turns
@@ -24,12 +26,15 @@ from jsonschema import Draft202012Validator
 
 from foregate.agent.session.session import Session
 from foregate.agent.tools.builtin.files import edit_file
+from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import TurnJudged
+from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.temporary_file import open_folder
 
 median = statistics.median
 
@@ -38,6 +43,7 @@ async def main() -> None:
     """Print every number with its bound."""
     await memory()
     await durable()
+    await files()
     await flatness()
 
 
@@ -67,6 +73,25 @@ async def durable() -> None:
         log.close()
     ratio, ours, plain = median(rounds)
     print(f"durable   {ratio:5.1f}x   (bound 10x)    {ours:.0f} us against {plain:.0f} us per turn")
+
+
+async def files() -> None:
+    """Print the ratio of a turn with everything on disk to a bare one: the median of eleven interleaved rounds."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder, "workspace")
+        place.mkdir()
+        (place / NAME).write_bytes(TEXT)
+        log = SqliteLog(Path(folder, "events.db"))
+        with closing(LocalWorkspace(place)) as workspace:
+            session = await opened(log, workspace, FileBlobs(Path(folder, "blobs")))
+            await turns(session, 50)
+            rounds = []
+            for _ in range(11):
+                plain, ours = median(synced(Path(folder, "bare"), 60, place)), median(await turns(session, 40))
+                rounds.append((ours / plain, ours / 1000, plain / 1000))
+        log.close()
+    ratio, ours, plain = median(rounds)
+    print(f"files     {ratio:5.1f}x                  {ours:.0f} us against {plain:.0f} us per turn")
 
 
 async def flatness() -> None:
@@ -119,17 +144,33 @@ def bare(count: int) -> list[int]:
     return taken
 
 
-def synced(path: Path, count: int) -> list[int]:
-    """Append and fdatasync one record of 500 bytes `count` times; return the nanoseconds of each."""
+def synced(path: Path, count: int, folder: Path | None = None) -> list[int]:
+    """Append and fdatasync one record of 500 bytes `count` times; return the nanoseconds of each.
+
+    With `folder` a file in it is replaced first each time, and is on disk before the record is.
+    """
     record = b"x" * 500
     taken = []
     with path.open("ab", buffering=0) as file:
         for _ in range(count):
             start = time.perf_counter_ns()
+            if folder is not None:
+                replace_file(folder)
             file.write(record)
             os.fdatasync(file.fileno())
             taken.append(time.perf_counter_ns() - start)
     return taken
+
+
+def replace_file(folder: Path) -> None:
+    """Replace a file so that it is on disk."""
+    with (folder / "new").open("wb") as file:
+        file.write(TEXT)
+        file.flush()
+        os.fsync(file.fileno())
+    (folder / "new").replace(folder / "bare")
+    with open_folder(folder) as opened_folder:
+        os.fsync(opened_folder)
 
 
 def resident() -> int:
