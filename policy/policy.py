@@ -7,35 +7,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from foregate.policy.processes import Runtime, SandboxLimits, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Mode
 from foregate.schemas.tool_call import EvidenceKind, Origin
 from foregate.schemas.tool_spec import Effect, ResourceKind
-
-
-class Serving(PolicySection):
-    """Serving this process's tools to other agents. Times in seconds, sizes in bytes."""
-
-    approvals: Literal["deny", "caller"]
-    max_agents: Annotated[int, Field(ge=1)]
-    max_waiting: Annotated[int, Field(ge=1)]
-    max_message: Annotated[int, Field(ge=65536)]
-    max_deadline: Annotated[int, Field(ge=1)]
-    ping: Annotated[int, Field(ge=1)]
-    away: Count
-
-
-class Runtime(PolicySection):
-    """Tools that run in another process. Times in seconds but for `backoff` (milliseconds), sizes in bytes."""
-
-    declarations: Literal["believe", "raise"]
-    timeout: Annotated[int, Field(ge=1)]
-    patience: Count
-    backoff: Annotated[int, Field(ge=1)]
-    max_tools: Annotated[int, Field(ge=1)]
-    max_message: Annotated[int, Field(ge=65536)]
-    ping: Annotated[int, Field(ge=1)]
 
 
 class Limits(PolicySection):
@@ -312,6 +289,7 @@ class Commands(PolicySection):
     execute_command: Literal["run_command", "run_shell"]
     timeout: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]
+    sandbox: SandboxLimits
 
 
 class Http(PolicySection):

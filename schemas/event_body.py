@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.judgement import Remedy
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit
+from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit, Tier
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, ToolSpec
 from foregate.schemas.turn import Refusal
 
@@ -234,7 +234,8 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     """A call is about to run: durable before the effect, with all a probe after a crash needs.
 
     `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
-    that still arrives; `look` is the event that judged the early read this call is answered from.
+    that still arrives; `look` is the event that judged the early read this call is answered from. `confinement` is what
+    holds the programs it starts where they only read, "" where it starts none.
     """
 
     call: str
@@ -247,6 +248,7 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     elsewhere: bool = False
     early: bool = False
     look: int | None = None
+    confinement: Literal["", Tier] = ""
 
 
 class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -201,8 +202,15 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True):
     there: tuple[str, ...] = ()
 
 
+Tier = Literal["full", "limited", "none"]
+"""What a machine can hold commands with: sandboxes of its own namespaces, Landlock, or nothing."""
+
+
 class Survey(Struct, frozen=True, forbid_unknown_fields=True):
-    """What surveying one call found. `problem` says why it failed; such a call is held."""
+    """What surveying one call found. `problem` says why it failed; such a call is held.
+
+    `confinement` is what holds the programs the call starts where they only read, "" for a call that starts none.
+    """
 
     call: str
     declared_effect: Effect | None = None
@@ -211,6 +219,7 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     atoms: tuple[Atom, ...] = ()
     secrets: tuple[str, ...] = ()
     problem: str = ""
+    confinement: Literal["", Tier] = ""
 
 
 def hash_surveys(surveys: tuple[Survey, ...]) -> str:

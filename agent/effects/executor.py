@@ -186,6 +186,7 @@ def _build_start(
         effect=facts.effect,
         before=tuple(kept),
         elsewhere=facts.spec is not None and facts.spec.is_elsewhere,
+        confinement=facts.survey.confinement,
         early=early,
         look=look,
     )

@@ -1,18 +1,15 @@
-"""Whether this machine can hold a read sandbox: found out by running one, and what to do where it cannot."""
+"""What a machine can hold: the line of a shell that finds out in a sandbox, and what a failed step means."""
 
 from __future__ import annotations
 
 import errno
-import json
 import os
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from foregate.agent.sandbox.confine import confine_read
-from foregate.agent.sandbox.plan import Command, Failure, Plan
+from foregate.agent.sandbox.plan import Failure
 
-_SHELL = "/bin/sh"
-_TRY = 'test -r . && test ! -w . && test ! -w / && test -w "$HOME" && test -r /proc/self/status'
+TRY = 'test -r . && test ! -w . && test ! -w / && test -w "$HOME" && test -r /proc/self/status'
 _REFUSED = (errno.EPERM, errno.EACCES)
 
 
@@ -22,29 +19,6 @@ class Probe(TypedDict):
     tier: Literal["full", "limited", "none"]
     reason: str
     cure: str
-
-
-def probe(plan: Plan) -> Probe:
-    """Run a shell in the sandbox of the plan that looks whether it is held. Called in a process with one thread."""
-    environment = {"HOME": plan["home"], "PATH": os.defpath}
-    command = Command(program=_SHELL, argv=["sh", "-c", _TRY], environment=environment, folder=plan["workspace"])
-    result, report = os.pipe()
-    parent = os.getpid()
-    child = os.fork()
-    if child == 0:
-        null = os.open(os.devnull, os.O_RDWR)
-        for stream in (0, 1, 2):
-            os.dup2(null, stream)
-        confine_read(plan, command, parent, report)
-    os.close(report)
-    with open(result, "rb") as reports:  # noqa: PTH123 - a descriptor
-        written = reports.read()
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    if written:
-        return explain(json.loads(written))
-    if code:
-        return Probe(tier="none", reason=f"a sandbox started and did not hold (exit code {code})", cure="")
-    return Probe(tier="full", reason="", cure="")
 
 
 def explain(failure: Failure) -> Probe:

@@ -17,6 +17,15 @@ from foregate.agent.sandbox.plan import Failure, Plan
 from foregate.schemas.errors import WorkspaceError
 from foregate.telemetry.log.holder import list_marks
 
+
+class SandboxFailed(WorkspaceError):
+    """A sandbox that could not be made; nothing ran in it."""
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"nothing ran: {failure['sentence']}; `foregate doctor` tells more")
+        self.failure = failure
+
+
 SandboxPlace = tuple[Plan, str]
 """A sandbox, and the folder in it where the program starts."""
 
@@ -211,7 +220,7 @@ def _build_error(error: int | Failure) -> Exception:
         return OSError(error, os.strerror(error)) if error else _build_lost_error()
     if error["step"] == "start":
         return OSError(error["number"], os.strerror(error["number"]))
-    return WorkspaceError(f"nothing ran: {error['sentence']}; `foregate doctor` tells more")
+    return SandboxFailed(error)
 
 
 def _build_lost_error() -> WorkspaceError:

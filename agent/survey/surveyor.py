@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -11,6 +12,7 @@ from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.tools.builtin.commands import list_operands
 from foregate.agent.tools.builtin.http import parse_address
 from foregate.agent.workspace import directory, git_repository
+from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
@@ -20,12 +22,13 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
+from foregate.schemas.tool_call import Command, Survey, SurveyedResource, Tier, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, Resource, ResourceKind, TargetParameter, ToolSpec, worse_of
 
 _ON_LINKS = (Effect.DELETE, Effect.MOVE)
 """Effects that act on a link itself and not on what it points to."""
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
+_STARTING = (ResourceKind.PROCESS, ResourceKind.REPOSITORY)
 _OPERANDS = 16
 """Words of a command that are looked up: a sheet that names more is read by nobody."""
 _KINDS = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}
@@ -64,7 +67,7 @@ class Surveyor:
             command = self._find_command(spec, meant, state)
             named = [*(r.id for r in resources), *(command.argv[:_OPERANDS] if command is not None else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
-            found = Survey(call.id, declared, resources, command, atoms)
+            found = Survey(call.id, declared, resources, command, atoms, confinement=self._find_confinement(spec))
             if secrets := self._find_secrets(spec, call, found):
                 found = replace(found, secrets=secrets)
         except WorkspaceError as error:
@@ -89,6 +92,11 @@ class Surveyor:
             for name in [given] if isinstance(given, str) else given if isinstance(given, list) else []:
                 if isinstance(name, str) and name:
                     yield from self._survey_name(spec, target, name, declared, state)
+
+    def _find_confinement(self, spec: ToolSpec) -> Literal["", Tier]:
+        """Return what holds the programs a built-in tool starts, "" for a tool that starts none."""
+        starts = spec.provenance == "builtin" and any(target.kind in _STARTING for target in spec.targets)
+        return find_tier(self._workspace, self._policy)["tier"] if starts else ""
 
     def _get_targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
         """Return the operator's targets for a tool, else the tool's own."""

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from foregate.agent.sandbox.plan import Plan
+from foregate.agent.workspace.confinement import plan_sandbox
 from foregate.agent.workspace.process import ProcessResult, build_environment, run_and_wait, run_program
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.policy import Policy
@@ -161,6 +163,8 @@ UNENTERED = "--ignore-submodules=dirty"
 Anything less has git start itself in there, where the filters and monitors run that the nested settings name. `all`
 would hide that its commit has moved, also where that is staged.
 """
+_READING = ("diff", "log", "status")
+"""Commands that read objects and files of the working tree, and nothing but the index and settings the others read."""
 _FORM = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 _CHANGED = ("diff", *_FORM, UNENTERED)
 _STAGED = (*_CHANGED, "--cached")
@@ -218,7 +222,8 @@ class GitRepository:
         """Run a git command and wait; raise WorkspaceError with git's own words when it fails and `check` holds."""
         environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
         size, timeout = self.policy.files.max_hash, self.policy.commands.timeout
-        ran = run_and_wait(_build_argv(words), self.workspace, self.id, environment, timeout, size, merged=False)
+        sandbox = self._plan_sandbox(words[0])
+        ran = run_and_wait(_build_argv(words), self.workspace, self.id, environment, timeout, size, False, sandbox)
         return _check_exit(ran, words[0]) if check else ran
 
     async def run_async(
@@ -241,8 +246,13 @@ class GitRepository:
             timeout=self.policy.commands.timeout,
             cap=cap or self.policy.files.max_output,
             merged=False,
+            sandbox=self._plan_sandbox(words[0]),
         )
         return _check_exit(ran, words[0]) if check else ran
+
+    def _plan_sandbox(self, command: str) -> Plan | None:
+        """Return the sandbox of a command that reads what the repository holds, where this machine has one."""
+        return plan_sandbox(self.workspace, self.policy) if command in _READING else None
 
     def check_safe(self) -> None:
         """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace."""
@@ -314,7 +324,7 @@ class GitRepository:
         """Return what the index in the file `index` holds otherwise than the commit `head`, "" for none."""
         tree = head or self.run("hash-object", "-t", "tree", "/dev/null").out.text()[0].strip()
         ran = self.run(*_STAGED, *_RAW, tree, more={"GIT_INDEX_FILE": str(index)})
-        return read_whole_output(ran, "what was staged")
+        return ran.read_whole("what was staged")
 
     def read_diff(self, what: Literal["staged", "changed", "unsent"], *which: str) -> bytes:
         """Return changes (`unsent`: of the commits `which`) as a diff without context; the repository must be safe."""
@@ -328,7 +338,7 @@ class GitRepository:
         return [self.to_workspace_path(name) for name in names.decode("utf-8", "replace").split("\0") if name]
 
     def _read(self, what: str, *words: str) -> bytes:
-        return read_whole_output(self.run(*words), what)
+        return self.run(*words).read_whole(what)
 
     def to_workspace_path(self, name: str) -> str:
         """Return a path of the repository relative to the workspace."""
@@ -366,14 +376,6 @@ def _check_exit(ran: ProcessResult, what: str) -> ProcessResult:
         said = (ran.err.text()[0] or ran.out.text()[0]).strip()
         raise WorkspaceError(f"git {what} failed: {said[:500] or f'exit code {ran.code}'}")
     return ran
-
-
-def read_whole_output(ran: ProcessResult, what: str) -> bytes:
-    """Return all of the output; raise WorkspaceError when it was more than is kept."""
-    head, tail, missing = ran.out.parts()
-    if missing:
-        raise WorkspaceError(f"{what} is more than can be looked at ({ran.out.total} bytes); make it smaller")
-    return head + tail
 
 
 def find_repository(workspace: Workspace, policy: Policy, path: str) -> GitRepository:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -101,6 +102,13 @@ class ProcessResult:
     err: HeadTail
     timed_out: bool = False
 
+    def read_whole(self, what: str) -> bytes:
+        """Return all of the output; raise WorkspaceError when it was more than is kept."""
+        head, tail, missing = self.out.parts()
+        if missing:
+            raise WorkspaceError(f"{what} is more than can be looked at ({self.out.total} bytes); make it smaller")
+        return head + tail
+
 
 async def run_program(
     argv: Sequence[str],
@@ -111,14 +119,17 @@ async def run_program(
     timeout: float,  # noqa: ASYNC109 - the program must be killed here, not merely be waited for
     cap: int,
     merged: bool = True,
+    sandbox: Plan | None = None,
 ) -> ProcessResult:
     """Run `argv` in the folder `cwd` and wait for it; at `timeout` seconds or on cancellation all of it is killed.
 
-    With `merged` errors are written into the output. Raises WorkspaceError when the program cannot be started.
+    With `merged` errors are written into the output. In a sandbox only a program from outside the workspace runs.
+    Raises WorkspaceError when the program, or the sandbox, cannot be started.
     """
     stop = threading.Event()
     loop = asyncio.get_running_loop()
-    work = loop.run_in_executor(None, run_and_wait, argv, workspace, cwd, environment, timeout, cap, merged, stop)
+    about = (argv, workspace, cwd, environment, timeout, cap, merged, sandbox, stop)
+    work = loop.run_in_executor(None, run_and_wait, *about)
     try:
         return await asyncio.shield(work)
     except asyncio.CancelledError:
@@ -139,19 +150,34 @@ def run_and_wait(
     timeout: float,
     cap: int,
     merged: bool = True,
+    sandbox: Plan | None = None,
     stop: threading.Event | None = None,
 ) -> ProcessResult:
     """Run `argv` and block until it and everything it started are gone; see `run_program`."""
-    program = argv[0] if "/" in argv[0] else shutil.which(argv[0], path=environment.get("PATH", os.defpath))
+    program = find_program(argv[0], environment.get("PATH", os.defpath), sandbox["workspace"] if sandbox else None)
     if program is None:
         raise WorkspaceError(f"the program `{argv[0][:80]}` was not found; name one that is installed")
     with workspace.directory(cwd) as folder:
         try:
-            started = start_program(argv, program=program, environment=environment, folder=folder, merged=merged)
+            inside = (sandbox, str(workspace.root / cwd)) if sandbox is not None else None
+            started = start_program(
+                argv, program=program, environment=environment, folder=folder, merged=merged, sandbox=inside
+            )
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise WorkspaceError(f"the program `{argv[0][:80]}` could not be started: {why}") from None
     return _drain_program(started, timeout, cap, stop or threading.Event())
+
+
+def find_program(name: str, path: str, never_in: str | None) -> str | None:
+    """Return the file of a program, None where none is found: the first of PATH, that leads nowhere into `never_in`."""
+    if "/" in name:
+        return name
+    for folder in path.split(os.pathsep):
+        found = shutil.which(name, path=folder)
+        if found and (never_in is None or not Path(found).resolve().is_relative_to(never_in)):
+            return found
+    return None
 
 
 def _drain_program(started: StartedProgram, timeout: float, cap: int, stop: threading.Event) -> ProcessResult:

@@ -130,7 +130,7 @@ _NAMED = (
     (SHRINKS, "", "commands.read_only.*.options commands.read_only.*.valued commands.environment mcp.environment"),
     (GROWS, "", "commands.read_only.*.beneath commands.wrappers commands.open_ended files.protected files.secret"),
     (FALSE, "", "commands.read_only.*.operands"),
-    (POSITIVE, "commands.", "timeout"),
+    (POSITIVE, "commands.", "timeout sandbox.memory sandbox.processes sandbox.scratch"),
     (HOSTS, "", "http.hosts"),
     (POSITIVE, "http.", "timeout max_bytes"),
     (POSITIVE, "mcp.", "start_timeout call_timeout stop_timeout max_tools max_description max_definition"),

@@ -5,14 +5,17 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import re2
 
+from foregate.agent.sandbox.plan import Plan
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Run, Tool
+from foregate.agent.workspace.confinement import plan_sandbox
 from foregate.agent.workspace.process import (
     ProcessResult,
     build_environment,
@@ -110,7 +113,8 @@ async def run_argv(workspace: Workspace, policy: Policy, words: Sequence[str], a
     for path in operands:
         check_readable(workspace, path)
     before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
-    ran, seconds = await run_words(workspace, policy, words, arguments, cwd, trusted_only=observes)
+    sandbox = plan_sandbox(workspace, policy, named=operands) if observes else None
+    ran, seconds = await run_words(workspace, policy, words, arguments, cwd, trusted_only=observes, sandbox=sandbox)
     records: list[EvidenceRecord] = []
     if observes and ran.code == 0 and not ran.out.parts()[2]:
         seen = zip(operands, before, strict=True)
@@ -119,13 +123,22 @@ async def run_argv(workspace: Workspace, policy: Policy, words: Sequence[str], a
 
 
 async def run_words(
-    workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Arguments, cwd: str, *, trusted_only: bool
+    workspace: Workspace,
+    policy: Policy,
+    words: Sequence[str],
+    arguments: Arguments,
+    cwd: str,
+    *,
+    trusted_only: bool,
+    sandbox: Plan | None = None,
 ) -> tuple[ProcessResult, float]:
     """Run a program in a home of its own, and return what came of it with the seconds it had."""
     seconds, cap = get_seconds(arguments, policy.commands.timeout), policy.files.max_output
-    with open_temporary_home() as home:
+    with open_temporary_home() if sandbox is None else nullcontext(sandbox["home"]) as home:
         environment = build_environment(policy, workspace, home, trusted_only=trusted_only)
-        ran = await run_program(words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=cap)
+        ran = await run_program(
+            words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=cap, sandbox=sandbox
+        )
     return ran, seconds
 
 

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Tool
-from foregate.agent.workspace.git_repository import UNENTERED, GitRepository, find_repository, read_whole_output
+from foregate.agent.workspace.git_repository import UNENTERED, GitRepository, find_repository
 from foregate.agent.workspace.process import ProcessResult, cap_text
 from foregate.agent.workspace.workspace import Workspace, check_readable
 from foregate.policy.policy import Policy
@@ -106,7 +106,7 @@ def describe_unseen(repository: GitRepository, paths: Sequence[str] = ()) -> str
 
 def split_names(ran: ProcessResult, what: str, errors: str = "surrogateescape") -> list[str]:
     """Return the names a git command lists with `-z`; raise WorkspaceError when they were more than is kept."""
-    return [name for name in read_whole_output(ran, what).decode("utf-8", errors).split("\0") if name]
+    return [name for name in ran.read_whole(what).decode("utf-8", errors).split("\0") if name]
 
 
 def git_status(workspace: Workspace, policy: Policy) -> Tool:
@@ -248,7 +248,7 @@ def refuse_filters(repository: GitRepository, paths: Sequence[str]) -> None:
     names = split_names(listed, "what would be staged", "replace")
     for start in range(0, len(names), limit):
         ran = repository.run("check-attr", "-z", "filter", "--", *names[start : start + limit])
-        parts = read_whole_output(ran, "the attributes of what would be staged").decode("utf-8", "replace").split("\0")
+        parts = ran.read_whole("the attributes of what would be staged").decode("utf-8", "replace").split("\0")
         for name, value in zip(parts[0::3], parts[2::3], strict=False):
             if value not in ("unspecified", "unset"):
                 raise WorkspaceError(

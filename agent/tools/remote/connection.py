@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus, WebSocketException
 
 from foregate.agent.tools.remote import protocol
-from foregate.policy.policy import Runtime
+from foregate.policy.processes import Runtime
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
 
 _GOODBYE = 2

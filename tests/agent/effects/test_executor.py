@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import NoPermit, execute
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
+from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
@@ -162,16 +162,9 @@ async def test_a_cancelled_command_leaves_no_process_and_an_answered_call(
     folder: Path, workspace: Workspace, open_session: OpenSession
 ) -> None:
     os.mkfifo(folder / "ready")
-    policy = policy_with(
-        {
-            **EVERYTHING_OFF,
-            "approval.mode": "scope",
-            "commands.read_only": {"sh": {"options": ["-c"], "operands": True}},
-        }
-    )
-    command = ("run_command", {"argv": ["sh", "-c", "echo $$ > ready; sleep 1000"]})
-    tools = [tool for tool in builtin_tools(workspace, policy) if tool.spec.name == "run_command"]
-    session = await open_session(calls(command), policy=policy, tools=tools)
+    command = ("run_shell", {"command": "echo $$ > ready; sleep 1000"})
+    tools = [tool for tool in builtin_tools(workspace, POLICY) if tool.spec.name == "run_shell"]
+    session = await open_session(calls(command), policy=POLICY, tools=tools, person=ScriptedPerson(["yes"]))
     task = asyncio.create_task(run(session, "go"))
     pid = int(await asyncio.to_thread((folder / "ready").read_text))
     task.cancel()

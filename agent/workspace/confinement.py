@@ -1,0 +1,77 @@
+"""What holds the commands that only read: whether this machine has sandboxes, and what one of them shows."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection
+from functools import lru_cache
+from pathlib import Path
+
+from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.probe import TRY, Probe, explain
+from foregate.agent.sandbox.starter import SandboxFailed, start_program
+from foregate.agent.sandbox.visible import plan_read
+from foregate.agent.workspace.secret_files import remember_secret_files
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.policy.processes import SandboxLimits
+from foregate.schemas.errors import WorkspaceError
+
+
+def find_tier(workspace: Workspace, policy: Policy) -> Probe:
+    """Return what this machine can do for a workspace, found out once by running a command in a sandbox."""
+    if workspace.root == Path("/"):  # also one in memory
+        return Probe(tier="none", reason="a workspace that is the whole machine cannot be shown in a sandbox", cure="")
+    return _probe(str(workspace.root), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
+
+
+def plan_sandbox(workspace: Workspace, policy: Policy, *, named: Collection[str] | None = None) -> Plan | None:
+    """Return the sandbox a command that only reads runs in, None where this machine has none.
+
+    Of its secret files only those are there that are `named`, by paths relative to the workspace; with None all are.
+    """
+    if find_tier(workspace, policy)["tier"] != "full":
+        return None
+    plan = _plan(str(workspace.root), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
+    if named is None:
+        return plan
+    secret = remember_secret_files(workspace.root, policy.files.secret).find()
+    hidden = [f"{workspace.root}/{path}" for path in secret if path not in named]
+    return {**plan, "masks": [*plan["masks"], *hidden]}
+
+
+@lru_cache(maxsize=32)
+def _plan(root: str, path: str, limits: SandboxLimits) -> Plan:
+    return plan_read(
+        root,
+        path,
+        str(Path.home()),
+        scratch_bytes=limits.scratch,
+        limits={"memory_bytes": limits.memory, "processes": limits.processes, "file_bytes": limits.scratch},
+    )
+
+
+@lru_cache(maxsize=32)
+def _probe(root: str, path: str, limits: SandboxLimits) -> Probe:
+    if sys.platform != "linux":
+        return Probe(tier="none", reason="sandboxes are made of what only Linux has", cure="")
+    try:
+        plan = _plan(root, path, limits)
+        folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            words, environment = ("sh", "-c", TRY), {"HOME": plan["home"], "PATH": os.defpath}
+            started = start_program(
+                words, program="/bin/sh", environment=environment, folder=folder, merged=True, sandbox=(plan, root)
+            )
+        finally:
+            os.close(folder)
+    except SandboxFailed as failed:
+        return explain(failed.failure)
+    except (OSError, WorkspaceError) as error:
+        return Probe(tier="none", reason=str(error), cure="")
+    while not started.has_ended:
+        started.look(wait=True)
+    if code := started.end():
+        return Probe(tier="none", reason=f"a sandbox started and did not hold (exit code {code})", cure="")
+    return Probe(tier="full", reason="", cure="")

@@ -1,0 +1,86 @@
+"""`foregate doctor`: what this machine and this folder let Foregate do, and what to do where something is missing."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import shutil
+from pathlib import Path
+from typing import TypedDict
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.schemas.version import __version__
+
+
+class Finding(TypedDict):
+    """One thing that was looked at: what it is, how it stands, why, and what to do about it ("" for nothing)."""
+
+    name: str
+    state: str
+    why: str
+    cure: str
+
+
+def doctor(
+    workspace: options.WorkspaceFolder = Path(),
+    policy: options.PolicyFile = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Look at what this machine lets Foregate do in a workspace: sandboxes, git, the log, the model."""
+    found = examine(workspace, policy)
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    for one in found:
+        typer.echo(f"{one['name']}: {one['state']}")
+        for word in filter(None, (one["why"], one["cure"] and f"to change it: {one['cure']}")):
+            typer.echo(f"  {word}")
+
+
+def examine(workspace: Path, policy: str | None) -> list[Finding]:
+    """Return what was found; raise a ForegateError for a workspace or a policy that cannot be used."""
+    from foregate.agent.workspace.confinement import find_tier
+    from foregate.agent.workspace.local import LocalWorkspace
+    from foregate.assembly.home import Home
+    from foregate.assembly.open import choose_policy
+    from foregate.assembly.setting import SessionOptions
+
+    space = LocalWorkspace(workspace)
+    try:
+        _, chosen = choose_policy(SessionOptions(workspace=workspace, policy=policy), space.root)
+        probe = find_tier(space, chosen)
+    finally:
+        space.close()
+    means = {
+        "full": "commands that only read see the workspace read-only, no network, no home and no secrets",
+        "none": "commands that only read run as you do, from a short list",
+    }
+    home = Home.path()
+    endpoint = os.environ.get("OPENAI_BASE_URL") or ("the default endpoint" if "OPENAI_API_KEY" in os.environ else "")
+    git = shutil.which("git")
+    return [
+        Finding(name="foregate", state=__version__, why=f"Python {platform.python_version()}", cure=""),
+        Finding(
+            name="sandbox",
+            state=probe["tier"],
+            why=": ".join(filter(None, (probe["reason"], means.get(probe["tier"], "")))),
+            cure=probe["cure"],
+        ),
+        Finding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),
+        Finding(name="log", state=str(home), why="" if is_writable(home) else "it cannot be written to", cure=""),
+        Finding(
+            name="model",
+            state=endpoint or "rehearsal",
+            why="" if endpoint else "no endpoint is set, so that only what the rehearsal model understands works",
+            cure="" if endpoint else "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own",
+        ),
+    ]
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether a folder can be written to, or be made."""
+    there = next(one for one in (folder, *folder.parents) if one.exists())
+    return os.access(there, os.W_OK | os.X_OK)

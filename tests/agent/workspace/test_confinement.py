@@ -1,0 +1,142 @@
+"""Commands that only read run where they can do nothing else, on a machine that has sandboxes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.tools.builtin.commands import run_command
+from foregate.agent.workspace import confinement
+from foregate.agent.workspace.confinement import find_tier, plan_sandbox
+from foregate.agent.workspace.git_repository import find_repository
+from foregate.agent.workspace.local import LocalWorkspace
+from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
+from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.tool_call import ToolResult
+from tests.policies import policy_with
+
+_SHORT = default_policy().commands.model_dump(mode="json")["read_only"]
+LISTED = policy_with({"commands.read_only": {**_SHORT, **{name: {"options": ["-c"]} for name in ("touch", "sh")}}})
+"""A policy of somebody who vouches for far too much."""
+
+
+@pytest.fixture(autouse=True)
+def full(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """These tests are about machines with sandboxes."""
+    space = LocalWorkspace(tmp_path_factory.mktemp("probe"))
+    probe = find_tier(space, default_policy())
+    space.close()
+    if probe["tier"] != "full":
+        pytest.skip(f"there is no sandbox here: {probe['reason']}")
+
+
+async def look(workspace: Workspace, *argv: str, policy: Policy = LISTED) -> ToolResult:
+    return await run_command(workspace, policy).run({"argv": list(argv)})
+
+
+@pytest.mark.parametrize("argv", [("touch", "made"), ("sh", "-c", "echo x >made"), ("sh", "-c", "mkfifo made")])
+async def test_a_program_somebody_vouched_for_changes_nothing_all_the_same(
+    folder: Path, workspace: Workspace, argv: tuple[str, ...]
+) -> None:
+    result = await look(workspace, *argv)
+    assert not result.ok
+    assert "Read-only" in result.content
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_look_has_no_network_no_home_and_no_secret_it_does_not_name(folder: Path, workspace: Workspace) -> None:
+    (folder / ".env").write_text("TOKEN=canary\n")
+    (folder / "a.txt").write_text("canary in the text\n")
+    assert (await look(workspace, "grep", "-r", "canary", ".")).content == "./a.txt:canary in the text\n"
+    assert (await look(workspace, "cat", ".env")).content == "TOKEN=canary\n"
+    assert (await look(workspace, "sh", "-c", 'ls -A "$HOME"; ls /sys/class/net 2>/dev/null; echo $(id -u)')).ok
+
+
+async def test_a_folder_that_is_swapped_with_a_link_leads_nowhere_outside(
+    folder: Path, workspace: Workspace, tmp_path: Path
+) -> None:
+    for name, words in (("outside", "outside"), ("workspace/d", "inside")):
+        (tmp_path / name).mkdir(exist_ok=True)
+        (tmp_path / name / "f.txt").write_text(words)
+    os.rename(folder / "d", folder / "real")
+    stop = threading.Event()
+
+    def swap() -> None:
+        while not stop.is_set():
+            for target in ("real", "../outside"):
+                (folder / "new").symlink_to(target)
+                os.rename(folder / "new", folder / "d")
+
+    (folder / "d").symlink_to("real")
+    swapping = threading.Thread(target=swap)
+    swapping.start()
+    seen = set()
+    try:
+        for _ in range(40):
+            try:
+                seen.add((await look(workspace, "cat", "d/f.txt")).content)
+            except WorkspaceError:
+                continue
+    finally:
+        stop.set()
+        swapping.join()
+    assert not [content for content in seen if "outside" in content]
+
+
+async def test_git_reads_no_objects_from_outside_whatever_the_repository_says(
+    folder: Path, workspace: Workspace, tmp_path: Path, policy: Policy
+) -> None:
+    def git(where: Path, *words: str) -> str:
+        name = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+        return subprocess.run(["git", *name, *words], cwd=where, check=True, capture_output=True, text=True).stdout
+
+    other = tmp_path / "other"
+    other.mkdir()
+    for place, words in ((other, "canary"), (folder, "own")):
+        git(place, "init", "-q")
+        (place / "a.txt").write_text(words)
+        git(place, "add", "a.txt")
+        git(place, "commit", "-qm", words)
+    commit = git(other, "rev-parse", "HEAD").strip()
+    repository = find_repository(workspace, policy, ".")
+    (folder / ".git/objects/info/alternates").write_text(f"{other}/.git/objects\n")
+    assert "canary" in git(folder, "show", f"{commit}:a.txt")
+    with pytest.raises(WorkspaceError, match="git diff failed"):
+        repository.run("diff", f"HEAD..{commit}")
+    assert repository.run("log", "--format=%s").out.bytes() == b"own\n"
+
+
+async def test_a_folder_of_path_whose_link_leads_into_the_workspace_names_no_program(
+    folder: Path, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "ls").write_text("#!/bin/sh\necho posing\n")
+    (folder / "ls").chmod(0o755)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ls").symlink_to(folder / "ls")
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    assert (await look(workspace, "ls")).content == "ls\n"
+
+
+def test_a_workspace_that_cannot_be_shown_has_the_tier_none_and_says_why(policy: Policy) -> None:
+    probe = find_tier(MemoryWorkspace({}), policy)
+    assert (probe["tier"], plan_sandbox(MemoryWorkspace({}), policy)) == ("none", None)
+    assert "whole machine" in probe["reason"]
+
+
+async def test_where_no_sandbox_can_be_made_the_short_list_runs_as_before(
+    folder: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise WorkspaceError("this machine refuses")
+
+    monkeypatch.setattr(confinement, "start_program", refuse)
+    (folder / "a.txt").write_text("x")
+    alone = policy_with({"commands.sandbox.processes": 999})
+    assert find_tier(workspace, alone) == {"tier": "none", "reason": "this machine refuses", "cure": ""}
+    assert (await look(workspace, "cat", "a.txt", policy=alone)).content == "x"
