@@ -65,6 +65,11 @@ class StartedProgram:
             for name, value in json.loads(line).items():
                 setattr(self, name, value)
 
+    def wait_for_start(self) -> None:
+        """Return once it has its number, or an error, or nobody is there to say so."""
+        while not (self.pid or self.error or self._gone):
+            self.look(wait=True)
+
     @property
     def has_ended(self) -> bool:
         """Whether the program itself has ended, or what watched it has."""
@@ -150,8 +155,7 @@ class Starter:
             theirs.close()
             for descriptor in {source, out[1], errors[1]}:
                 os.close(descriptor)
-        while not (started.pid or started.error or started.has_ended):
-            started.look(wait=True)
+        started.wait_for_start()
         if not started.pid:
             started.end()
             raise _build_error(started.error)
@@ -166,12 +170,14 @@ class Starter:
                 try:
                     socket.send_fds(self._control, [zygote.HEAD.pack(len(body))], descriptors)
                     self._control.sendall(body)
+                    return
                 except OSError:
                     self._close()
                     if again:
                         raise _build_lost_error() from None
-                else:
-                    return
+                except BaseException:
+                    self._close()  # what was sent may be half a request
+                    raise
 
     def _open(self) -> None:
         self._close()

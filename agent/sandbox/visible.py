@@ -55,8 +55,8 @@ def list_visible_folders(path_variable: str, home: str) -> Visible:
         _add(path, found, links)
     system = frozenset(found)
     for path in path_variable.split(os.pathsep):
-        if not (path.startswith("/") and Path(path).is_dir()):
-            continue
+        if not (path.startswith("/") and os.access(path, os.R_OK | os.X_OK) and Path(path).is_dir()):
+            continue  # where this user cannot look there is no program for them
         real = _add(path, set(), links)
         for folder in (real, *_list_linked_folders(real, system)):
             for prefix in _list_prefixes(folder, home):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -71,6 +72,16 @@ def test_streams_folder_and_exit_code_are_those_of_the_program(shell: Shell, tmp
     assert one.stderr.read() == b"no\n"
     assert one.end() == 3
     assert one.end() == 3
+
+
+def test_a_start_that_was_said_already_is_not_waited_for() -> None:
+    ours, theirs = socket.socketpair()
+    with theirs:
+        theirs.sendall(b'{"pid": 7}\n')
+        one = StartedProgram(ours, None, None, None)
+        one.wait_for_start()
+    assert one.pid == 7
+    assert one.end() is None
 
 
 def test_input_is_empty_and_errors_go_where_the_output_goes_when_merged(shell: Shell) -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import calls, says
+from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.builtin.commands import run_command
 from foregate.agent.workspace import confinement
 from foregate.agent.workspace.confinement import find_tier, plan_sandbox
@@ -18,8 +21,12 @@ from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.event import TurnJudged
+from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.tool_call import ToolResult
-from tests.policies import policy_with
+from tests.conftest import OpenSession
+from tests.events import bodies
+from tests.policies import EVERYTHING_OFF, policy_with
 
 _SHORT = default_policy().commands.model_dump(mode="json")["read_only"]
 LISTED = policy_with({"commands.read_only": {**_SHORT, **{name: {"options": ["-c"]} for name in ("touch", "sh")}}})
@@ -140,3 +147,21 @@ async def test_where_no_sandbox_can_be_made_the_short_list_runs_as_before(
     alone = policy_with({"commands.sandbox.processes": 999})
     assert find_tier(workspace, alone) == {"tier": "none", "reason": "this machine refuses", "cure": ""}
     assert (await look(workspace, "cat", "a.txt", policy=alone)).content == "x"
+
+
+async def test_the_survey_and_the_start_of_a_call_say_what_holds_the_programs_it_starts(
+    folder: Path, workspace: Workspace, open_session: OpenSession
+) -> None:
+    (folder / "a.txt").write_text("x")
+    off = policy_with(EVERYTHING_OFF)
+    tools = [tool for tool in builtin_tools(workspace, off) if tool.spec.name == "run_command"]
+    wanted = calls(("run_command", {"argv": ["cat", "a.txt"]}), ("read_file", {"path": "a.txt"}))
+    session = await open_session(wanted, says("done"), policy=off, tools=tools)
+    await run(session, "look at it")
+    events = await session.log.read()
+    (judged,) = [body for body in bodies(events, TurnJudged) if body.turn.surveys]
+    assert [survey.confinement for survey in judged.turn.surveys] == ["full", ""]
+    assert {body.tool: body.confinement for body in bodies(events, ToolStarted)} == {
+        "run_command": "full",
+        "read_file": "",
+    }

@@ -56,6 +56,7 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         space.close()
     means = {
         "full": "commands that only read see the workspace read-only, no network, no home and no secrets",
+        "limited": "commands that only read are held by Landlock alone",
         "none": "commands that only read run as you do, from a short list",
     }
     home = Home.path()
@@ -66,7 +67,7 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         Finding(
             name="sandbox",
             state=probe["tier"],
-            why=": ".join(filter(None, (probe["reason"], means.get(probe["tier"], "")))),
+            why=", so ".join(filter(None, (probe["reason"], means[probe["tier"]]))),
             cure=probe["cure"],
         ),
         Finding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),

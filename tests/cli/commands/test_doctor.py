@@ -1,0 +1,46 @@
+"""`foregate doctor`: how things stand here, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.sandbox.probe import Probe
+from foregate.agent.workspace import confinement
+from foregate.agent.workspace.confinement import find_tier
+from foregate.agent.workspace.local import LocalWorkspace
+from foregate.policy.source.load import default_policy
+from tests.cli.conftest import Cli
+
+
+def test_it_names_the_tier_the_log_and_the_model(cli: Cli, home: Path) -> None:
+    code, out, _ = cli("doctor")
+    space = LocalWorkspace(Path())
+    tier = find_tier(space, default_policy())["tier"]
+    space.close()
+    assert code == 0
+    assert f"\nsandbox: {tier}\n" in out
+    assert f"\nlog: {home}\n" in out
+    assert "\nmodel: rehearsal\n" in out
+
+
+def test_where_there_is_no_sandbox_it_says_why_and_what_would_change_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused = Probe(tier="none", reason="user namespaces are turned off on this system", cure="sysctl x=1")
+    monkeypatch.setattr(confinement, "_probe", lambda *_: refused)
+    _, out, _ = cli("doctor")
+    assert "sandbox: none\n  user namespaces are turned off on this system, so commands that only read run as" in out
+    assert "\n  to change it: sysctl x=1\n" in out
+    code, out, _ = cli("doctor", "--json")
+    (sandbox,) = [one for one in json.loads(out) if one["name"] == "sandbox"]
+    assert (code, sandbox["state"], sandbox["cure"]) == (0, "none", "sysctl x=1")
+
+
+def test_a_workspace_or_policy_that_cannot_be_used_is_one_sentence(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.yaml").write_text("version: 2\n")
+    for words in (("--workspace", "/nowhere"), ("--policy", str(tmp_path / "bad.yaml"))):
+        code, out, err = cli("doctor", *words)
+        assert (code, out, len(err.splitlines())) == (2, "", 1)
