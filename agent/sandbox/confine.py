@@ -1,4 +1,4 @@
-"""The way into a read sandbox: from a forked child of one thread to the command that runs confined."""
+"""The way into a sandbox: from a forked child of one thread to the command that runs confined."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _NULL = os.makedev(1, 3)
 _STATUS = struct.Struct("=i")
 
 
-def confine_read(plan: Plan, command: Command, parent: int, report: int) -> NoReturn:
-    """Run the command in a read sandbox and end as it ended: with its exit code, or by its signal.
+def confine(plan: Plan, command: Command, parent: int, report: int) -> NoReturn:
+    """Run the command in a sandbox and end as it ended: with its exit code, or by its signal.
 
     Called in a forked child of a process with one thread, which becomes the sandbox's keeper: when it dies, however,
     so does everything inside, and so does it when `parent` dies, the process that forked it. The streams 0, 1 and 2 are

@@ -20,9 +20,10 @@ class Limits(TypedDict, total=False):
 
 
 class Plan(TypedDict):
-    """A read sandbox. Every path is absolute and resolved, but for the keys of `links`; a path is text as in `os`.
+    """A sandbox. Every path is absolute and resolved, but for the keys of `links`; a path is text as in `os`.
 
-    - `workspace`: the folder shown read-only at its own path.
+    - `workspace`: the folder shown at its own path, read-only but where `writable` is true.
+    - `kept`: paths in a writable workspace that stay read-only, those of them that are there.
     - `home`: where an empty HOME lies; it is not the workspace and not in it.
     - `folders`: what else is shown read-only at its own path; one that is gone is left out. Inside the workspace
       none counts.
@@ -35,6 +36,8 @@ class Plan(TypedDict):
     """
 
     workspace: str
+    writable: bool
+    kept: list[str]
     home: str
     folders: list[str]
     links: dict[str, str]

@@ -55,14 +55,14 @@ def build_root(plan: Plan) -> list[str]:
         devices = {device: clone_tree(device, READ_ONLY | NO_SETUID | NO_PROGRAMS) for device in _DEVICES}
     workspace = plan["workspace"]
     with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
-        bare = clone_tree(workspace, _SEEN)
+        bare = clone_tree(workspace, NO_SETUID | NO_DEVICES if plan["writable"] else _SEEN)
     with name_step("root", "the root of the sandbox could not be mounted"):
         attach(make_mount("tmpfs", NO_SETUID | NO_DEVICES, size="4m", nr_inodes=_INODES, mode="755"), workspace)
         change_root(workspace)
         scratch = make_mount("tmpfs", NO_SETUID | NO_DEVICES, size=str(plan["scratch_bytes"]), nr_inodes=_INODES)
         _attach_at(scratch, _BUILD)
     with name_step("overlay", f"the workspace {workspace} cannot be laid under a view of its own"):
-        view = _overlay(bare, workspace, plan["masks"])
+        view = None if plan["writable"] else _overlay(bare, workspace, plan["masks"])
         trees[workspace] = bare if view is None else view
     with name_step("layout", "what the sandbox shows could not be put in place"):
         for path in sorted({*trees, plan["home"], "/tmp", "/dev/shm"}):  # noqa: S108 - the sandbox's own
@@ -75,12 +75,18 @@ def build_root(plan: Plan) -> list[str]:
             _link(link, target)
     with name_step("masks", "the masked files could not be covered"):
         _cover(mask for mask in plan["masks"] if view is None or not _is_below(mask, workspace))
+    with name_step("kept", "what stays as it is in the workspace could not be held"):
+        for path in plan["kept"]:
+            if not Path(path).is_symlink() and (tree := _clone_if_there(path)) is not None:
+                attach(tree, path)
     with name_step("seal", "the root of the sandbox could not be made read-only"):
         detach(_BUILD)
         Path(_BUILD).rmdir()
         restrict_at("/", _SEEN)
     # Landlock allows a folder with all that is mounted below it, and a bare workspace may have none above it.
     writable = (plan["home"], "/tmp", "/dev")  # noqa: S108 - the sandbox's own
+    if plan["writable"]:
+        return [*writable, workspace]
     return [folder for folder in writable if view is not None or not _is_below(workspace, folder)]
 
 

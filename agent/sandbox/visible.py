@@ -163,6 +163,8 @@ def plan_read(
     resolved = os.path.realpath(home)
     return Plan(
         workspace=workspace,
+        writable=False,
+        kept=[],
         home=_HOME_OF_NOBODY if resolved == "/" or is_inside(resolved, [workspace]) else resolved,
         folders=[folder for folder in visible.folders if not is_inside(folder, [workspace])],
         links=visible.links,

@@ -164,7 +164,8 @@ Anything less has git start itself in there, where the filters and monitors run 
 would hide that its commit has moved, also where that is staged.
 """
 _READING = ("diff", "log", "status")
-"""Commands that read objects and files of the working tree, and nothing but the index and settings the others read."""
+"""Commands that read objects and files of the working tree; any other reads only the index and settings."""
+_CHANGING = ("add", "commit")
 _FORM = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")
 _CHANGED = ("diff", *_FORM, UNENTERED)
 _STAGED = (*_CHANGED, "--cached")
@@ -251,8 +252,10 @@ class GitRepository:
         return _check_exit(ran, words[0]) if check else ran
 
     def _plan_sandbox(self, command: str) -> Plan | None:
-        """Return the sandbox of a command that reads what the repository holds, where this machine has one."""
-        return plan_sandbox(self.workspace, self.policy) if command in _READING else None
+        """Return the sandbox of a command that reads or changes the repository, where this machine has one."""
+        plan = plan_sandbox(self.workspace, self.policy) if command in (*_READING, *_CHANGING) else None
+        kept = [f"{self.workspace.root}/{self.git}/{name}" for name in ("config", "hooks")]
+        return {**plan, "writable": True, "kept": kept} if plan is not None and command in _CHANGING else plan
 
     def check_safe(self) -> None:
         """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace."""

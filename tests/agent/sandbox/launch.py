@@ -18,10 +18,9 @@ for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of
     sys.modules[name] = package = ModuleType(name)
     package.__path__ = [str(ROOT / "agent/sandbox")]
 
-from foregate.agent.sandbox.confine import confine_read  # noqa: E402
+from foregate.agent.sandbox.confine import confine  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
 from foregate.agent.sandbox.plan import Failure  # noqa: E402
-from foregate.agent.sandbox.probe import explain, probe  # noqa: E402
 from foregate.agent.sandbox.system_calls import call  # noqa: E402
 
 
@@ -56,16 +55,13 @@ def main() -> None:
         enter_outer_namespace(request["user"], request.get("mounted"))
     except OSError as error:
         failure = Failure(step="namespaces", number=error.errno or 0, sentence=f"no outer namespace: {error}")
-        print(json.dumps(explain(failure)))
-        return
-    if "command" not in request:
-        print(json.dumps(probe(request["plan"])))
-        return
+        sys.stderr.write(json.dumps(failure))
+        sys.exit(125)
     result, report = os.pipe()
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        confine_read(request["plan"], request["command"], parent, report)
+        confine(request["plan"], request["command"], parent, report)
     os.close(report)
     with open(result, "rb") as reports:
         told = reports.read()

@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.sandbox.plan import Limits, Plan
+from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.visible import plan_read
 
 LAUNCH = Path(__file__).with_name("launch.py")
@@ -78,9 +79,12 @@ class Place:
             **({**who, "extra_groups": []} if who else {}),
         )
 
-    def run_probe(self, **changes: object) -> str:
-        """Return what the probe says of this place, as JSON; `changes` replace parts of the plan."""
-        return launch(json.dumps({"plan": {**self.plan, **changes}, "user": self.user}).encode()).stdout
+    def run_probe(self, **changes: object) -> Probe:
+        """Return what is found out by trying a sandbox in this place; `changes` replace parts of the plan."""
+        ran = self.run_inside("sh", "-c", TRY, **changes)
+        if ran.returncode == 125:
+            return explain(json.loads(ran.stderr))
+        return Probe(tier="none" if ran.returncode else "full", reason=ran.stderr, cure="")
 
 
 def launch(request: bytes) -> subprocess.CompletedProcess[str]:
@@ -136,7 +140,7 @@ def open_place(user: int | None) -> Iterator[Place]:
         made = place.run_outside("/bin/sh", "-c", HISTORY)
         assert made.returncode == 0, made.stderr
         (place.home / ".ssh").chmod(0o700)
-        found = json.loads(place.run_probe())
+        found = place.run_probe()
         if found["tier"] != "full":
             assert found["cure"], f"the sandbox is broken: {found['reason']}"
             pytest.skip(f"no sandbox here: {found['reason']}; {found['cure']}")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import threading
 from pathlib import Path
 
@@ -24,11 +23,14 @@ from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.tool_call import ToolResult
+from tests.agent.tools.builtin.test_git import git
+from tests.agent.tools.test_git_nested import nested
 from tests.conftest import OpenSession
 from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, policy_with
 
 _SHORT = default_policy().commands.model_dump(mode="json")["read_only"]
+WHO = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 LISTED = policy_with({"commands.read_only": {**_SHORT, **{name: {"options": ["-c"]} for name in ("touch", "sh")}}})
 """A policy of somebody who vouches for far too much."""
 
@@ -99,10 +101,6 @@ async def test_a_folder_that_is_swapped_with_a_link_leads_nowhere_outside(
 async def test_git_reads_no_objects_from_outside_whatever_the_repository_says(
     folder: Path, workspace: Workspace, tmp_path: Path, policy: Policy
 ) -> None:
-    def git(where: Path, *words: str) -> str:
-        name = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-        return subprocess.run(["git", *name, *words], cwd=where, check=True, capture_output=True, text=True).stdout
-
     other = tmp_path / "other"
     other.mkdir()
     for place, words in ((other, "canary"), (folder, "own")):
@@ -165,3 +163,37 @@ async def test_the_survey_and_the_start_of_a_call_say_what_holds_the_programs_it
         "run_command": "full",
         "read_file": "",
     }
+
+
+async def test_what_git_starts_while_it_adds_reaches_nothing_outside_and_changes_no_settings(
+    folder: Path, workspace: Workspace, tmp_path: Path, policy: Policy
+) -> None:
+    """The tool refuses such a repository; here its checks are left out, as if they had been deceived."""
+    git(folder, "init", "-q")
+    nested(folder / "sub")
+    git(folder, "add", "sub")
+    outside, inside = tmp_path / "ran", folder / "ran"
+    script = folder / "filter"
+    script.write_text(f"#!/bin/sh\ntouch {inside}\ntouch {outside}\necho x >> {folder}/.git/config\ncat\n")
+    script.chmod(0o755)
+    git(folder / "sub", "config", "filter.x.clean", str(script))
+    (folder / "sub/.gitattributes").write_text("* filter=x\n")
+    (folder / "sub/f").write_text("two\n")
+    settings = (folder / ".git/config").read_bytes()
+    await find_repository(workspace, policy, ".").run_async("add", "--", "sub", check=False)
+    assert inside.exists(), "git did not even start it, so that nothing was tried"
+    assert not outside.exists()
+    assert (folder / ".git/config").read_bytes() == settings
+
+
+async def test_git_adds_and_commits_in_its_sandbox_as_it_does_outside(
+    folder: Path, workspace: Workspace, policy: Policy
+) -> None:
+    git(folder, "init", "-q")
+    (folder / "a.txt").write_text("one\n")
+    repository = find_repository(workspace, policy, ".")
+    await repository.run_async("add", "--", "a.txt")
+    await repository.run_async("commit", "--message=first", more=dict.fromkeys(WHO, "a@example.org"))
+    assert git(folder, "log", "--format=%s %an") == "first a@example.org\n"
+    assert git(folder, "status", "--porcelain") == ""
+    assert (folder / ".git/index").stat().st_uid == folder.stat().st_uid
