@@ -223,7 +223,7 @@ class GitRepository:
         """Run a git command and wait; raise WorkspaceError with git's own words when it fails and `check` holds."""
         environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
         size, timeout = self.policy.files.max_hash, self.policy.commands.timeout
-        sandbox = self._plan_sandbox(words[0])
+        sandbox = None if "GIT_INDEX_FILE" in environment else self._plan_sandbox(words[0])  # that lies outside
         ran = run_and_wait(_build_argv(words), self.workspace, self.id, environment, timeout, size, False, sandbox)
         return _check_exit(ran, words[0]) if check else ran
 
