@@ -117,7 +117,8 @@ class LocalWorkspace(Workspace):
     @contextmanager
     def directory(self, path: str, *, make: bool = False) -> Iterator[int]:
         """Open a folder; those made on the way are on disk, and gone again where what is done inside fails."""
-        fd = os.dup(self._fd)
+        # A copy of the descriptor would share its place with all others, so that of two that list one sees nothing.
+        fd = os.open(".", _DIRECTORY, dir_fd=self._fd)
         made: list[tuple[int, str]] = []
         try:
             for part in path.split("/") if path != "." else ():

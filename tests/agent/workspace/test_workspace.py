@@ -198,3 +198,9 @@ def test_a_workspace_whose_name_is_no_text_is_refused_in_one_sentence(tmp_path: 
     odd.mkdir()
     with pytest.raises(WorkspaceError, match="no valid text; rename it"):
         LocalWorkspace(odd)
+
+
+def test_two_that_list_the_root_at_the_same_time_do_not_share_their_place_in_it(workspace: Workspace) -> None:
+    with workspace.directory(".") as first, workspace.directory(".") as second:
+        os.lseek(first, 1, os.SEEK_SET)
+        assert os.lseek(second, 0, os.SEEK_CUR) == 0
