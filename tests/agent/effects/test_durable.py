@@ -26,6 +26,7 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.schemas.errors import SyncError
 from foregate.schemas.event_body import OutcomeUnknown, ToolFinished
 from foregate.schemas.protocols import Reply
+from tests.agent.effects.changes import CHANGES, furnish
 from tests.conftest import OpenSession
 from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, policy_with
@@ -111,36 +112,19 @@ class Disk:
 @pytest.fixture
 def disk(monkeypatch: pytest.MonkeyPatch, folder: Path) -> Iterator[Disk]:
     """The disk below the workspace, and a few things on it."""
-    (folder / "a.txt").write_text("one")
-    (folder / "tree/sub").mkdir(parents=True)
-    (folder / "tree/sub/f").write_text("f")
-    (folder / "tree/link").symlink_to("sub")
-    (folder / "empty").mkdir()
+    furnish(folder)
     with monkeypatch.context() as patched:
         found = Disk(patched)
         found.root = folder
         yield found
 
 
-CHANGES: dict[str, tuple[str, dict[str, Any]]] = {
-    "create": ("write_file", {"path": "new/deep/n.txt", "content": "new"}),
-    "replace": ("write_file", {"path": "a.txt", "content": "new"}),
-    "edit": ("edit_file", {"path": "a.txt", "old": "one", "new": "two"}),
-    "make a folder": ("create_directory", {"path": "x/y"}),
-    "delete": ("delete_path", {"path": "a.txt"}),
-    "delete a link": ("delete_path", {"path": "tree/link"}),
-    "delete a tree": ("delete_path", {"path": "tree", "recursive": True}),
-    "move": ("move_path", {"source": "a.txt", "destination": "far/b.txt"}),
-    "move a folder": ("move_path", {"source": "tree", "destination": "far/off"}),
-}
-
-
 ACTS: dict[str, Callable[[LocalWorkspace], object]] = {
     "write": lambda space: space.write("new/deep/n.txt", b"x", FileTraits(0o600, 7, {})),
-    "replace": lambda space: space.write("a.txt", b"x"),
+    "replace": lambda space: space.write("a.sh", b"x"),
     "make a link": lambda space: space.make_link("new/link", b"x", modified=7),
     "make a folder": lambda space: space.make_directory("x/y", FileTraits(0o700)),
-    "remove": lambda space: space.remove("a.txt"),
+    "remove": lambda space: space.remove("a.sh"),
     "remove a folder": lambda space: space.remove_directory("empty"),
     "move": lambda space: space.move("tree", "far/off"),
 }
@@ -200,12 +184,12 @@ async def test_what_commands_git_and_own_tools_changed_is_synced_at_once_and_loo
 
     tools = [one for one in builtin_tools(workspace, POLICY) if one.spec.name not in ("read_file", "edit_file")]
     steps: list[tuple[str, dict[str, Any]]] = [
-        ("run_command", {"argv": ["cat", "a.txt"]}),
-        ("read_file", {"path": "a.txt"}),
+        ("run_command", {"argv": ["cat", "a.sh"]}),
+        ("read_file", {"path": "a.sh"}),
         ("git_status", {}),
         ("run_command", {"argv": ["touch", "b.txt"]}),
-        ("git_add", {"paths": ["a.txt"]}),
-        ("shout", {"path": "a.txt"}),
+        ("git_add", {"paths": ["a.sh"]}),
+        ("shout", {"path": "a.sh"}),
     ]
     session = await open_session(
         *(calls(step) for step in steps),
@@ -234,7 +218,7 @@ async def test_what_commands_git_and_own_tools_changed_is_synced_at_once_and_loo
     [
         (CHANGES["create"], stat.S_IFDIR),
         (CHANGES["edit"], stat.S_IFDIR),
-        (("move_path", {"source": "a.txt", "destination": "tree/b.txt"}), stat.S_IFDIR),
+        (("move_path", {"source": "a.sh", "destination": "tree/b.txt"}), stat.S_IFDIR),
         (CHANGES["delete"], stat.S_IFDIR),
         (CHANGES["replace"], stat.S_IFREG),
         (("run_command", {"argv": ["touch", "b.txt"]}), -1),
@@ -256,8 +240,8 @@ async def test_a_disk_that_refuses_makes_a_call_fail_in_one_sentence_and_nothing
         assert not finished[0].ok
         assert not finished[0].changes
         assert "Input/output error" in finished[0].content
-        assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "empty", "tree"]
-        assert (folder / "a.txt").read_text() == "one"
+        assert sorted(path.name for path in folder.iterdir()) == ["a.sh", "empty", "link", "tree"]
+        assert (folder / "a.sh").read_text() == "one\n"
     else:
         assert not finished
         assert "may not outlast a power cut (Input/output error)" in unknown[0].reason
@@ -275,7 +259,7 @@ async def test_an_undo_whose_disk_refuses_is_not_done_and_the_next_one_finishes_
     assert "effect_undone" not in [event.kind for event in await session.log.read()]
     disk.refuses = 0
     assert (await undo(session)).done
-    assert (folder / "a.txt").read_text() == "one"
+    assert (folder / "a.sh").read_text() == "one\n"
 
 
 async def test_what_is_seen_after_a_crash_is_on_disk_before_it_is_called_done(
