@@ -235,7 +235,8 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
 
     `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
     that still arrives; `look` is the event that judged the early read this call is answered from. `confinement` is what
-    holds the programs it starts where they only read, "" where it starts none.
+    holds the programs it starts where they only read, "" where it starts none. `images` names the blob of the changes
+    of a sandbox that are applied and of what was there before, "" for any other call.
     """
 
     call: str
@@ -249,6 +250,7 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     early: bool = False
     look: int | None = None
     confinement: Literal["", Tier] = ""
+    images: str = ""
 
 
 class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from msgspec import Struct, field
@@ -103,6 +103,9 @@ class Blobs(Protocol):
 
     def put(self, data: bytes) -> str:
         """Store `data` durably and return its SHA-256."""
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        """Store contents, durably once all are, and return the SHA-256 of each."""
 
     def get(self, hash: str) -> bytes:  # noqa: A002
         """Return the bytes; raise LogError when they are missing or do not match their name."""

@@ -26,13 +26,14 @@ from foregate.schemas.tool_spec import Resource, ResourceKind
 
 Before = Sequence[BeforeImage]
 
-_PARTLY_DONE = "partly_done"
+PARTLY_DONE = "partly_done"
 """The error of a call of which a part took effect."""
-_SAID = {
+SAID = {
     "": "this took effect; its process ended before it could say so, and it was found out by looking",
     NOT_DONE: "the process ended before this took effect; send it again if it is still wanted",
-    _PARTLY_DONE: "the process ended in the middle of this, and only a part took effect; look before you go on",
+    PARTLY_DONE: "the process ended in the middle of this, and only a part took effect; look before you go on",
 }
+"""What is said of a call that was cut off, by the error of its result."""
 
 
 def probe_call(place: Snapshots, call: ToolCall, before: Before) -> ToolResult | None:
@@ -54,7 +55,7 @@ def probe_call(place: Snapshots, call: ToolCall, before: Before) -> ToolResult |
         return None
     changed = ", ".join(f"`{change.resource.id}`" for change in found.changes)
     more = found.content or (f"changed: {changed}" if changed else "")
-    return replace(found, content=f"{_SAID[found.error]}{more and f' ({more})'}")
+    return replace(found, content=f"{SAID[found.error]}{more and f' ({more})'}")
 
 
 class _WorkspaceBefore(MemoryWorkspace):
@@ -126,7 +127,7 @@ def _compare(place: Snapshots, before: Before, wanted: Mapping[str, str], now: M
         return ToolResult(False, "", error=NOT_DONE)
     if any(now[one] not in (was[one], wanted[one]) for one in now):
         return None
-    return place.add_missing_changes(ToolResult(False, "", error=_PARTLY_DONE), before)
+    return place.add_missing_changes(ToolResult(False, "", error=PARTLY_DONE), before)
 
 
 def _probe_deletion(place: Snapshots, before: Before, arguments: Arguments) -> ToolResult | None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.effects.applying import build_undo_step
 from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
 from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.schemas.errors import ForegateError, WorkspaceError
@@ -74,6 +75,7 @@ class UndoableChange(Struct, frozen=True):
     tool: str
     before: tuple[BeforeImage, ...]
     changes: tuple[Change, ...]
+    images: str = ""
 
 
 async def undo(session: Session, call_id: str | None = None, preview: bool = False) -> UndoReport:
@@ -97,7 +99,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     try:
         inverse = session.tools.inverse(found.tool)
         place = Snapshots(session.workspace, session.policy, session.blobs, inverse)
-        steps = build_steps(found.changes, found.before, place)
+        steps = _build_steps(found, place)
         again = has_unfinished_undo(events, found.call)
         left = [step for step in steps if not (again and step.is_done)]
         for step in left:
@@ -128,6 +130,12 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
         await session.record(Draft(build_reverse(found, steps), "foregate"))
     await session.log.settle()
     return report
+
+
+def _build_steps(found: UndoableChange, place: Snapshots) -> list[UndoStep]:
+    if found.images:
+        return [build_undo_step(place, found.images, found.changes)]
+    return build_steps(found.changes, found.before, place)
 
 
 @dataclass(slots=True)
@@ -164,9 +172,9 @@ def read_undo_history(events: Iterable[Event]) -> UndoHistory:
             case OutcomeUnknown():
                 lost[call] = _NOBODY_KNOWS
             case ToolFinished() | OutcomeResolved() if body.changes:
-                before = started[call].before if call in started else ()
+                before, images = (started[call].before, started[call].images) if call in started else ((), "")
                 found.finished.pop(call, None)
-                found.finished[call] = UndoableChange(call, body.tool, before, body.changes)
+                found.finished[call] = UndoableChange(call, body.tool, before, body.changes, images)
                 lost.pop(call, None)
             case OutcomeResolved(outcome="done"):
                 lost[call] = _NOT_KNOWN_WHAT

@@ -76,6 +76,7 @@ class ImageEntry(Struct, frozen=True):
     """One thing of a directory's image. `path` is relative to the directory; a directory has no `hash`.
 
     `modified`, `attributes` and `links` are as in a before-image; images of earlier versions say nothing of them.
+    `owner` are user and group, and `first` is the path of another entry that is a name of the same file.
     """
 
     path: str
@@ -85,6 +86,8 @@ class ImageEntry(Struct, frozen=True):
     modified: str = ""
     attributes: str = ""
     links: int = 1
+    owner: tuple[int, int] | None = None
+    first: str = ""
 
 
 class DirectoryImage(Struct, frozen=True):

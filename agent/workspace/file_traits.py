@@ -12,7 +12,10 @@ from dataclasses import dataclass
 from foregate.schemas import strict_json
 from foregate.schemas.strict_json import get_text
 
-_ACL = "system.posix_acl_access"
+_OWNERS = ("user.", "system.posix_acl_")
+"""How the names of attributes begin that the owner of a file sets."""
+_MACHINES = ("user.overlay.", "trusted.overlay.", "security.selinux", "security.ima", "security.evm")
+"""How the names of attributes begin that say how a file lies on this machine, and not what it is."""
 OWNER = "owner"
 """How the owner of a file is named among what cannot be kept."""
 HARD_LINKS = "hard links"
@@ -55,6 +58,17 @@ def read_attributes(file: int) -> dict[str, bytes]:
     return {name: value for name, value in found.items() if strict_json.scrub(name) == name}
 
 
+def choose_attributes(attributes: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Return the extended attributes that belong to a file wherever it lies."""
+    return {name: value for name, value in attributes.items() if not name.startswith(_MACHINES)}
+
+
+def hash_attributes(attributes: Mapping[str, bytes]) -> str:
+    """Return the SHA-256 over the extended attributes that belong to a file wherever it lies, "" where it has none."""
+    chosen = choose_attributes(attributes)
+    return strict_json.sha256(pack_attributes(chosen)) if chosen else ""
+
+
 def set_traits(file: int, traits: FileTraits) -> list[str]:
     """Give an open file what another one had; return the names of what it did not take.
 
@@ -77,11 +91,12 @@ def set_traits(file: int, traits: FileTraits) -> list[str]:
 
 
 def _set_attributes(file: int, attributes: Mapping[str, bytes]) -> list[str]:
-    """Give an open file these attributes, and no access list but theirs; return the names of those it did not take."""
+    """Give an open file these attributes, and none but theirs that are its owner's; return those it did not take."""
     there, lost = read_attributes(file), []
-    if _ACL in there.keys() - attributes.keys():  # it came from the folder
-        with suppress(OSError):
-            os.removexattr(file, _ACL)
+    for name in there.keys() - attributes.keys():
+        if name.startswith(_OWNERS):  # an access list came from the folder
+            with suppress(OSError):
+                os.removexattr(file, name)
     for name in sorted(attributes):
         if there.get(name) != attributes[name]:
             try:

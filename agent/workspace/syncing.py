@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
-import os
-
 from foregate.schemas.errors import SyncError
-from foregate.telemetry.log.temporary_file import sync_folder
+from foregate.telemetry.log.temporary_file import sync_all, sync_folder
 
 
 def sync_change(path: str, *folders: int) -> None:
@@ -23,12 +20,10 @@ def sync_file_system(fd: int) -> None:
 
     Raises SyncError where the disk refuses, also where it refused something since the folder was opened.
     """
-    sync = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
-    if sync is None:
-        os.sync()
-    elif sync(fd):
-        number = ctypes.get_errno()
-        raise _build_error("what was changed", OSError(number, os.strerror(number)))
+    try:
+        sync_all(fd)
+    except OSError as error:
+        raise _build_error("what was changed", error) from None
 
 
 def _build_error(what: str, error: OSError) -> SyncError:

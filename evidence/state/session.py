@@ -287,7 +287,7 @@ class SessionState:
         task.used["changed_resources"] = len(task.changed)
         if side_effect and body.ok:
             task.add_counts(changes=1)
-        if side_effect and started is not None and (body.ok or body.changes or not started.before):
+        if side_effect and started is not None and (body.ok or body.changes or not (started.before or started.images)):
             task.touched += 1
 
     def _leave_call(self, body: CallAnswered | OutcomeUnknown) -> None:

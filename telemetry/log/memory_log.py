@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, SessionHeld
@@ -93,6 +93,10 @@ class MemoryBlobs:
         name = strict_json.sha256(data)
         self._bytes[name] = data
         return name
+
+    def put_all(self, contents: Iterable[bytes]) -> list[str]:
+        """Keep contents and return the SHA-256 of each."""
+        return [self.put(data) for data in contents]
 
     def get(self, hash: str) -> bytes:  # noqa: A002
         """Return the bytes; raise LogError when there are none of that name."""

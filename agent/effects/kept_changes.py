@@ -1,0 +1,237 @@
+"""The changes of a sandbox, and what was there before them: kept as one, and the two places contents come from."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.agent.workspace.directory import ImageEntry, read_traits
+from foregate.agent.workspace.file_traits import FileTraits, choose_attributes, pack_attributes, read_attributes
+from foregate.agent.workspace.local import LocalWorkspace
+from foregate.agent.workspace.path_state import READ_FILE, is_adjusted, is_at
+from foregate.agent.workspace.path_step import Conflict, Content, Step, look_at_path
+from foregate.agent.workspace.workspace import Workspace, refuse_errors
+from foregate.schemas import strict_json
+from foregate.schemas.errors import LogError, WorkspaceError
+from foregate.schemas.protocols import Blobs
+from foregate.schemas.sandbox import PathChange, PathState
+
+_UNTRUSTED = 0o6000
+"""The bits of a mode that lend a program its owner's rights."""
+_KINDS = ("", "file", "directory", "link")
+
+
+class KeptChanges(Struct, frozen=True, dict=True):
+    """Changes to apply, and images of what they replace and of the folders around, as the blob store holds them.
+
+    An image's `path` is relative to the workspace. One of a file without a `hash` is of a file too large to keep. Its
+    `first` is another path of these that is a name of the same file. `stamp` is the time, in nanoseconds, that the
+    folders get which are changed only by what lies in them.
+    """
+
+    changes: tuple[PathChange, ...]
+    images: tuple[ImageEntry, ...]
+    stamp: str
+
+    @cached_property
+    def by_path(self) -> dict[str, ImageEntry]:
+        """The images by their paths."""
+        return {image.path: image for image in self.images}
+
+    @cached_property
+    def around(self) -> frozenset[str]:
+        """The folders that are changed only by what lies in them."""
+        return frozenset(self.by_path) - {change.path for change in self.changes}
+
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The paths of which no copy is kept, as they are too large or special: these changes cannot be taken back."""
+        return tuple(one.path for one in self.images if one.kind == "other" or (one.kind == "file" and not one.hash))
+
+    def list_forward(self) -> list[Step]:
+        """Return the steps that apply the changes."""
+        return [Step(number, one.path, one.before, one.after) for number, one in enumerate(self.changes)]
+
+    def list_back(self) -> list[Step]:
+        """Return the steps that take the changes back; objects git got stay, as others may have come to need them."""
+        made = {one.path for one in self.changes if not one.before.kind}
+        steps = [Step(number, one.path, one.after, one.before) for number, one in enumerate(self.changes)]
+        return [one for one in steps if one.then.kind != "other" and not (one.path in made and _is_object(one, made))]
+
+
+def _is_object(step: Step, made: set[str]) -> bool:
+    """Whether a path lies in an object store of git that was there before."""
+    above, inside, _ = step.path.partition("/objects/")
+    return bool(inside) and ".git" in above.split("/") and f"{above}/objects" not in made
+
+
+def check_changes(changes: Sequence[PathChange]) -> None:
+    """Raise WorkspaceError for changes that are never applied, whoever listed them."""
+    seen = set()
+    for change in changes:
+        path, parts = change.path, change.path.split("/")
+        if {"", ".", ".."} & {*parts} or "\0" in path or strict_json.scrub(path) != path or path in seen:
+            raise WorkspaceError(f"`{strict_json.scrub(path)[:80]}` is no path that can be changed; nothing was done")
+        seen.add(path)
+        lent = change.after.kind == "file" and change.after.mode & _UNTRUSTED & ~change.before.mode
+        if change.refused or change.after.kind not in _KINDS or lent:
+            why = change.refused or "privileged"
+            raise WorkspaceError(f"the change of `{path[:80]}` is never applied ({why}); leave it out")
+
+
+def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChange], max_bytes: int) -> str:
+    """Store what changes replace, and the changes; return the hash of what names all of it.
+
+    Of files larger than `max_bytes` no content is kept. Raises Conflict where something is not as it was judged,
+    WorkspaceError for changes that are never applied, and LogError where nothing can be stored.
+    """
+    check_changes(changes)
+    images, first = [], dict[tuple[int, int], str]()
+    blank: list[tuple[ImageEntry, bool]] = []
+    for change in changes:
+        seen = look_at_path(workspace, change.path)
+        if not is_at(seen.state, change.before):
+            raise Conflict([change.path])
+        if seen.found is None:
+            continue
+        image = _build_image(workspace, change.path, seen.state)
+        if seen.state.kind == "file" and seen.found.st_nlink > 1:
+            other = first.setdefault((seen.found.st_dev, seen.found.st_ino), change.path)
+            image = replace(image, first=other if other != change.path else "")
+        stored = not is_adjusted(change.before, change.after)
+        if stored and seen.state.kind == "file" and seen.state.size > max_bytes:
+            image, stored = replace(image, hash=""), False
+        images.append(image)
+        blank.append((image, stored))
+    listed = {change.path for change in changes}
+    for above in sorted({".", *(_find_above(path) for path in listed)} - listed):
+        image = _build_image(workspace, above, PathState("directory"))
+        images.append(image)
+        blank.append((image, False))
+    expected = [hash_ for image, stored in blank for hash_ in _list_hashes(image, stored)]
+    for hash_, found in zip(expected, blobs.put_all(_read_all(workspace, blank)), strict=True):
+        if hash_ != found:
+            raise Conflict([next(one.path for one in images if hash_ in (one.hash, one.attributes))])
+    return blobs.put(msgspec.json.encode(KeptChanges(tuple(changes), tuple(images), str(time.time_ns()))))
+
+
+def _find_above(path: str) -> str:
+    return path.rpartition("/")[0] or "."
+
+
+def _build_image(workspace: Workspace, path: str, state: PathState) -> ImageEntry:
+    """Return the image of what lies at a path, with the hashes its content and attributes are to be stored under."""
+    with refuse_errors("look at", path):
+        if path == ".":
+            with workspace.directory(".") as fd:
+                found = os.fstat(fd)
+        else:
+            with workspace.parent(path) as (folder, name):
+                found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    kept = workspace.read_attributes(path)
+    mode, links = found.st_mode & 0o7777, 1 if state.kind == "directory" else found.st_nlink
+    packed = strict_json.sha256(pack_attributes(kept)) if kept else ""
+    owner = (found.st_uid, found.st_gid)
+    return ImageEntry(path, state.kind, mode, state.hash, str(found.st_mtime_ns), packed, links, owner)
+
+
+def _list_hashes(image: ImageEntry, stored: bool) -> list[str]:
+    return [hash_ for hash_ in (image.hash if stored else "", image.attributes) if hash_]
+
+
+def _read_all(workspace: Workspace, images: Sequence[tuple[ImageEntry, bool]]) -> Iterator[bytes]:
+    """Yield the bytes behind the hashes of images, in their order."""
+    for image, stored in images:
+        if image.hash and stored:
+            yield (workspace.read if image.kind == "file" else workspace.read_link)(image.path)
+        if image.attributes:
+            yield pack_attributes(workspace.read_attributes(image.path))
+
+
+def load_changes(blobs: Blobs, kept: str) -> KeptChanges:
+    """Return what `keep_changes` stored; raise LogError where it is missing or damaged."""
+    try:
+        return msgspec.json.decode(blobs.get(kept), type=KeptChanges)
+    except msgspec.MsgspecError:
+        raise LogError(f"the stored bytes `{kept}` are no list of changes; restore them from a copy") from None
+
+
+class ImageSource:
+    """What was there before, out of the blob store."""
+
+    def __init__(self, kept: KeptChanges, blobs: Blobs) -> None:
+        self._kept, self._blobs = kept, blobs
+
+    def open_content(self, path: str, then: PathState) -> Content:
+        image = self._find(path)
+        if not image.hash:
+            raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
+        return Content(self._blobs.get(image.hash), self._read(image), image.first or image.path)
+
+    def read_traits(self, path: str, then: PathState) -> FileTraits:
+        return self._read(self._find(path))
+
+    def find_moved(self, then: PathState) -> Content | None:
+        """Return the content of a file or link of that hash wherever it was, None for none."""
+        fits = (one for one in self._kept.images if one.hash and (one.kind, one.hash) == (then.kind, then.hash))
+        image = next(fits, None)
+        return Content(self._blobs.get(image.hash), self._read(image)) if image is not None else None
+
+    def _find(self, path: str) -> ImageEntry:
+        if path not in self._kept.by_path:
+            raise WorkspaceError(f"no copy was kept of `{path[:80]}`; change it by hand")
+        return self._kept.by_path[path]
+
+    def _read(self, image: ImageEntry) -> FileTraits:
+        found = read_traits(image, self._blobs)
+        return FileTraits(found.mode, found.modified, found.attributes or {}, image.owner)
+
+
+class UpperSource:
+    """What a sandbox left, in a folder with the paths of the workspace; what it only moved may lack there."""
+
+    def __init__(self, upper: LocalWorkspace, moved: ImageSource) -> None:
+        self._upper, self._moved = upper, moved
+
+    def open_content(self, path: str, then: PathState) -> Content:
+        with refuse_errors("read what was written to", path):
+            try:
+                with self._upper.parent(path) as (folder, name):
+                    return _open(folder, name, then)
+            except (FileNotFoundError, NotADirectoryError):
+                found = self._moved.find_moved(then)
+        if found is None:
+            raise WorkspaceError(f"what `{path[:80]}` is to hold is gone; nothing was done")
+        return found
+
+    def read_traits(self, path: str, then: PathState) -> FileTraits:
+        with refuse_errors("look at", path):
+            try:
+                with self._upper.parent(path) as (folder, name):
+                    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+            except (FileNotFoundError, NotADirectoryError):
+                return FileTraits(then.mode)
+        kept = choose_attributes(self._upper.read_attributes(path))
+        return FileTraits(then.mode, found.st_mtime_ns, kept, (found.st_uid, found.st_gid))
+
+
+def _open(folder: int, name: str, then: PathState) -> Content:
+    """Open what lies at a name of an open folder of a sandbox; raise WorkspaceError where it is of another kind."""
+    found = os.stat(name, dir_fd=folder, follow_symlinks=False)
+    traits = FileTraits(then.mode, found.st_mtime_ns, {}, (found.st_uid, found.st_gid))
+    twin = (found.st_dev, found.st_ino) if found.st_nlink > 1 else None
+    if then.kind == "link":
+        return Content(os.fsencode(os.readlink(name, dir_fd=folder)), traits, twin)
+    file = os.open(name, READ_FILE, dir_fd=folder)
+    try:
+        kept = choose_attributes(read_attributes(file))
+    except BaseException:
+        os.close(file)
+        raise
+    return Content(file, FileTraits(traits.mode, traits.modified, kept, traits.owner), twin)

@@ -1,0 +1,65 @@
+"""The folder in which new contents wait to be put in their places, and in which lies what they replaced."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from contextlib import suppress
+
+from foregate.agent.workspace.path_state import READ_FOLDER, is_at, look_at
+from foregate.agent.workspace.path_step import Step, open_parent
+from foregate.agent.workspace.renaming import exchange, move_new
+from foregate.agent.workspace.workspace import Workspace, refuse_errors
+
+
+def remove_stage(root: int, name: str) -> None:
+    """Remove a stage and what is left in it, as far as that can be done."""
+    with suppress(OSError):
+        stage = os.open(name, READ_FOLDER, dir_fd=root)
+        try:
+            for inside in os.listdir(stage):  # noqa: PTH208 - a descriptor is no path
+                os.unlink(inside, dir_fd=stage)
+        finally:
+            os.close(stage)
+        os.rmdir(name, dir_fd=root)
+
+
+def clear_stage(workspace: Workspace, name: str, steps: Sequence[Step]) -> list[str]:
+    """Remove the stage a process left that was taking steps; return the paths to which it had to bring something back.
+
+    That is what came out of a place and is not what was to be replaced: somebody saved it in the last moment. Raises
+    WorkspaceError where it cannot be brought back.
+    """
+    found = []
+    with refuse_errors("read", name), workspace.directory(".") as root:
+        if not workspace.look(name).kind:
+            return []
+        stage = os.open(name, READ_FOLDER, dir_fd=root)
+        try:
+            by_number = {str(step.number): step for step in steps}
+            for inside in sorted(os.listdir(stage)):  # noqa: PTH208 - a descriptor is no path
+                step = by_number.get(inside.removesuffix(".old"))
+                if step is not None and _bring_back(workspace, stage, inside, step):
+                    found.append(step.path)
+        finally:
+            os.close(stage)
+        remove_stage(root, name)
+    return found
+
+
+def _bring_back(workspace: Workspace, stage: int, name: str, step: Step) -> bool:
+    """Bring back what came out of the place of a step, where it is not what was to; return whether it was so.
+
+    What is not whole and was never put in its place is left.
+    """
+    state = look_at(stage, name).state
+    if is_at(state, step.now) or is_at(state, step.then):
+        return False
+    with suppress(FileNotFoundError, NotADirectoryError), open_parent(workspace, step.path) as (folder, own):
+        there = look_at(folder, own).state
+        if not there.kind and step.now.kind:
+            move_new(stage, name, folder, own)
+            return True
+        if there.kind and is_at(there, step.then):
+            return exchange(stage, name, folder, own)
+    return False
