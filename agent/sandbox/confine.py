@@ -19,6 +19,7 @@ from foregate.agent.sandbox.plan import Command, Failure, Plan
 from foregate.agent.sandbox.root import build_root
 from foregate.agent.sandbox.seccomp import build_filter, load_filter
 from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, StepFailed, call, name_step
+from foregate.agent.sandbox.view import make_early_view
 
 NOT_STARTED = 125
 _STREAMS = (0, 1, 2)
@@ -41,6 +42,7 @@ def confine(plan: Plan, command: Command, parent: int, report: int) -> NoReturn:
         _die_with_parent(parent)
         _take_streams()
         program = build_filter()
+        view = make_early_view(plan)
         enter_namespaces()
         alive, keeper = os.pipe()  # open for reading inside, for writing only here
         ended, tell = os.pipe()
@@ -48,10 +50,10 @@ def confine(plan: Plan, command: Command, parent: int, report: int) -> NoReturn:
         if first == 0:
             os.close(keeper)
             os.close(ended)
-            _run_first_process(plan, command, program, alive, tell, report)
+            _run_first_process(plan, command, program, view, alive, tell, report)
     except BaseException as error:  # nothing may return into the caller's half of the fork
         _fail(error, report)
-    for descriptor in (report, alive, tell):
+    for descriptor in (report, alive, tell, *([] if view is None else [view])):
         os.close(descriptor)
     _end_as(_wait_for(first, ended))
 
@@ -130,13 +132,15 @@ def _open_null() -> None:
             _fill(stream, "/dev/null", os.O_RDWR)
 
 
-def _run_first_process(plan: Plan, command: Command, program: bytes, alive: int, tell: int, report: int) -> NoReturn:
+def _run_first_process(
+    plan: Plan, command: Command, program: bytes, view: int | None, alive: int, tell: int, report: int
+) -> NoReturn:
     """Be the first process inside: build what is seen, start the command, bury what dies, end with the command."""
     try:
         _die_with_parent(None, alive)
         _forget_signals()
         os.setsid()
-        writable = build_root(plan)
+        writable = build_root(plan, view)
         _open_null()
         child = os.fork()
         if child == 0:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from foregate.agent.sandbox.system_calls import PR_SET_DUMPABLE, StepFailed, call, name_step
 
-_NEW_MOUNTS, _NEW_NAMES, _NEW_IPC = 0x20000, 0x4000000, 0x8000000
+NEW_MOUNTS, _NEW_NAMES, _NEW_IPC = 0x20000, 0x4000000, 0x8000000
 _NEW_USERS, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
-_ALL = _NEW_MOUNTS | _NEW_NAMES | _NEW_IPC | _NEW_USERS | _NEW_PROCESSES | _NEW_NETWORK
+_ALL = NEW_MOUNTS | _NEW_NAMES | _NEW_IPC | _NEW_USERS | _NEW_PROCESSES | _NEW_NETWORK
 # CAP_SETGID, CAP_SETUID, and CAP_SETFCAP, without which a map may not hold user 0 of the namespace above.
 _TO_MAP_ALL = 1 << 6 | 1 << 7 | 1 << 31
 

@@ -9,7 +9,8 @@ class Limits(TypedDict, total=False):
     """Bounds of a call; one that is left out does not hold.
 
     `processes` counts threads as well, and holds root from Linux 6.14, there never fewer than 301. `memory_bytes` and
-    `processor_seconds` hold for each process by itself. Time on the clock is the guard's to watch.
+    `processor_seconds` hold for each process by itself. Time on the clock is the caller's to watch. `written_bytes` and
+    `written_files` hold for all that is written to `upper` and to the stores of `layers`.
     """
 
     memory_bytes: int
@@ -17,12 +18,20 @@ class Limits(TypedDict, total=False):
     file_bytes: int
     open_files: int
     processor_seconds: int
+    written_bytes: int
+    written_files: int
 
 
 class Plan(TypedDict):
     """A sandbox. Every path is absolute and resolved, but for the keys of `links`; a path is text as in `os`.
 
-    - `workspace`: the folder shown at its own path, read-only but where `writable` is true.
+    - `workspace`: the folder shown at its own path, read-only but where `writable` is true or `upper` is given.
+    - `upper`: a folder of the machine that takes what is written to the workspace, which itself stays as it is; "" for
+      none. Its `upper` and `work` are made where they are missing, and it is closed to other users.
+    - `caches`: where `upper` is given, a folder with what earlier sandboxes left, laid over the workspace and under
+      `upper`; "" for none. See `keep_folders`.
+    - `layers`: folders beside the workspace that are shown writable, each with the folder of the machine that takes and
+      keeps what is written to it. Inside the workspace none counts.
     - `kept`: paths in a writable workspace that stay read-only, those of them that are there.
     - `home`: where an empty HOME lies; it is not the workspace and not in it.
     - `folders`: what else is shown read-only at its own path; one that is gone is left out. Inside the workspace
@@ -37,6 +46,9 @@ class Plan(TypedDict):
 
     workspace: str
     writable: bool
+    upper: str
+    caches: str
+    layers: dict[str, str]
     kept: list[str]
     home: str
     folders: list[str]

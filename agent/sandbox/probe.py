@@ -31,6 +31,8 @@ def explain(failure: Failure) -> Probe:
         reason, cure = f"{reason} (Linux {os.uname().release})", "use Linux 5.12 or later"
     elif failure["step"] in ("overlay", "workspace"):
         cure = "use a workspace on a local file system into which no other is mounted"
+    elif failure["step"] == "upper":
+        cure = "keep Foregate's own folder outside the workspace, on a local file system that is no overlay (ext4, xfs)"
     elif _read_setting("kernel/unprivileged_userns_clone") == "0" and refused:
         reason = "ordinary users may not make namespaces on this system"
         cure = "sysctl kernel.unprivileged_userns_clone=1"

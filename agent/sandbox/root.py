@@ -11,6 +11,7 @@ from pathlib import Path
 
 from foregate.agent.sandbox.landlock import has_landlock
 from foregate.agent.sandbox.limits import limit_process_numbers
+from foregate.agent.sandbox.masks import copy_metadata, lay_masks
 from foregate.agent.sandbox.mounts import (
     NO_DEVICES,
     NO_PROGRAMS,
@@ -26,7 +27,8 @@ from foregate.agent.sandbox.mounts import (
     restrict_at,
 )
 from foregate.agent.sandbox.plan import Plan
-from foregate.agent.sandbox.system_calls import StepFailed, name_step
+from foregate.agent.sandbox.system_calls import name_step
+from foregate.agent.sandbox.view import make_layer, make_view
 
 _SEEN = READ_ONLY | NO_SETUID | NO_DEVICES
 _DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
@@ -37,36 +39,43 @@ _INODES = "65536"
 _UNSEEN = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 
 
-def build_root(plan: Plan) -> list[str]:
+def build_root(plan: Plan, view: int | None = None) -> list[str]:
     """Replace the root of this mount namespace by the one of the plan, and return the folders one may write in.
 
-    The caller is the first process of its process namespace and in a mount namespace of its own. Raises StepFailed.
+    `view` is the workspace as a mount, where it was made before; see `make_early_view`. The caller is the first process
+    of its process namespace and in a mount namespace of its own. Raises StepFailed.
     """
     with name_step("private", "the mounts could not be made private"):
         make_all_private()
+    workspace = plan["workspace"]
+    if plan["upper"] and view is None:
+        view = make_view(plan)
+    beside = [path for path in plan["layers"] if not _is_below(f"{path}/", workspace)]
+    layers = {path: make_layer(path, plan["layers"][path]) for path in beside}
     with name_step("proc", "a /proc of its own could not be mounted"):
         processes = make_mount("proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS)
         limit_process_numbers(processes, plan["limits"])
         # Root owns everything in /proc/sys, and needs no capability to write there.
         restrict(processes, READ_ONLY)
     with name_step("clone", "what the sandbox shows could not be cloned"):
-        shown = [folder for folder in plan["folders"] if not _is_below(folder, plan["workspace"])]
+        shown = [folder for folder in plan["folders"] if not _is_below(folder, workspace)]
         trees = {folder: tree for folder in shown if (tree := _clone_if_there(folder)) is not None}
         devices = {device: clone_tree(device, READ_ONLY | NO_SETUID | NO_PROGRAMS) for device in _DEVICES}
-    workspace = plan["workspace"]
     with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
-        bare = clone_tree(workspace, NO_SETUID | NO_DEVICES if plan["writable"] else _SEEN)
+        bare = None if view else clone_tree(workspace, NO_SETUID | NO_DEVICES if plan["writable"] else _SEEN)
     with name_step("root", "the root of the sandbox could not be mounted"):
         attach(make_mount("tmpfs", NO_SETUID | NO_DEVICES, size="4m", nr_inodes=_INODES, mode="755"), workspace)
         change_root(workspace)
         scratch = make_mount("tmpfs", NO_SETUID | NO_DEVICES, size=str(plan["scratch_bytes"]), nr_inodes=_INODES)
         _attach_at(scratch, _BUILD)
     with name_step("overlay", f"the workspace {workspace} cannot be laid under a view of its own"):
-        view = None if plan["writable"] else _overlay(bare, workspace, plan["masks"])
-        trees[workspace] = bare if view is None else view
+        if bare and not plan["writable"]:
+            view = _overlay(bare, workspace, plan["masks"])
+        trees[workspace] = view or bare or 0
     with name_step("layout", "what the sandbox shows could not be put in place"):
-        for path in sorted({*trees, plan["home"], "/tmp", "/dev/shm"}):  # noqa: S108 - the sandbox's own
-            _attach_at(trees.get(path) or _make_scratch(path), path)
+        for path in sorted({*trees, *layers, plan["home"], "/tmp", "/dev/shm"}):  # noqa: S108 - the sandbox's own
+            if path not in layers or _can_be_folder(path):
+                _attach_at(trees.get(path) or layers.get(path) or _make_scratch(path), path)
         _attach_at(processes, "/proc")
         for device, tree in devices.items():
             Path(device).touch()
@@ -85,13 +94,20 @@ def build_root(plan: Plan) -> list[str]:
         restrict_at("/", _SEEN)
     # Landlock allows a folder with all that is mounted below it, and a bare workspace may have none above it.
     writable = (plan["home"], "/tmp", "/dev")  # noqa: S108 - the sandbox's own
-    if plan["writable"]:
-        return [*writable, workspace]
+    if plan["writable"] or plan["upper"]:
+        return [*writable, workspace, *filter(os.path.isdir, layers)]
     return [folder for folder in writable if view is not None or not _is_below(workspace, folder)]
 
 
 def _is_below(path: str, folder: str) -> bool:
     return path.startswith(folder.rstrip("/") + "/")
+
+
+def _can_be_folder(path: str) -> bool:
+    """Whether there is a folder, or could be made one: in a toolchain that is shown read-only there cannot."""
+    with suppress(OSError):
+        Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    return Path(path).is_dir()
 
 
 def _clone_if_there(path: str) -> int | None:
@@ -134,15 +150,8 @@ def _overlay(bare: int, workspace: str, masks: Iterable[str]) -> int | None:
     below, above = Path(_BUILD, "below"), Path(_BUILD, "above")
     _attach_at(os.dup(bare), str(below))
     above.mkdir()
-    folders = {Path()}
-    for mask in sorted(mask for mask in masks if _is_below(mask, workspace)):
-        name = Path(mask).relative_to(workspace)
-        if _can_be_masked(below, above, name):
-            folders.update(name.parents)
-            (above / name).parent.mkdir(parents=True, exist_ok=True)
-            os.mknod(above / name, stat.S_IFCHR, os.makedev(0, 0))
-    for folder in sorted(folders, reverse=True):
-        _copy_metadata(below / folder, above / folder)
+    lay_masks(below, above, [Path(mask).relative_to(workspace) for mask in masks if _is_below(mask, workspace)])
+    copy_metadata(below, above)
     # A folder in both layers shows size and times of the upper one, so that one is the workspace where it can be.
     layers = (above, below) if any(above.iterdir()) else (below, above)
     try:
@@ -154,21 +163,6 @@ def _overlay(bare: int, workspace: str, masks: Iterable[str]) -> int | None:
     detach(str(below))
     os.close(bare)
     return view
-
-
-def _can_be_masked(below: Path, above: Path, name: Path) -> bool:
-    """Whether a path has a folder to be absent from, which no other mask hides; StepFailed where that is a link."""
-    if any((below / up).is_symlink() for up in name.parents):
-        raise StepFailed("masks", 0, f"a folder above the masked {name} has become a link; look for secret files again")
-    return (below / name.parent).is_dir() and not any((above / up).is_char_device() for up in name.parents)
-
-
-def _copy_metadata(source: Path, copy: Path) -> None:
-    found = source.stat()
-    with suppress(OSError):  # an owner who is not mapped cannot be given a file
-        os.chown(copy, found.st_uid, found.st_gid)
-    copy.chmod(stat.S_IMODE(found.st_mode))
-    os.utime(copy, ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
 def _cover(masks: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from foregate.agent.sandbox.packages import PACKAGE_CACHES
 from foregate.agent.sandbox.plan import Limits, Plan
 
 _SYSTEM = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix/store /gnu/store".split()  # noqa: SIM905
@@ -164,6 +165,9 @@ def plan_read(
     return Plan(
         workspace=workspace,
         writable=False,
+        upper="",
+        caches="",
+        layers={},
         kept=[],
         home=_HOME_OF_NOBODY if resolved == "/" or is_inside(resolved, [workspace]) else resolved,
         folders=[folder for folder in visible.folders if not is_inside(folder, [workspace])],
@@ -173,6 +177,30 @@ def plan_read(
         limits=limits,
         network="none",
     )
+
+
+def plan_work(
+    workspace: str,
+    path_variable: str,
+    home: str,
+    *,
+    upper: str,
+    caches: str = "",
+    packages: str = "",
+    masks: Iterable[str] = (),
+    kept: Iterable[str] = (),
+    scratch_bytes: int,
+    limits: Limits,
+) -> Plan:
+    """Return the plan of a sandbox that may write to a workspace, given by its resolved path, which stays as it is.
+
+    `upper`, `caches` and `kept` are as in `Plan`, `masks` as for `plan_read`. `packages` is a folder of the machine
+    that keeps what is added to the caches of package managers; with "" there are none.
+    """
+    plan = plan_read(workspace, path_variable, home, masks=masks, scratch_bytes=scratch_bytes, limits=limits)
+    stores = {name: f"{packages}/{name.replace('/', '_')}" for name in PACKAGE_CACHES} if packages else {}
+    layers = {f"{plan['home']}/{name}": store for name, store in stores.items()}
+    return {**plan, "upper": upper, "caches": caches, "layers": layers, "kept": list(kept)}
 
 
 def _resolve_mask(workspace: str, mask: str) -> str:

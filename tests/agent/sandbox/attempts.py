@@ -1,28 +1,31 @@
 """What a command might try in a sandbox: one statement each, harmless where it worked, and only ever run inside.
 
-An attempt is held when it raises OSError, or AssertionError where it would see something. `ws` and `home` are folders
-outside, `pid` the process that started the sandbox, `tcp` and `udp` ports and `abstract` a name somebody outside
-listens at, `canary` a word in the environment of the processes above.
+What `WORKSPACE` holds may be done where the workspace is shown writable. An attempt is held when it raises OSError, or
+AssertionError where it would see something. `ws`, `home` and `store` are folders outside, `pid` the process that
+started the sandbox, `tcp` and `udp` ports and `abstract` a name somebody outside listens at, `canary` a word in the
+environment of the processes above.
 """
 
 from __future__ import annotations
 
-FILES = {
+WORKSPACE = {
     "create a file in the workspace": "open(ws + '/new', 'w')",
     "overwrite a file": "open(ws + '/README.md', 'w')",
     "append to a file": "open(ws + '/README.md', 'a')",
     "truncate a file": "os.truncate(ws + '/README.md', 0)",
-    "delete a file": "os.unlink(ws + '/README.md')",
-    "rename a file": "os.rename(ws + '/README.md', ws + '/X.md')",
+    "rename a file": "os.rename(ws + '/src/main.py', ws + '/src/x.py')",
     "make a folder": "os.mkdir(ws + '/folder')",
     "remove a folder": "os.rmdir(ws + '/empty')",
     "make a link": "os.symlink('/', ws + '/link')",
-    "make a hard link": "os.link(ws + '/README.md', '/tmp/hard')",
     "change a mode": "os.chmod(ws + '/README.md', 0o600)",
     "change times": "os.utime(ws + '/README.md', (0, 0))",
     "change an owner": "os.chown(ws + '/README.md', os.getuid(), os.getgid())",
     "set an attribute": "os.setxattr(ws + '/README.md', 'user.x', b'x')",
     "write into .git": "open(ws + '/.git/config', 'a')",
+    "delete a file": "os.unlink(ws + '/README.md')",
+}
+FILES = {
+    "make a hard link": "os.link(ws + '/README.md', '/tmp/hard')",
     "write to a program": "open('/usr/bin/env', 'r+b')",
     "write into /etc": "open('/etc/foregate-test', 'w')",
     "write into the root": "open('/foregate-test', 'w')",
@@ -35,6 +38,8 @@ FILES = {
     "open memory by /proc": "os.open('/proc/kcore', os.O_RDONLY)",
     "write to who reads a named pipe": "os.open(ws + '/pipe', os.O_WRONLY | os.O_NONBLOCK)",
     "make a device": "os.mknod('/tmp/null', 0o20666, os.makedev(1, 3))",
+    "make a device in the workspace": "os.mknod(ws + '/null', 0o20666, os.makedev(1, 3))",
+    "make a whiteout in the workspace": "os.mknod(ws + '/none', 0o20000, 0)",
     "fill the scratch space": "open('/tmp/big', 'wb').write(bytes(10 << 20))",
 }
 SECRETS = {
@@ -44,6 +49,16 @@ SECRETS = {
     "read a masked file": "open(ws + '/.env').read()",
     "see a masked file": "assert '.env' in os.listdir(ws), 'absent'",
     "see a masked folder": "os.listdir(ws + '/conf/secrets')",
+    "name a masked file anew": "os.link(ws + '/.env', ws + '/env')",
+    "exchange a masked file": "call(renameat2, -100, (ws + '/.env').encode(), -100, (ws + '/data.json').encode(), 2)",
+    "mark a folder as whole": "os.setxattr(ws + '/conf', 'trusted.overlay.opaque', b'y')",
+    "see a masked folder in one that was marked": (
+        "os.setxattr(ws + '/conf', 'user.overlay.opaque', b'y'); os.listdir(ws + '/conf/secrets')"
+    ),
+    "see a masked folder in one that was renamed": (
+        "os.rename(ws + '/conf', ws + '/c2'); os.listdir(ws + '/c2/secrets')"
+    ),
+    "see where what is written is held": "os.listdir(store)",
     "read a key by its descriptor's path": "open('/proc/self/root' + ws + '/.env').read()",
     "read the environment of the first process": "open('/proc/1/environ').read()",
     "read the memory of the first process": "open('/proc/1/mem', 'rb')",

@@ -1,4 +1,4 @@
-"""A place to try sandboxes in: a workspace with a repository, a home with secrets, and who runs."""
+"""A place to try sandboxes in: a workspace with a repository, a home with secrets, a store for writes, and who runs."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from foregate.agent.sandbox.plan import Limits, Plan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
-from foregate.agent.sandbox.visible import plan_read
+from foregate.agent.sandbox.removal import remove_tree
+from foregate.agent.sandbox.visible import plan_read, plan_work
 
 LAUNCH = Path(__file__).with_name("launch.py")
 PATH = "/usr/local/bin:/usr/bin:/bin"
@@ -29,9 +31,10 @@ LIMITS = Limits(processes=400, memory_bytes=2 << 30, file_bytes=1 << 24, open_fi
 
 @dataclass(frozen=True)
 class Place:
-    """A base folder and the user in it: a number where this process has to become that user, else None."""
+    """A base folder, a store for what sandboxes write, and a user: a number where this process has to become it."""
 
     base: Path
+    store: Path
     user: int | None
 
     @property
@@ -52,6 +55,12 @@ class Place:
 
     def make_plan(self, masks: Sequence[str] = (".env", "conf/secrets"), limits: Limits = LIMITS) -> Plan:
         return plan_read(str(self.workspace), PATH, str(self.home), masks=masks, scratch_bytes=8 << 20, limits=limits)
+
+    def make_work_plan(self, name: str = "", **more: Any) -> Plan:
+        """Return the plan of a sandbox that may write; what it writes is held in the folder `name` of the store."""
+        upper = str(self.store / (name or os.urandom(8).hex()))
+        about = {"masks": (".env", "conf/secrets"), "scratch_bytes": 8 << 20, "limits": LIMITS, **more}
+        return plan_work(str(self.workspace), PATH, str(self.home), upper=upper, **about)
 
     def request(self, argv: Sequence[str], mounted: str | None = None, **changes: object) -> bytes:
         """Return what `launch.py` reads; `changes` replace parts of the plan."""
@@ -124,9 +133,9 @@ git commit -qam Two && echo changed >> src/data.csv && echo new > untracked.txt"
 @contextmanager
 def open_place(user: int | None) -> Iterator[Place]:
     """Open a place for a user, who owns all of it; skip where the machine cannot hold a sandbox, with its reason."""
-    base = Path(os.path.realpath(tempfile.mkdtemp(prefix="foregate-sandbox-")))
+    base, store = (Path(os.path.realpath(tempfile.mkdtemp(prefix="foregate-sandbox-"))) for _ in range(2))
     try:
-        place = Place(base, user)
+        place = Place(base, store, user)
         for name, text in FILES.items():
             path = place.workspace / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -135,7 +144,7 @@ def open_place(user: int | None) -> Iterator[Place]:
         (place.home / ".ssh/id").write_text("secret")
         base.chmod(0o755)
         if user is not None:
-            for path in [base, *base.rglob("*")]:
+            for path in [store, base, *base.rglob("*")]:
                 os.chown(path, user, user)
         made = place.run_outside("/bin/sh", "-c", HISTORY)
         assert made.returncode == 0, made.stderr
@@ -147,6 +156,7 @@ def open_place(user: int | None) -> Iterator[Place]:
         yield place
     finally:
         shutil.rmtree(base)
+        remove_tree(str(store))
 
 
 def list_users() -> list[object]:

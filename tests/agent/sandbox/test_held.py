@@ -1,4 +1,4 @@
-"""What a command tries in a read sandbox, as root and as an ordinary user, changes and reaches nothing outside."""
+"""What a command tries in a sandbox, for reading or for work, as root and as another user, reaches nothing outside."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.sandbox.system_calls import number_of
-from tests.agent.sandbox.attempts import CALLS, FILES, NETWORK, RUNNER, SECRETS
+from tests.agent.sandbox.attempts import CALLS, FILES, NETWORK, RUNNER, SECRETS, WORKSPACE
 from tests.agent.sandbox.place import CANARY, PATH, Place
 
 PYTHON = shutil.which("python3", path=PATH)
@@ -21,8 +21,8 @@ pytestmark = pytest.mark.skipif(PYTHON is None, reason="no system Python that a 
 Results = dict[str, str]
 
 
-@pytest.fixture(scope="module")
-def results(place: Place) -> Iterator[Results]:
+@pytest.fixture(scope="module", params=["read", "work"])
+def results(request: pytest.FixtureRequest, place: Place) -> Iterator[Results]:
     """What came of every attempt, with listeners of every kind outside and the state of the machine compared."""
     assert PYTHON is not None
     names = {name: str(place.workspace / name) for name in ("pipe", "socket", "datagrams", "empty")}
@@ -52,15 +52,19 @@ def results(place: Place) -> Iterator[Results]:
             **{name: opened[name].getsockname()[1] for name in ("tcp", "udp")},
             "ws": str(place.workspace),
             "home": str(place.home),
+            "store": str(place.store),
+            "renameat2": {"x86_64": 316, "aarch64": 276}[os.uname().machine],
             "pid": os.getpid(),
             "abstract": abstract,
             "canary": CANARY,
         }
         calls = {f"call {name}": f"call({number_of(name)}, {words})" for name, words in CALLS.items()}
-        attempts = {**FILES, **SECRETS, **NETWORK, **calls}
+        attempts = {**WORKSPACE, **FILES, **SECRETS, **NETWORK, **calls}
         before = _look_outside(place)
-        ran = place.run_inside(PYTHON, "-c", RUNNER, json.dumps(values), json.dumps(attempts))
+        plan = place.plan if request.param == "read" else place.make_work_plan()
+        ran = place.run_inside(PYTHON, "-c", RUNNER, json.dumps(values), json.dumps(attempts), **plan)
         found = json.loads(ran.stdout) if ran.returncode == 0 else {"the run": ran.stderr}
+        found["sandbox"] = request.param
         found["anything outside"] = "as it was" if _look_outside(place) == before else "changed"
         found |= {name: "reached" if _is_reached(listener) else "alone" for name, listener in opened.items()}
         found["pipe"] = "reached" if os.read(reader, 1) else "alone"
@@ -108,6 +112,11 @@ def test_what_a_command_tries_is_held(results: Results, name: str) -> None:
     assert results[name] != "DONE"
 
 
+@pytest.mark.parametrize("name", WORKSPACE)
+def test_the_workspace_is_written_to_only_where_the_sandbox_may(results: Results, name: str) -> None:
+    assert results[name] == ("DONE" if results["sandbox"] == "work" else "EROFS")
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_refused_system_call_does_nothing_but_fail(results: Results, name: str) -> None:
     assert results[f"call {name}"] == "EPERM"
@@ -116,8 +125,6 @@ def test_a_refused_system_call_does_nothing_but_fail(results: Results, name: str
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("create a file in the workspace", "EROFS"),
-        ("write into .git", "EROFS"),
         ("read a masked file", "ENOENT"),
         ("see a masked folder", "ENOENT"),
         ("see a masked file", "HELD"),
@@ -132,17 +139,25 @@ def test_what_is_held_fails_for_the_right_reason(results: Results, name: str, wh
     assert results[name] == why
 
 
-def test_a_sandbox_has_no_capability_no_new_privilege_and_a_filter(place: Place) -> None:
-    status = place.run_inside("/bin/cat", "/proc/self/status").stdout
+@pytest.mark.parametrize("sandbox", ["read", "work"])
+def test_a_sandbox_has_no_capability_no_new_privilege_and_a_filter(place: Place, sandbox: str) -> None:
+    plan = place.plan if sandbox == "read" else place.make_work_plan()
+    status = place.run_inside("/bin/cat", "/proc/self/status", **plan).stdout
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
     assert {fields[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
     assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
 
 
-def test_every_mount_is_read_only_but_the_scratch_folders(place: Place) -> None:
-    mounts = [line.split() for line in place.run_inside("/bin/cat", "/proc/self/mountinfo").stdout.splitlines()]
-    writable = {mount[4] for mount in mounts if "ro" not in mount[5].split(",")}
-    assert writable == {"/tmp", "/dev/shm", place.plan["home"]}
+@pytest.mark.parametrize("sandbox", ["read", "work"])
+def test_every_mount_is_read_only_but_the_scratch_folders_and_what_is_laid_over(place: Place, sandbox: str) -> None:
+    plan, layer = place.plan, str(place.home / ".npm")
+    writable = {"/tmp", "/dev/shm", plan["home"]}
+    if sandbox == "work":
+        plan = {**place.make_work_plan(), "layers": {layer: str(place.store / "npm")}}
+        writable |= {plan["workspace"], layer}
+    ran = place.run_inside("/bin/cat", "/proc/self/mountinfo", **plan)
+    mounts = [line.split() for line in ran.stdout.splitlines()]
+    assert {mount[4] for mount in mounts if "ro" not in mount[5].split(",")} == writable
     assert not [mount for mount in mounts if "nosuid" not in mount[5].split(",")]
     with_devices = {mount[4] for mount in mounts if "nodev" not in mount[5].split(",")}
     assert with_devices == {f"/dev/{name}" for name in ("full", "null", "random", "urandom", "zero")}

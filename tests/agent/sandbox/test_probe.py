@@ -33,6 +33,7 @@ def test_the_probe_tells_why_a_plan_cannot_be_held(place: Place) -> None:
         ("proc", errno.EPERM, {}, "/proc", "systempaths=unconfined"),
         ("private", errno.ENOSYS, {}, "Linux", "5.12"),
         ("overlay", errno.EINVAL, {}, "workspace", "local file system"),
+        ("upper", errno.EINVAL, {}, "the step", "Foregate's own folder"),
         ("machine", 0, {}, "the step", "Linux"),
         ("clone", errno.EIO, {}, "the step", ""),
     ],

@@ -1,0 +1,136 @@
+"""A folder as a work sandbox shows it: what is written to it goes elsewhere, and the folder stays as it is."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+
+from foregate.agent.sandbox.masks import copy_metadata, lay_masks
+from foregate.agent.sandbox.mounts import NO_DEVICES, NO_SETUID, clone_tree, make_all_private, make_mount
+from foregate.agent.sandbox.namespaces import NEW_MOUNTS
+from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.removal import remove_tree
+from foregate.agent.sandbox.system_calls import StepFailed, call, name_step
+
+MARKS = "marks"
+"""The file beside an upper folder that names the attributes by which the kernel marks what it holds."""
+TRUSTED, USER = "trusted.overlay.", "user.overlay."
+_OPTIONS: dict[str, dict[str, str | None]] = {
+    # With `redirect_dir` a folder that is there can be renamed; the kernel grants it only with marks nobody can forge.
+    TRUSTED: {"redirect_dir": "on", "index": "off", "metacopy": "off"},
+    USER: {"userxattr": None},
+}
+_SHOWN = NO_SETUID | NO_DEVICES
+
+
+def make_early_view(plan: Plan) -> int | None:
+    """Return the view of the workspace as a detached mount where this is the machine's root, else None.
+
+    It is made before the namespaces of the sandbox, because only out here the kernel renames folders in a view. This
+    process gets mounts of its own. Raises StepFailed.
+    """
+    if not plan["upper"]:
+        return None
+    with name_step("upper", f"what a sandbox writes cannot be held in {plan['upper']}"):
+        _make_store(Path(plan["upper"]), Path(plan["workspace"]))
+    if not _can_mark(plan["upper"], TRUSTED):
+        return None
+    with name_step("private", "the mounts could not be made private"):
+        call("unshare", NEW_MOUNTS)
+        make_all_private()
+    return make_view(plan, TRUSTED)
+
+
+def make_view(plan: Plan, marks: str = USER) -> int:
+    """Return the workspace as a detached mount that one may write to. Raises StepFailed."""
+    workspace, upper = Path(plan["workspace"]), Path(plan["upper"])
+    with name_step("upper", f"what a sandbox writes cannot be held in {upper}"):
+        names = [Path(mask).relative_to(workspace) for mask in plan["masks"] if Path(mask).is_relative_to(workspace)]
+        _prepare(upper, workspace, marks, [name for name in names if name.parts])
+    layer = Path(plan["caches"], marks.partition(".")[0])
+    caches = [layer] if plan["caches"] and layer.is_dir() else []
+    return _lay(upper, [*caches, workspace], marks)
+
+
+def make_layer(folder: str, store: str) -> int:
+    """Return a folder as a detached mount that one may write to, also where it is not there. Raises StepFailed."""
+    shown = Path(folder)
+    with name_step("layers", f"what a sandbox writes to {folder} cannot be held in {store}"):
+        _prepare(Path(store), shown, USER)
+        if not shown.is_dir():
+            return clone_tree(f"{store}/upper", _SHOWN)
+    return _lay(Path(store), [shown], USER)
+
+
+def _can_mark(store: str, marks: str) -> bool:
+    """Whether this process may set such attributes here, which for `TRUSTED` only the machine's root may."""
+    name = f"{marks.partition('.')[0]}.foregate"
+    with suppress(OSError):
+        os.setxattr(store, name, b"")
+        os.removexattr(store, name)
+        return True
+    return False
+
+
+def _make_store(store: Path, shown: Path) -> None:
+    """Make the folder that takes what is written, closed to other users."""
+    if store.is_relative_to(shown):
+        raise StepFailed("upper", 0, f"what a sandbox writes to {shown} cannot be held in {store}, which is inside it")
+    store.mkdir(mode=0o700, parents=True, exist_ok=True)
+    store.chmod(0o700)
+
+
+def _prepare(store: Path, shown: Path, marks: str, masks: Iterable[Path] = ()) -> None:
+    """Make what a store holds; what an earlier sandbox left stays."""
+    _make_store(store, shown)
+    upper, kind = store / "upper", store / MARKS
+    is_new = not upper.is_dir()
+    if not _can_mark(str(store), marks) or not (is_new or kind.read_text() == marks):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    kind.write_text(marks)
+    upper.mkdir(0o700, exist_ok=True)
+    lay_masks(shown, upper, masks)
+    if is_new and shown.is_dir():
+        copy_metadata(shown, upper)
+    (store / "none").mkdir(exist_ok=True)
+
+
+def _lay(store: Path, lowers: Sequence[Path], marks: str) -> int:
+    """Lay what is written over the lower folders, the topmost first; StepFailed names which of them cannot be used."""
+    try:
+        return _mount(store, lowers, marks)
+    except OSError as error:
+        number = error.errno or 0
+    try:
+        os.close(_mount(store, [store / "none"], marks))
+    except OSError:
+        step, sentence = "upper", f"what a sandbox writes cannot be held in {store}"
+    else:
+        step, sentence = "overlay", f"{lowers[-1]} cannot be laid under a view of its own"
+    raise StepFailed(step, number, f"{sentence}: {os.strerror(number)}")
+
+
+def _mount(store: Path, lowers: Sequence[Path], marks: str) -> int:
+    # The kernel takes no `work` in which an earlier view lies, for it cannot know whether all of that was written.
+    remove_tree(str(store / "work"))
+    (store / "work").mkdir(0o700)
+    with ExitStack() as opened:
+
+        def name(folder: Path) -> str:
+            """Return a name without letters that mean something to the kernel."""
+            descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+            opened.callback(os.close, descriptor)
+            return f"/proc/self/fd/{descriptor}"
+
+        return make_mount(
+            "overlay",
+            _SHOWN,
+            lowerdir=":".join(map(name, lowers)),
+            upperdir=name(store / "upper"),
+            workdir=name(store / "work"),
+            volatile=None,
+            **_OPTIONS[marks],
+        )
