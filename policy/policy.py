@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from foregate.policy.processes import Runtime, SandboxLimits, Serving
+from foregate.policy.processes import Confinement, ReadEntry, Runtime, SandboxLimits, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Mode
@@ -279,11 +279,16 @@ class Context(PolicySection):
 
 
 class Commands(PolicySection):
-    """Which commands only observe, how long one may run (seconds), and the environment it sees. `open_ended` are
-    leading words of commands that may go on to run anything. `execute_command` is the tool behind the tag of that
-    name."""
+    """Which commands only observe, how long one may run (seconds), and the environment it sees. `reads`, `about` and
+    `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
+    the world outside one. `open_ended` are leading words of commands that may go on to run anything. `execute_command`
+    is the tool behind the tag of that name."""
 
     read_only: dict[str, CommandEntry]
+    reads: dict[str, ReadEntry]
+    about: tuple[str, ...]
+    access: dict[str, tuple[str, ...]]
+    confinement: Confinement
     wrappers: tuple[str, ...]
     open_ended: tuple[str, ...]
     execute_command: Literal["run_command", "run_shell"]

@@ -39,3 +39,24 @@ class SandboxLimits(PolicySection):
     memory: Annotated[int, Field(ge=1)]
     processes: Annotated[int, Field(ge=1)]
     scratch: Annotated[int, Field(ge=65536)]
+
+
+class Confinement(PolicySection):
+    """The least a machine must be able to hold commands with, so that reads and work go in a sandbox unasked."""
+
+    read: Literal["limited", "full"]
+    work: Literal["limited", "full"]
+
+
+class ReadEntry(PolicySection):
+    """What makes a command that usually reads a change. `work` are options and words that do, `patterns` are searched
+    for in its words (RE2). More operands than `operands` do, but beside one of `beside`. `valued` are options whose
+    value is the next word. The first `texts` operands name no files, where none of `instead` gives them."""
+
+    work: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    operands: Count | None = None
+    beside: tuple[str, ...] = ()
+    valued: tuple[str, ...] = ()
+    texts: Count | None = None
+    instead: tuple[str, ...] = ()

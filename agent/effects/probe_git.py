@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.tools.builtin.git import get_literal_paths, refuse_filters, refuse_nested
 from foregate.agent.tools.tool import Arguments
-from foregate.agent.workspace.git_repository import GitRepository, find_common_folder, find_repository
+from foregate.agent.workspace.git_folder import find_common_folder
+from foregate.agent.workspace.git_repository import GitRepository, find_repository
 from foregate.evidence.state.plan import NOT_DONE
 from foregate.schemas import strict_json
 from foregate.schemas.event_body import BeforeImage

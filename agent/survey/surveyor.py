@@ -18,6 +18,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.globs import find_protection
+from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, read_command_line
 from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.protocols import ToolSource
@@ -61,13 +62,14 @@ class Surveyor:
             declared = self._tools.classify(call) if again else declared
             # what would happen is judged, not what is left out
             meant = {**call.arguments, **self._tools.fill_arguments(call)}
-            resources = tuple(self._survey_resources(spec, meant, declared, state))
+            tier = self._find_confinement(spec)
+            resources = tuple(self._survey_resources(spec, meant, declared, state, tier))
             if again:
                 return Survey(call.id, resources=resources)
-            command = self._find_command(spec, meant, state)
+            command = self._find_command(spec, meant, state, tier)
             named = [*(r.id for r in resources), *(command.argv[:_OPERANDS] if command is not None else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
-            found = Survey(call.id, declared, resources, command, atoms, confinement=self._find_confinement(spec))
+            found = Survey(call.id, declared, resources, command, atoms, confinement=tier)
             if secrets := self._find_secrets(spec, call, found):
                 found = replace(found, secrets=secrets)
         except WorkspaceError as error:
@@ -82,12 +84,17 @@ class Surveyor:
         return found
 
     def _survey_resources(
-        self, spec: ToolSpec, arguments: Mapping[str, Json], declared: Effect | None, state: SessionState
+        self,
+        spec: ToolSpec,
+        arguments: Mapping[str, Json],
+        declared: Effect | None,
+        state: SessionState,
+        tier: Literal["", Tier],
     ) -> Iterable[SurveyedResource]:
         for target in self._get_targets(spec):
             given = arguments.get(target.parameter, target.default)
             if target.kind is ResourceKind.PROCESS:
-                yield from self._survey_process(target, given, arguments, state)
+                yield from self._survey_process(target, given, arguments, state, tier)
                 continue
             for name in [given] if isinstance(given, str) else given if isinstance(given, list) else []:
                 if isinstance(name, str) and name:
@@ -189,17 +196,38 @@ class Surveyor:
         )
 
     def _survey_process(
-        self, target: TargetParameter, given: Json, arguments: Mapping[str, Json], state: SessionState
+        self,
+        target: TargetParameter,
+        given: Json,
+        arguments: Mapping[str, Json],
+        state: SessionState,
+        tier: Literal["", Tier],
     ) -> Iterable[SurveyedResource]:
         """Yield a command as its words; of one that only observes also the files it names."""
         command = _read_command(given)
         if command is None:
             return
-        text = command.shell or shlex.join(command.argv)
-        yield _name_resource(Resource(ResourceKind.PROCESS, text), target.access, state)
-        if commands.effect_of_command(command, self._policy).changes:
-            return
-        cwd, beneath_too = arguments.get("cwd"), commands.can_read_beneath(command, self._policy)
+        text, cwd = command.shell or shlex.join(command.argv), arguments.get("cwd")
+        reads = is_read(command, self._policy, tier)
+        access = Effect.OBSERVATION if reads else target.access
+        yield _name_resource(Resource(ResourceKind.PROCESS, text), access, state)
+        if is_held_read(command, self._policy, tier):
+            yield from self._survey_operands(read_command_line(command, self._policy), cwd, state)
+        elif reads:
+            yield from self._survey_listed(command, cwd, state)
+
+    def _survey_operands(self, reading: CommandReading, cwd: Json, state: SessionState) -> Iterable[SurveyedResource]:
+        """Yield what a command in a read sandbox names; what it does not name and is secret is not there."""
+        found: dict[str, SurveyedResource] = {}
+        for name in (*reading.operands, *reading.texts):
+            named = self._survey_path(ResourceKind.FILE, Effect.OBSERVATION, _place_word(name, cwd), state)
+            if named.exists or (named.protected and name in reading.operands):
+                found.setdefault(named.id, named)
+        yield from found.values()
+
+    def _survey_listed(self, command: Command, cwd: Json, state: SessionState) -> Iterable[SurveyedResource]:
+        """Yield what a command of the short list names, and the folders in which it could read secrets."""
+        beneath_too = commands.can_read_beneath(command, self._policy)
         for word in dict.fromkeys(list_operands(command.argv)):
             named = self._survey_path(ResourceKind.FILE, Effect.OBSERVATION, _place_word(word, cwd), state)
             if named.exists or named.protected:
@@ -218,7 +246,9 @@ class Surveyor:
         holds = not listed.complete or any(find_protection(name, self._policy) == "secret" for name in names)
         return replace(surveyed, protected="secret" if holds else "")
 
-    def _find_command(self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState) -> Command | None:
+    def _find_command(
+        self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState, tier: Literal["", Tier]
+    ) -> Command | None:
         """Return the command a call would run and where, None for a call that runs none."""
         for target in self._get_targets(spec):
             if target.kind is ResourceKind.PROCESS:
@@ -226,13 +256,15 @@ class Surveyor:
                 cwd, here = arguments.get("cwd"), ""
                 if isinstance(cwd, str):
                     here = self._survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
-                return replace(command, folder="" if here == "." else here, there=self._find_named_paths(command, cwd))
+                reads = is_read(command, self._policy, tier)
+                there = () if reads else self._find_named_paths(command, cwd)
+                return replace(command, folder="" if here == "." else here, there=there)
         return None
 
     def _find_named_paths(self, command: Command, cwd: Json) -> tuple[str, ...]:
         """Return the paths a changing command names that lead to something, also what lies in a folder it names last
         under the name of another of them: `mv a.txt old/` replaces `old/a.txt`."""
-        if not command.argv or not commands.effect_of_command(command, self._policy).changes:
+        if not command.argv:
             return ()
         words = list(dict.fromkeys(list_operands(command.argv)))[:_OPERANDS]
         inside = [f"{words[-1].rstrip('/')}/{word.rstrip('/').rpartition('/')[2]}" for word in words[:-1]]

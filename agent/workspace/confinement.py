@@ -36,9 +36,13 @@ def plan_sandbox(workspace: Workspace, policy: Policy, *, named: Collection[str]
     plan = _plan(str(workspace.root), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
     if named is None:
         return plan
-    secret = remember_secret_files(workspace.root, policy.files.secret).find()
-    hidden = [f"{workspace.root}/{path}" for path in secret if path not in named]
+    hidden = [f"{workspace.root}/{path}" for path in list_secret_files(workspace, policy) if path not in named]
     return {**plan, "masks": [*plan["masks"], *hidden]}
+
+
+def list_secret_files(workspace: Workspace, policy: Policy) -> list[str]:
+    """Return the files and folders that usually hold secrets, relative to the workspace."""
+    return remember_secret_files(workspace.root, policy.files.secret).find()
 
 
 @lru_cache(maxsize=32)

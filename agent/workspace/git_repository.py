@@ -5,152 +5,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.workspace.confinement import plan_sandbox
+from foregate.agent.workspace.git_folder import find_common_folder, find_git_folder, refuse_ways_out
+from foregate.agent.workspace.git_settings import ENVIRONMENT, build_argv
 from foregate.agent.workspace.process import ProcessResult, build_environment, run_and_wait, run_program
-from foregate.agent.workspace.workspace import Workspace, refuse_errors
+from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 
-_ENTERED = ("refs", "logs", "info", "objects", "reftable")
-"""Folders git follows links in on the way of a tool; those in `hooks` lead nowhere, since no hook is run."""
-_STORES = 64
-"""Object stores one repository may be made of."""
-_LISTED = 65536
-"""Bytes of one list of alternates that are read."""
-_PLAIN_PATH = 4096
-
-
-def find_git_folder(workspace: Workspace, here: str) -> str:
-    """Return the git folder of the repository at `here`, "" for none; raise WorkspaceError where it leads outside."""
-    inside = ".git" if here == "." else f"{here}/.git"
-    kind = workspace.look(inside).kind
-    if kind in ("", "directory"):
-        return inside if kind else ""
-    if kind != "file":
-        raise WorkspaceError(f"`{inside[:80]}` is a link or something special; a repository needs its own git folder")
-    text = _read_line(workspace, inside)
-    if not text.startswith("gitdir: "):
-        raise WorkspaceError(f"`{inside[:80]}` is no git folder and names none")
-    return _resolve_path(workspace, here, text.removeprefix("gitdir: "), inside)
-
-
-def find_common_folder(workspace: Workspace, git: str) -> str:
-    """Return the folder of objects, branches and settings, often `git` itself; raise WorkspaceError for one outside."""
-    named = f"{git}/commondir"
-    if not workspace.look(named).kind:
-        return git
-    return _resolve_path(workspace, git, _read_line(workspace, named), named)
-
-
-def _read_line(workspace: Workspace, path: str) -> str:
-    return workspace.read(path, limit=_PLAIN_PATH).decode("utf-8", "replace").strip()
-
-
-def _resolve_path(workspace: Workspace, beside: str, path: str, named: str) -> str:
-    """Return the id of a path that the file `named` gives relative to `beside`."""
-    try:
-        return workspace.resolve(path if path.startswith("/") or beside == "." else f"{beside}/{path}")
-    except WorkspaceError:
-        raise WorkspaceError(
-            f"`{named[:80]}` leads git outside the workspace; open the folder that holds both as the workspace"
-        ) from None
-
-
-def refuse_ways_out(workspace: Workspace, git: str) -> None:
-    """Raise WorkspaceError when git would read or write outside the workspace by what its own folder says.
-
-    That is by the folder it shares, by a link, or by an object store of another repository (`info/alternates`).
-    No variable and no setting has git leave alternates out, so they are read here, at each call, as git reads them.
-    """
-    common = find_common_folder(workspace, git)
-    for folder in dict.fromkeys((git, common)):
-        _refuse_links(workspace, folder, _ENTERED)
-    _refuse_foreign_objects(workspace, f"{common}/objects")
-
-
-def _refuse_links(workspace: Workspace, folder: str, entered: Collection[str] | None = None) -> None:
-    """Raise WorkspaceError when there is a link beneath a folder; of its own folders only `entered` are looked into."""
-    pending = [folder]
-    while pending:
-        here = pending.pop()
-        with (
-            refuse_errors("list", here),
-            suppress(FileNotFoundError, NotADirectoryError),
-            workspace.directory(here) as fd,
-            os.scandir(fd) as entries,
-        ):
-            for entry in entries:  # the kind comes with the name, so that thousands of objects cost no `stat` each
-                path = f"{here}/{entry.name}"
-                if entry.is_symlink():
-                    shown = strict_json.scrub(path)[:80]
-                    raise WorkspaceError(f"`{shown}` is a link in git's own folder; the git tools do not follow it")
-                deeper = here != folder or entered is None or entry.name in entered
-                if deeper and entry.is_dir(follow_symlinks=False):
-                    pending.append(path)
-
-
-def _refuse_foreign_objects(workspace: Workspace, store: str) -> None:
-    """Raise WorkspaceError when an object store, or one it borrows from, borrows from one outside the workspace."""
-    pending, seen = [store], {store}
-    while pending:
-        here = pending.pop()
-        for other in _read_alternates(workspace, here):
-            if other not in seen:
-                seen.add(other)
-                pending.append(other)
-                _refuse_links(workspace, other)
-        if len(seen) > _STORES:
-            raise WorkspaceError(
-                f"`{store[:80]}` borrows from more than {_STORES} stores; run `git repack -a -d` there"
-            )
-
-
-def _read_alternates(workspace: Workspace, store: str) -> list[str]:
-    """Return the stores that one borrows from; raise WorkspaceError for a list that cannot be read or leads outside."""
-    listed = f"{store}/info/alternates"
-    found = workspace.look(listed)
-    if not found.kind:
-        return []
-    if found.kind != "file" or found.size > _LISTED:
-        raise WorkspaceError(f"`{listed[:80]}` is no plain list of object stores; remove it, and copy what it borrows")
-    lines = workspace.read(listed, limit=_LISTED + 1).decode("utf-8", "surrogateescape").split("\n")
-    return [_resolve_store(workspace, store, line, listed) for line in lines if line and not line.startswith("#")]
-
-
-def _resolve_store(workspace: Workspace, beside: str, line: str, listed: str) -> str:
-    """Return the store a line of the list means; one in quotes counts as outside, since git writes none."""
-    with suppress(WorkspaceError, OSError, RuntimeError, ValueError):
-        path = str(Path(line).resolve()) if line.startswith("/") else f"{beside}/{line}"
-        if not line.startswith('"'):
-            return workspace.resolve(path)
-    raise WorkspaceError(
-        f"`{listed[:80]}` has git read objects outside the workspace, in `{strict_json.scrub(line)[:120]}`; copy them "
-        "with `git repack -a -d` and remove that file, or open the folder that holds both as the workspace"
-    )
-
-
-_SETTINGS = """
-    core.fsmonitor=false core.hooksPath=/dev/null core.editor=true core.pager=cat core.sshCommand=false
-    core.askPass=false core.untrackedCache=false core.quotePath=false credential.helper=
-    diff.external= diff.ignoreSubmodules=dirty diff.submodule=short status.submoduleSummary=false
-    submodule.recurse=false commit.gpgSign=false commit.verbose=false commit.template= tag.gpgSign=false
-    gpg.program=false log.showSignature=false log.mailmap=false protocol.allow=never gc.auto=0
-    maintenance.auto=false advice.detachedHead=false color.ui=false
-"""
-_VARIABLES = """
-    GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_SYSTEM=/dev/null GIT_CONFIG_GLOBAL=/dev/null GIT_ATTR_NOSYSTEM=1
-    GIT_TERMINAL_PROMPT=0 GIT_PAGER=cat GIT_EDITOR=true GIT_ASKPASS=false GIT_SSH_COMMAND=false
-    GIT_ALLOW_PROTOCOL=none GIT_NO_LAZY_FETCH=1 GIT_NO_REPLACE_OBJECTS=1 GIT_LITERAL_PATHSPECS=1
-    XDG_CONFIG_HOME=/dev/null HOME=/dev/null LC_ALL=C.UTF-8 TERM=dumb
-"""
-_ENVIRONMENT = dict(variable.split("=", 1) for variable in _VARIABLES.split())
 _DRIVER = re.compile(
     r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
 )
@@ -214,7 +82,7 @@ class GitRepository:
         base = build_environment(self.policy, self.workspace, "/dev/null", trusted_only=True)
         return {
             "PATH": base["PATH"],
-            **_ENVIRONMENT,
+            **ENVIRONMENT,
             "GIT_DIR": str(self.workspace.root / self.git),
             "GIT_WORK_TREE": str(self.workspace.root / self.id),
         }
@@ -224,7 +92,7 @@ class GitRepository:
         environment = {**self.environment, "GIT_OPTIONAL_LOCKS": "0", **(more or {})}
         size, timeout = self.policy.files.max_hash, self.policy.commands.timeout
         sandbox = None if "GIT_INDEX_FILE" in environment else self._plan_sandbox(words[0])  # that lies outside
-        ran = run_and_wait(_build_argv(words), self.workspace, self.id, environment, timeout, size, False, sandbox)
+        ran = run_and_wait(build_argv(words), self.workspace, self.id, environment, timeout, size, False, sandbox)
         return _check_exit(ran, words[0]) if check else ran
 
     async def run_async(
@@ -240,7 +108,7 @@ class GitRepository:
         `settings` come on top of the neutral ones. Raises WorkspaceError when it fails and `check` holds.
         """
         ran = await run_program(
-            _build_argv(words, settings),
+            build_argv(words, settings),
             self.workspace,
             cwd=self.id,
             environment={**self.environment, **(more or {})},
@@ -300,6 +168,15 @@ class GitRepository:
         listed = self._read("what is tracked", "ls-files", "-z", "--stage", "--", *paths).split(b"\0")
         names = [os.fsdecode(entry.partition(b"\t")[2]) for entry in listed if entry.startswith(b"160000 ")]
         return list(dict.fromkeys(names))
+
+    def list_tracked(self, paths: Collection[str]) -> list[str]:
+        """Return those of some paths of the workspace that the index has, or has something beneath."""
+        inside = [self.to_repository_path(path) for path in paths if is_inside(path, self.id)]
+        names = (
+            os.fsdecode(self._read("what is tracked", "ls-files", "-z", "--", *inside)).split("\0") if inside else []
+        )
+        tracked = [self.to_workspace_path(name) for name in names if name]
+        return [path for path in paths if any(is_inside(name, path) for name in tracked)]
 
     def find_nested_above(self, path: str) -> str:
         """Return the nested repository a path of this one lies in, "" for none."""
@@ -365,10 +242,9 @@ class GitRepository:
         return {f"GIT_{who}_{key}": value for who in ("AUTHOR", "COMMITTER") for key, value in found.items()}
 
 
-def _build_argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
-    """Return the argument vector of a git command with everything a repository could set to run programs set back."""
-    neutral = [part for setting in (*_SETTINGS.split(), *settings) for part in ("-c", setting)]
-    return ["git", "--no-pager", "--literal-pathspecs", *neutral, *words]
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies in it."""
+    return folder == "." or path == folder or path.startswith(f"{folder}/")
 
 
 def _check_exit(ran: ProcessResult, what: str) -> ProcessResult:
@@ -383,6 +259,13 @@ def _check_exit(ran: ProcessResult, what: str) -> ProcessResult:
 
 def find_repository(workspace: Workspace, policy: Policy, path: str) -> GitRepository:
     """Return the repository a path of the workspace lies in; raise WorkspaceError when there is none in it."""
+    if (found := seek_repository(workspace, policy, path)) is None:
+        raise WorkspaceError(f"`{path[:80]}` is in no git repository of the workspace; run `git init` there first")
+    return found
+
+
+def seek_repository(workspace: Workspace, policy: Policy, path: str) -> GitRepository | None:
+    """Return the repository a path of the workspace lies in, None when there is none in it."""
     here = workspace.resolve(path)
     if workspace.look(here).kind != "directory":
         here = here.rpartition("/")[0] or "."
@@ -390,7 +273,7 @@ def find_repository(workspace: Workspace, policy: Policy, path: str) -> GitRepos
         if git := find_git_folder(workspace, here):
             return open_repository(workspace, policy, here, git)
         if here == ".":
-            raise WorkspaceError(f"`{path[:80]}` is in no git repository of the workspace; run `git init` there first")
+            return None
         here = here.rpartition("/")[0] or "."
 
 

@@ -11,7 +11,7 @@ import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -178,6 +178,17 @@ def find_program(name: str, path: str, never_in: str | None) -> str | None:
         if found and (never_in is None or not Path(found).resolve().is_relative_to(never_in)):
             return found
     return None
+
+
+def leave_out_posing(path: str, names: Iterable[str], never_in: Path) -> str:
+    """Return PATH without the folders in which one of the programs `names` leads into the folder `never_in`."""
+    wanted = set(names)
+
+    def is_posing(folder: str) -> bool:
+        found = (shutil.which(name, path=folder) for name in wanted if "/" not in name)
+        return any(Path(program).resolve().is_relative_to(never_in) for program in found if program)
+
+    return os.pathsep.join(folder for folder in path.split(os.pathsep) if not is_posing(folder))
 
 
 def _drain_program(started: StartedProgram, timeout: float, cap: int, stop: threading.Event) -> ProcessResult:

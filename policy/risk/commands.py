@@ -13,7 +13,7 @@ from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
 
-_OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
+OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
 _UNLISTED = CommandEntry(options=("--",))
 _LINE = " \t\n;|&()`<>"
 _MOST_WORDS = 4096
@@ -98,7 +98,7 @@ def has_attached_value(entry: CommandEntry, word: str) -> bool:
 
 def is_shell_syntax(word: str) -> bool:
     """Whether a word is shell syntax, which has no meaning in an argument vector, or could not be passed at all."""
-    return word in _OPERATORS or word.startswith(_STARTS) or word.endswith(";") or "\n" in word or "\0" in word
+    return word in OPERATORS or word.startswith(_STARTS) or word.endswith(";") or "\n" in word or "\0" in word
 
 
 def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:

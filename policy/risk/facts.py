@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.policy.risk import commands
+from foregate.policy.risk.reading import is_read
 from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
 from foregate.schemas.tool_call import (
     CallFacts,
@@ -117,7 +117,8 @@ def effect_of_call(spec: ToolSpec | None, entry: ToolEntry | None, survey: Surve
         return Effect.UNKNOWN
     effect = effect_of_tool(spec, entry, policy)
     if survey.command is not None:
-        classified = commands.effect_of_command(survey.command, policy)
+        reads = is_read(survey.command, policy, survey.confinement)
+        classified = Effect.OBSERVATION if reads else Effect.EXECUTE
         trusted = is_believed(spec, policy) and (entry is None or entry.effect is None)
         effect = classified if trusted else worse_of(effect, classified)
     elif effect is not Effect.UNKNOWN:

@@ -14,6 +14,7 @@ import re2
 from pydantic import BaseModel
 
 from foregate.policy.policy import Policy, Rule
+from foregate.policy.risk.access import explain_bad_access
 from foregate.policy.risk.globs import compile_glob
 from foregate.policy.risk.http import normalise_host
 from foregate.policy.risk.request import split_phrase
@@ -159,12 +160,26 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
         for number, value in enumerate(attrgetter(name)(policy)):
             if why := explain(value):
                 yield (*name.split("."), number), why
-    for program in policy.commands.read_only:
-        if not program or "/" in program:
-            yield ("commands", "read_only", program), "a program is listed by its bare name, without a path"
+    yield from find_command_defects(policy)
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]
     if missing:
         yield ("scores", "risk", "effect"), f"a weight is missing for {', '.join(missing)}; give each effect one"
+
+
+def find_command_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
+    commands = policy.commands
+    for key in ("read_only", "reads", "access"):
+        for leading in getattr(commands, key):
+            if not leading.strip() or "/" in leading.split()[0]:
+                yield ("commands", key, leading), "a program is listed by its bare name, without a path"
+    for leading, entry in commands.reads.items():
+        for number, pattern in enumerate(entry.patterns):
+            if why := explain_bad_expression(pattern):
+                yield ("commands", "reads", leading, "patterns", number), why
+    for leading, wanted in commands.access.items():
+        for number, one in enumerate(wanted):
+            if why := explain_bad_access(one):
+                yield ("commands", "access", leading, number), why
 
 
 def find_rule_defects(rule: Rule) -> Iterator[tuple[Path, str]]:

@@ -14,7 +14,7 @@ from foregate.schemas.errors import PolicyError
 RULES: Path = ("rules", "list")
 """The one list that a further file extends; a rule with the same id replaces."""
 
-_REMOVABLE = (("tools",), ("commands", "read_only"))
+_REMOVABLE = (("tools",), *(("commands", name) for name in ("read_only", "reads", "access")))
 _DEFAULT = "default"
 
 

@@ -83,9 +83,9 @@ def load_policy_layers(user_file: FilePath | None = None, workspace: FilePath | 
     """Return the policy in force.
 
     `user_file` lies over the defaults: mappings merge, lists replace, except `rules.list`, which it extends (a rule
-    with a known id replaces that one), and `null` takes out an entry of `tools` or `commands.read_only`. The file
-    `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one sentence that names file, line,
-    key and what is allowed.
+    with a known id replaces that one), and `null` takes out an entry of `tools`, or of `read_only`, `reads` or `access`
+    of `commands`. The file `.foregate.yaml` in `workspace` may then only tighten. Raises PolicyError with one sentence
+    that names file, line, key and what is allowed.
     """
     own = workspace / WORKSPACE_FILE if workspace is not None else None
     there = own is not None and (own.exists() or own.is_symlink())
@@ -238,8 +238,13 @@ def find_provenance(tree: Tree) -> dict[str, str]:
     return found
 
 
-_EMPTY_ONCE = (("commands", "open_ended"),)
-"""Lists that refuse what versions without them let through: where one is missing, its session was judged without."""
+_EMPTY_ONCE: Mapping[tuple[str, str], Data] = {
+    ("commands", "open_ended"): [],
+    ("commands", "reads"): {},
+    ("commands", "about"): [],
+    ("commands", "access"): {},
+}
+"""What decides otherwise than versions without it did: where it is missing, its session was judged without."""
 
 
 def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str, Json]:
@@ -273,14 +278,14 @@ def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy
 def restore_policy(data: Json) -> Policy:
     """Return a policy a session recorded; keys an earlier version did not know have their defaults.
 
-    A list of `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy.
+    What stands in `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy.
     """
     try:
         return build_from_data(data)
     except ValidationError:
         default = dict(default_data())
-        for section, key in _EMPTY_ONCE:
-            default[section] = {**default[section], key: []}
+        for (section, key), empty in _EMPTY_ONCE.items():
+            default[section] = {**default[section], key: empty}
         return build_from_data(fill_defaults(data, default))
 
 

@@ -126,8 +126,10 @@ _NAMED = (
     (LIMIT, "approval.", "expires"),
     (AT_WORST, "tools.*.", "read_only idempotent reversible personal_memory"),
     (AT_RISK, "tools.*.", "external_side_effect needs_approval high_impact_write"),
-    (REMOVES, "", "commands.read_only.*"),
-    (SHRINKS, "", "commands.read_only.*.options commands.read_only.*.valued commands.environment mcp.environment"),
+    (REMOVES, "", "commands.read_only.* commands.reads.*"),
+    (SHRINKS, "", "commands.read_only.*.options commands.read_only.*.valued commands.about commands.environment"),
+    (SHRINKS, "", "mcp.environment"),
+    (GROWS, "", "commands.reads.*.work commands.reads.*.patterns"),
     (GROWS, "", "commands.read_only.*.beneath commands.wrappers commands.open_ended files.protected files.secret"),
     (FALSE, "", "commands.read_only.*.operands"),
     (POSITIVE, "commands.", "timeout sandbox.memory sandbox.processes sandbox.scratch"),
@@ -158,6 +160,8 @@ TIGHTER: dict[str, Direction] = {
     "approval.reads": build_order_direction("free", "ask"),
     "postlude.mode": build_order_direction("off", "enforce"),
     "tools.*.effect": build_scalar_direction("a more dangerous effect, or `unknown`", is_effect_tighter),
+    "commands.confinement.read": build_order_direction("limited", "full"),
+    "commands.confinement.work": build_order_direction("limited", "full"),
     "commands.execute_command": build_order_direction("run_shell", "run_command"),
     "serving.approvals": build_order_direction("caller", "deny"),
     "runtime.declarations": build_order_direction("believe", "raise"),
@@ -169,7 +173,7 @@ def find_direction(path: Path) -> Direction | None:
     """Return what tighter means for the key at a path, None where a workspace file has no say."""
     steps = [str(step) for step in path]
     for start, length in (("tools", 3), ("commands", 4), ("commands", 3)):
-        if steps[0] == start and len(steps) == length and (start == "tools" or steps[1] == "read_only"):
+        if steps[0] == start and len(steps) == length and (start == "tools" or steps[1] in ("read_only", "reads")):
             steps[1 if start == "tools" else 2] = "*"
             break
     return TIGHTER.get(".".join(steps))

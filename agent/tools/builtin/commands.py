@@ -2,35 +2,36 @@
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Iterator, Sequence
+import asyncio
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import re2
 
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.builtin.git import read_git_state
+from foregate.agent.tools.builtin.printed import build_printed_records
 from foregate.agent.tools.tool import Arguments, Run, Tool
-from foregate.agent.workspace.confinement import plan_sandbox
+from foregate.agent.workspace.confinement import find_tier, list_secret_files, plan_sandbox
+from foregate.agent.workspace.git_repository import GitRepository, seek_repository
+from foregate.agent.workspace.git_settings import build_variables
 from foregate.agent.workspace.process import (
     ProcessResult,
     build_environment,
-    cap_text,
+    leave_out_posing,
     open_temporary_home,
     run_program,
 )
-from foregate.agent.workspace.workspace import PathState, Workspace, check_judged_command, check_readable
+from foregate.agent.workspace.workspace import Workspace, check_judged_command, check_readable
 from foregate.policy.policy import Policy
-from foregate.policy.risk import commands
+from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, list_git_folders, read_command_line
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
 from foregate.schemas.strict_json import Json, as_texts, get_text
-from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
-from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
+from foregate.schemas.tool_call import Command, EvidenceRecord, ToolResult
+from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
 
 TIMEOUT = declaration.describe_count("Milliseconds after which it is stopped; no longer than the policy allows.")
 _CWD = declaration.describe_text("Folder to run in, relative to the workspace; the workspace itself when left out.")
@@ -66,6 +67,8 @@ _BUILDS: Sequence[Sign] = (
 )
 _LARGEST = 1 << 20
 """Bytes of a file that are looked at."""
+_NEVER_OPEN = frozenset(("ls", "stat", "file", "find", "test", "[", "du", "realpath", "readlink", "echo", "cd", "pwd"))
+"""Programs that look at a special file and do not read from it."""
 
 
 def run_command(workspace: Workspace, policy: Policy) -> Tool:
@@ -102,24 +105,96 @@ def build_runner(policy: Policy, name: str, description: str, required: Sequence
 
 
 async def run_argv(workspace: Workspace, policy: Policy, words: Sequence[str], arguments: Arguments) -> ToolResult:
-    """Run an argument vector in the folder and for the time a call says, with evidence where it merely looks."""
+    """Run an argument vector in the folder and for the time a call says, with evidence of what it printed."""
     if any("\0" in word for word in words) or not words[0]:
         raise WorkspaceError("a word of `argv` holds a null byte, or the program has no name; correct it")
-    cwd = resolve_folder(workspace, arguments)
-    observes = not commands.effect_of_command(Command(tuple(words)), policy).changes
-    named = [word if word.startswith("/") or cwd == "." else f"{cwd}/{word}" for word in list_operands(words)]
-    paths = dict.fromkeys(map(workspace.resolve, named if observes else ()))
-    operands = [path for path in paths if workspace.look(path).kind in ("file", "directory")]
-    for path in operands:
-        check_readable(workspace, path)
-    before = [workspace.look(path, max_hash=policy.files.max_hash) for path in operands]
-    sandbox = plan_sandbox(workspace, policy, named=operands) if observes else None
-    ran, seconds = await run_words(workspace, policy, words, arguments, cwd, trusted_only=observes, sandbox=sandbox)
+    return await run_judged(workspace, policy, Command(tuple(words)), arguments)
+
+
+async def run_judged(workspace: Workspace, policy: Policy, command: Command, arguments: Arguments) -> ToolResult:
+    """Run a command, in a sandbox where it only reads and this machine has one; its words say which."""
+    cwd, tier = resolve_folder(workspace, arguments), find_tier(workspace, policy)["tier"]
+    reads, held = is_read(command, policy, tier), is_held_read(command, policy, tier)
+    reading = read_command_line(command, policy)
+    named = find_operands(workspace, command, reading, cwd, strict=reads and not held)
+    if reads:
+        check_operands(workspace, reading, named)
+    repositories = await asyncio.to_thread(find_repositories, workspace, policy, reading, cwd) if held else []
+    sandbox = None
+    if reads:
+        # one that git tracks would look deleted
+        secret = list_secret_files(workspace, policy) if repositories else []
+        tracked = [path for repository in repositories for path in repository.list_tracked(secret)]
+        sandbox = plan_sandbox(workspace, policy, named=[*named, *tracked])
+    if held and sandbox is None:
+        raise WorkspaceError("this machine has no sandbox any more; `foregate doctor` tells why")
+    words = command.argv or ("/bin/sh", "-c", command.shell)
+    programs = [name for segment in reading.segments for name in segment.words[:1] if name] if reads else None
+    ran, seconds = await run_words(
+        workspace, policy, words, arguments, cwd, programs=programs, git=bool(repositories), sandbox=sandbox
+    )
     records: list[EvidenceRecord] = []
-    if observes and ran.code == 0 and not ran.out.parts()[2]:
-        seen = zip(operands, before, strict=True)
-        records = [build_operand_record(workspace, policy, words[0], path, state) for path, state in seen]
-    return build_result(ran, tuple(records), seconds, observes)
+    if ran.code == 0 and not ran.out.parts()[2]:
+        records = await asyncio.to_thread(build_records, workspace, policy, ran.out.bytes(), named, is_read=reads)
+    for repository in repositories if ran.code == 0 else ():
+        records.append(await read_git_state(repository))
+    return build_result(ran, tuple(records), seconds, reads)
+
+
+def find_operands(
+    workspace: Workspace, command: Command, reading: CommandReading, cwd: str, *, strict: bool
+) -> dict[str, str]:
+    """Return the paths a command names where something is, each with the words it was named by.
+
+    With `strict` one outside the workspace raises WorkspaceError; without a sandbox the program would look at it.
+    """
+    found: dict[str, str] = {}
+    for word in dict.fromkeys((*(list_operands(command.argv) if strict else ()), *reading.operands, *reading.texts)):
+        placed = word if word.startswith("/") or cwd == "." else f"{cwd}/{word}"
+        try:
+            path = workspace.resolve(placed)
+            if workspace.look(path).kind:
+                found.setdefault(path, placed)
+        except WorkspaceError:
+            if strict:
+                raise
+    return found
+
+
+def check_operands(workspace: Workspace, reading: CommandReading, named: Mapping[str, str]) -> None:
+    """Raise WorkspaceError for a path that was not judged, or a special file a program would wait at for ever."""
+    programs = {segment.words[0] for segment in reading.segments if segment.words}
+    for path in named:
+        check_readable(workspace, path)
+        if workspace.look(path).kind == "other" and not programs <= _NEVER_OPEN:
+            raise WorkspaceError(f"`{path[:80]}` is a pipe, a socket or a device, which may never end; name a file")
+
+
+def find_repositories(workspace: Workspace, policy: Policy, reading: CommandReading, cwd: str) -> list[GitRepository]:
+    """Return the repositories the git commands of a read look at; raise WorkspaceError for one that runs programs."""
+    found: dict[str, GitRepository] = {}
+    for folder in list_git_folders(reading):
+        place = folder if folder.startswith("/") or cwd == "." else f"{cwd}/{folder}"
+        repository = seek_repository(workspace, policy, place or ".")
+        if repository is not None and repository.id not in found:
+            repository.check_safe()
+            found[repository.id] = repository
+    return list(found.values())
+
+
+def build_records(
+    workspace: Workspace, policy: Policy, output: bytes, named: Mapping[str, str], *, is_read: bool
+) -> list[EvidenceRecord]:
+    """Return what an output shows of the files a command names; of what one that reads names, at least that it is."""
+    kinds = {path: workspace.look(path).kind for path in named}
+    files = {path: word for path, word in named.items() if kinds[path] == "file"}
+    records = build_printed_records(workspace, policy, output, files)
+    known = {record.resource.id for record in records}
+    for path in named if is_read else ():
+        if path not in known and kinds[path] in ("file", "directory"):
+            kind = ResourceKind.DIRECTORY if kinds[path] == "directory" else ResourceKind.FILE
+            records.append(declaration.build_seen_record(kind, path))
+    return records
 
 
 async def run_words(
@@ -129,13 +204,22 @@ async def run_words(
     arguments: Arguments,
     cwd: str,
     *,
-    trusted_only: bool,
+    programs: Sequence[str] | None = None,
+    git: bool = False,
     sandbox: Plan | None = None,
 ) -> tuple[ProcessResult, float]:
-    """Run a program in a home of its own, and return what came of it with the seconds it had."""
+    """Run a program in a home of its own, and return what came of it with the seconds it had.
+
+    `programs` are those it starts where it only reads: none of them is found in the workspace. With `git` no
+    repository has git run another program.
+    """
     seconds, cap = get_seconds(arguments, policy.commands.timeout), policy.files.max_output
     with open_temporary_home() if sandbox is None else nullcontext(sandbox["home"]) as home:
-        environment = build_environment(policy, workspace, home, trusted_only=trusted_only)
+        environment = build_environment(policy, workspace, home, trusted_only=programs is not None)
+        if programs is not None:
+            environment["PATH"] = leave_out_posing(environment["PATH"], programs, workspace.root)
+        if git:
+            environment |= build_variables()
         ran = await run_program(
             words, workspace, cwd=cwd, environment=environment, timeout=seconds, cap=cap, sandbox=sandbox
         )
@@ -149,20 +233,18 @@ def get_seconds(arguments: Arguments, most: int) -> float:
 
 
 def run_shell(workspace: Workspace, policy: Policy) -> Tool:
-    """Return the tool that hands a line to the shell; what it does can never be known beforehand."""
+    """Return the tool that hands a line to the shell."""
 
     async def run(arguments: Arguments) -> ToolResult:
         line = get_text(arguments, "command")
         if "\0" in line:
             raise WorkspaceError("the command holds a null byte; correct it")
-        cwd, words = resolve_folder(workspace, arguments), ("/bin/sh", "-c", line)
-        ran, seconds = await run_words(workspace, policy, words, arguments, cwd, trusted_only=False)
-        return build_result(ran, (), seconds, False)
+        return await run_judged(workspace, policy, Command(shell=line), arguments)
 
     return declaration.build_tool(
         "run_shell",
-        "Run a line in the shell (sh). It always counts as something that cannot be undone; where one program is "
-        "enough, use run_command.",
+        "Run a line in the shell (sh), with pipes, globs and variables. One that does more than read counts as "
+        "something that cannot be undone.",
         {"command": declaration.describe_text("The line to run."), "cwd": _CWD, "timeout_ms": TIMEOUT},
         ["command"],
         [TargetParameter("command", ResourceKind.PROCESS, Effect.EXECUTE), _IN_FOLDER],
@@ -171,18 +253,6 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
         declaration.PUBLISHER,
         timeout=policy.commands.timeout + declaration.GRACE,
     )
-
-
-def build_operand_record(
-    workspace: Workspace, policy: Policy, program: str, path: str, before: PathState
-) -> EvidenceRecord:
-    """Return what a finished look says of one operand: `cat` shows the whole content, others that it is there."""
-    if before.kind == "directory":
-        return declaration.build_seen_record(ResourceKind.DIRECTORY, path)
-    same = before.hash and workspace.look(path, max_hash=policy.files.max_hash).hash == before.hash
-    if same and program == "cat":
-        return EvidenceRecord(EvidenceKind.FILE_READ, Resource(ResourceKind.FILE, path), before.hash)
-    return declaration.build_seen_record(ResourceKind.FILE, path)
 
 
 def resolve_folder(workspace: Workspace, arguments: Arguments) -> str:
@@ -261,97 +331,3 @@ def has_sign(workspace: Workspace, path: str, needle: str) -> bool:
         return False
     scripts = package.get("scripts") if isinstance(package, dict) else None
     return isinstance(scripts, dict) and isinstance(scripts.get(needle), str)
-
-
-_PROC = Path("/proc")
-_READ = 4096
-"""Bytes of a command line that are read."""
-_LONGEST = 200
-"""Characters of a command line that are shown."""
-
-
-@dataclass(frozen=True, slots=True)
-class RunningProcess:
-    """One running process. `words` is empty for one that works elsewhere: its arguments are nobody's business here."""
-
-    pid: int
-    parent: int
-    state: str
-    name: str
-    words: tuple[str, ...] = ()
-
-    @property
-    def display_line(self) -> str:
-        text = " ".join(strict_json.scrub(shlex.join(self.words) if self.words else self.name).split())
-        return f"{text[:_LONGEST]}..." if len(text) > _LONGEST else text
-
-
-def list_processes(workspace: Workspace, policy: Policy) -> Tool:
-    def run(arguments: Arguments) -> ToolResult:
-        wanted = get_text(arguments, "filter", "").casefold()
-        most = min(declaration.get_count(arguments, "limit", policy.files.max_entries), policy.files.max_entries)
-        found = [process for process in list_running(workspace) if wanted in process.display_line.casefold()]
-        lines = [
-            f"{process.pid}  {process.parent}  {process.state}  {process.display_line}" for process in found[:most]
-        ]
-        if len(found) > most:
-            lines.append(f"there is more: only {most} of {len(found)} processes are listed; use a filter")
-        seen = dict.fromkeys(strict_json.scrub(shlex.join(process.words)) for process in found[:most] if process.words)
-        records = [
-            EvidenceRecord(
-                EvidenceKind.PROCESS_STATE, Resource(ResourceKind.PROCESS, line), "", Trust.INFERRED, Origin.EXTERNAL
-            )
-            for line in seen
-        ]
-        said = ["pid  parent  state  command", *lines] if lines else ["no such process"]
-        text, dropped = cap_text("\n".join(said), policy.files.max_output)
-        return ToolResult(True, text, tuple(records), origin=Origin.EXTERNAL, dropped=dropped)
-
-    return declaration.build_tool(
-        "list_processes",
-        "List the user's running processes: number, parent, state and name; of those that run in the workspace the "
-        "whole command.",
-        {
-            "filter": {
-                "type": "string",
-                "description": "Only processes whose line contains this; case does not matter.",
-            },
-            "limit": declaration.describe_count("Processes to list at most."),
-        },
-        None,
-        [],
-        run,
-    )
-
-
-def list_running(workspace: Workspace) -> Iterator[RunningProcess]:
-    """Yield this user's processes by number; raise WorkspaceError where the system does not show them."""
-    if not (_PROC / "self/stat").exists():
-        raise WorkspaceError("this system does not show its processes under /proc; use run_command with `ps`")
-    for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
-        try:
-            if (_PROC / str(pid)).stat().st_uid == os.geteuid():
-                yield read_process(pid, workspace)
-        except (OSError, ValueError):
-            continue
-
-
-def read_process(pid: int, workspace: Workspace) -> RunningProcess:
-    """Return what the system says of a process; raise OSError or ValueError when it has gone."""
-    folder = _PROC / str(pid)
-    before, _, after = (folder / "stat").read_bytes().rpartition(b")")
-    state, parent = after.split()[:2]
-    name = before.partition(b"(")[2].decode("utf-8", "replace")
-    return RunningProcess(pid, int(parent), state.decode(), name, read_words(folder, workspace))
-
-
-def read_words(folder: Path, workspace: Workspace) -> tuple[str, ...]:
-    """Return the command line of a process that works in the workspace, nothing for any other."""
-    try:
-        if not (folder / "cwd").readlink().is_relative_to(workspace.root):
-            return ()
-        with (folder / "cmdline").open("rb") as stream:
-            data = stream.read(_READ)
-    except OSError:
-        return ()
-    return tuple(word.decode("utf-8", "replace") for word in data.rstrip(b"\0").split(b"\0")) if data else ()

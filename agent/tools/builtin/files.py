@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from foregate.agent.tools.builtin import declaration
+from foregate.agent.tools.builtin.printed import build_read_records
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.process import trim_cut_end, trim_cut_start
 from foregate.agent.workspace.workspace import Workspace, check_readable, check_unchanged, check_writable
@@ -15,7 +16,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.strict_json import get_bool, get_text
-from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, ToolResult, Trust
+from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
 _ONE_WAY = "give either `old` and `new`, or `diff`, and not both"
@@ -41,12 +42,7 @@ def read_file(workspace: Workspace, policy: Policy) -> Tool:
         if offset:
             part = trim_cut_start(part)
         left_out = len(data) - len(part)
-        content = strict_json.sha256(data) if len(data) <= policy.files.max_hash else ""
-        trust = Trust.INFERRED if left_out else Trust.DIRECT
-        records = [EvidenceRecord(EvidenceKind.FILE_READ, Resource(ResourceKind.FILE, path), content, trust)]
-        if (link := workspace.resolve(named, follow=False)) != path:  # the link it was read through counts as seen
-            seen = Resource(ResourceKind.FILE, link)
-            records.append(EvidenceRecord(EvidenceKind.FILE_READ, seen, workspace.look(link).hash))
+        records = build_read_records(workspace, policy, named, path, data, whole=not left_out)
         return ToolResult(True, part.decode("utf-8", "replace"), tuple(records), dropped=left_out)
 
     return declaration.build_tool(

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.tools.builtin.commands import RunningProcess, list_processes
+from foregate.agent.tools.builtin.processes import RunningProcess, list_processes
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.tool_call import EvidenceKind, Origin
