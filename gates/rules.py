@@ -16,6 +16,7 @@ from foregate.policy.risk.commands import can_run
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
+from foregate.policy.risk.self_running import RUNS_BY_ITSELF, explain_running
 from foregate.schemas.codes import GateName
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.judgement import Mode, Opinion, Ruling, Standing, build_pass
@@ -53,8 +54,16 @@ def apply_rules(facts: CallFacts, policy: Policy) -> RulesVerdict:
         if deciding := [rule for rule in hits if rule.then == then]:
             ids = tuple(rule.id for rule in deciding)
             message = next((rule.message for rule in deciding if rule.message), f"the rule `{ids[0]}` says {then}")
-            return RulesVerdict(then, ids, message)
+            return RulesVerdict(then, ids, message + explain_protected(deciding, facts, policy))
     return RulesVerdict(policy.rules.unmatched, (), "no rule names this call (`rules.unmatched`)")
+
+
+def explain_protected(deciding: Sequence[Rule], facts: CallFacts, policy: Policy) -> str:
+    """Return what runs the first file that runs by itself, and when, as more of a message; "" where none decided."""
+    if not any(RUNS_BY_ITSELF in (rule.protected or ()) for rule in deciding):
+        return ""
+    path = next((one.id for one in facts.resources if one.protected == RUNS_BY_ITSELF), None)
+    return f" (`{path[:80]}`: {explain_running(path, policy)})" if path is not None else ""
 
 
 def is_match(rule: Rule, facts: CallFacts, policy: Policy) -> bool:

@@ -325,11 +325,21 @@ class Mcp(PolicySection):
     environment: tuple[str, ...]
 
 
+class SelfRunning(PolicySection):
+    """Files that a program runs without being asked to, by globs; `when` says which program and when, as the end of a
+    sentence. With `keys`, dotted ones of JSON or TOML, only what a change puts under one of them counts."""
+
+    paths: tuple[str, ...]
+    when: Annotated[str, Field(min_length=1)]
+    keys: tuple[str, ...] = ()
+
+
 class Files(PolicySection):
     """Which paths are protected, and how much is read. Sizes in bytes."""
 
     protected: tuple[str, ...]
     secret: tuple[str, ...]
+    runs_by_itself: tuple[SelfRunning, ...]
     max_read: Annotated[int, Field(ge=1)]
     max_output: Annotated[int, Field(ge=1)]
     max_hash: Annotated[int, Field(ge=1)]

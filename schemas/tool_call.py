@@ -152,7 +152,7 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
 
     `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
     `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
-    may not be touched ("outside_workspace", "git_internal", "foregate", "secret"), "" when it may;
+    may not be touched ("outside_workspace", "git_internal", "foregate", "secret", "runs_by_itself"), "" when it may;
     `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
     is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing.
     """

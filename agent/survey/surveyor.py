@@ -9,6 +9,7 @@ from typing import Literal
 from msgspec.structs import replace
 
 from foregate.agent.survey.secret_scan import SecretScan
+from foregate.agent.survey.self_running import mark_remote_resource, mark_self_running
 from foregate.agent.tools.builtin.commands import list_operands
 from foregate.agent.tools.builtin.http import parse_address
 from foregate.agent.workspace import directory, git_repository
@@ -63,7 +64,8 @@ class Surveyor:
             # what would happen is judged, not what is left out
             meant = {**call.arguments, **self._tools.fill_arguments(call)}
             tier = self._find_confinement(spec)
-            resources = tuple(self._survey_resources(spec, meant, declared, state, tier))
+            looked_at = tuple(self._survey_resources(spec, meant, declared, state, tier))
+            resources = mark_self_running(looked_at, call, self._workspace, self._tools, self._policy)
             if again:
                 return Survey(call.id, resources=resources)
             command = self._find_command(spec, meant, state, tier)
@@ -388,4 +390,5 @@ def add_session_knowledge(resource: SurveyedResource, state: SessionState, polic
         protected = find_protection(resource.id, policy)
     before = state.task is not None and resource.resource in state.task.changed
     evidence = state.ledger.newest_records(resource.resource)
-    return replace(resource, protected=protected, changed_before=before, evidence=evidence)
+    known = replace(resource, protected=protected, changed_before=before, evidence=evidence)
+    return mark_remote_resource(known, policy)

@@ -93,12 +93,18 @@ def is_off_limits(path: str, policy: Policy) -> bool:
     return is_beneath(path, policy.files.protected)
 
 
+_TRAILING = re.compile(r"(?<=[^/. ])[. ]+(?=/|\Z)")
+"""Dots and blanks at the end of a name, which Windows leaves out; a name of nothing else stays."""
+
+
 def fold_path(path: str) -> str:
-    """Return a path as a file system that ignores case, form and invisible characters would compare it."""
-    if path.isascii():
-        return path.lower()
-    folded = unicodedata.normalize("NFKC", path).casefold()
-    return "".join(char for char in folded if unicodedata.category(char) != "Cf")
+    """Return a path as a file system that ignores case, form, invisible characters and trailing dots or blanks would
+    compare it."""
+    folded = path.lower()
+    if not path.isascii():
+        folded = unicodedata.normalize("NFKC", path).casefold()
+        folded = "".join(char for char in folded if unicodedata.category(char) != "Cf")
+    return _TRAILING.sub("", folded)
 
 
 @lru_cache(maxsize=2048)

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.globs import find_protection
+from foregate.policy.risk.self_running import RUNS_BY_ITSELF, find_entry
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
@@ -98,7 +99,13 @@ def _can_run_git(what: str, command: Command, policy: Policy) -> bool:
 
 
 def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Survey | str:
-    """Protection follows from a path's name, except where it lies in what a directory holds."""
+    """Protection follows from a path's name, except where it lies in what a directory or a manifest holds."""
+    changed = [r.id for r in survey.resources if r.access.changes and r.kind in _PATHS]
+    moves = any(r.access is Effect.MOVE for r in survey.resources)
+    if before.files.runs_by_itself != after.files.runs_by_itself and (
+        moves or any(find_entry(path, before) != find_entry(path, after) for path in changed)
+    ):
+        return "files.runs_by_itself"
     if (before.files.protected, before.files.secret) == (after.files.protected, after.files.secret):
         return survey
     key = "files.protected" if before.files.protected != after.files.protected else "files.secret"
@@ -109,8 +116,15 @@ def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Surve
     paths = [r for r in survey.resources if r.kind in _PATHS and r.protected != "outside_workspace"]
     if any(has_listing(resource, survey, before) for resource in paths):
         return key
-    now = {resource: replace(resource, protected=find_protection(resource.id, after)) for resource in paths}
+    now = {
+        resource: replace(resource, protected=find_protection(resource.id, after) or _keep_running(resource))
+        for resource in paths
+    }
     return replace(survey, resources=tuple(now.get(resource, resource) for resource in survey.resources))
+
+
+def _keep_running(resource: SurveyedResource) -> str:
+    return RUNS_BY_ITSELF if resource.protected == RUNS_BY_ITSELF else ""
 
 
 def has_listing(resource: SurveyedResource, survey: Survey, policy: Policy) -> bool:

@@ -141,7 +141,7 @@ POLICY = Keys(Policy, "a policy")
 """The keys of a policy file."""
 
 
-PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret")
+PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret", "runs_by_itself")
 """Why a resource may be protected, as the survey says it."""
 
 _FLAGS = tuple(Capabilities.__struct_fields__)
@@ -161,6 +161,9 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
             if why := explain(value):
                 yield (*name.split("."), number), why
     yield from find_command_defects(policy)
+    for path, _, glob in find_self_running_globs(policy):
+        if why := explain_bad_glob(glob):
+            yield path, why
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]
     if missing:
         yield ("scores", "risk", "effect"), f"a weight is missing for {', '.join(missing)}; give each effect one"
@@ -220,6 +223,15 @@ def find_globs(policy: Policy) -> Iterator[tuple[Path, str, str]]:
     for name in ("protected", "secret"):
         for number, glob in enumerate(getattr(policy.files, name)):
             yield ("files", name, number), format_path(("files", name, number)), glob
+    yield from find_self_running_globs(policy)
+
+
+def find_self_running_globs(policy: Policy) -> Iterator[tuple[Path, str, str]]:
+    """Yield path, key as shown, and text of every glob of files that run by themselves."""
+    for number, entry in enumerate(policy.files.runs_by_itself):
+        for place, glob in enumerate(entry.paths):
+            path = ("files", "runs_by_itself", number, "paths", place)
+            yield path, format_path(path), glob
 
 
 def explain_bad_glob(glob: str) -> str:

@@ -84,3 +84,11 @@ def test_the_default_rules_deny_what_is_not_the_agents_to_touch(protected: str) 
 def test_secrets_ask() -> None:
     looked = survey(EDIT, seen(), protected="secret")
     assert need_of(turn(EDIT, surveys=(looked,))).code == "asked_by_rule"
+
+
+def test_the_default_rules_ask_about_what_runs_by_itself_and_say_what_runs_it() -> None:
+    edit = call("edit_file", path=".envrc")
+    need = need_of(turn(edit, surveys=(survey(edit, seen(), protected="runs_by_itself"),)))
+    (why,) = need.request["calls"][0]["why"]
+    assert need.code == "asked_by_rule"
+    assert why.endswith("(`.envrc`: direnv or mise runs it when somebody enters the folder)")

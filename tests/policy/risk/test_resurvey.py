@@ -107,6 +107,13 @@ def test_protection_follows_from_a_name_and_takes_effect_both_ways() -> None:
     assert looked(outside, {"files.secret": []}) == outside
 
 
+def test_what_runs_by_itself_is_looked_at_again_only_where_its_entry_differs() -> None:
+    hooked = Survey("", resources=(resource("package.json", protected="runs_by_itself"),))
+    assert looked(hooked, {"files.runs_by_itself": []}) == "files.runs_by_itself"
+    assert looked(FILE, {"files.runs_by_itself": []}) == FILE
+    assert looked(hooked, {"files.secret": []}) == hooked
+
+
 def test_a_command_that_no_longer_observes_stands_for_itself() -> None:
     without = replace_values(default_policy(), {("commands", "read_only", "cat"): None})
     found = resurvey(CALL, CAT, SPEC, default_policy(), without)

@@ -117,7 +117,7 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
         ("limits: 5\n", "`limits` is `5`; allowed is a mapping with the keys"),
         ("version: 2\n", "`version` is `2`; allowed is only 1"),
         ("tools: {x: {effect: boom}}\n", "`tools.x.effect` is `\"boom\"`; allowed is one of `observation`"),
-        ("rules: {list: [{id: a, tool: x}]}\n", "`rules.list.4.then` is missing; it is one of `deny`"),
+        ("rules: {list: [{id: a, tool: x}]}\n", "`rules.list.5.then` is missing; it is one of `deny`"),
         ("rules: {list: [{id: A B, then: ask, tool: x}]}\n", "allowed is text that fits"),
         ("rules: {list: [{id: a, then: ask}]}\n", "the rule `a` matches nothing in particular"),
         ("rules: {list: [{id: a, then: ask, tool: x, command: []}]}\n", "has an empty `command`"),
