@@ -172,10 +172,8 @@ class GitRepository:
     def list_tracked(self, paths: Collection[str]) -> list[str]:
         """Return those of some paths of the workspace that the index has, or has something beneath."""
         inside = [self.to_repository_path(path) for path in paths if is_inside(path, self.id)]
-        names = (
-            os.fsdecode(self._read("what is tracked", "ls-files", "-z", "--", *inside)).split("\0") if inside else []
-        )
-        tracked = [self.to_workspace_path(name) for name in names if name]
+        listed = self._read("what is tracked", "ls-files", "-z", "--", *inside) if inside else b""
+        tracked = [self.to_workspace_path(name) for name in os.fsdecode(listed).split("\0") if name]
         return [path for path in paths if any(is_inside(name, path) for name in tracked)]
 
     def find_nested_above(self, path: str) -> str:

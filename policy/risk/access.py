@@ -18,6 +18,7 @@ from foregate.schemas.sandbox import Access, AccessKind
 _NAMED = re.compile(r"network:@(only|\d{1,5})?")
 _URL = re.compile(r"([a-z][a-z0-9+.-]*)://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s]+)(?::(\d{1,5}))?", re.IGNORECASE)
 _REMOTE = re.compile(r"(?:[\w.-]+@)?([\w.-]{2,}):(?!//).*|[\w.-]+@([\w.-]+)", re.ASCII)
+_OVER_SSH = ("git", "ssh", "scp", "sftp", "rsync")
 _HOST_OPTIONS = ("-h", "--host")
 _PORT_OPTIONS = ("-p", "-P", "--port")
 _PORTS = {"http": "80", "ws": "80", "https": "443", "wss": "443", "ssh": "22", "git": "9418", "ftp": "21"}
@@ -83,7 +84,7 @@ def _find_hosts(words: Sequence[str], usual: str) -> Iterator[Access]:
     for word in words[1:]:
         if url := _URL.search(word):
             yield _build_access(url[2].strip("[]"), url[3] or _PORTS.get(url[1].lower(), port))
-        elif (remote := _REMOTE.fullmatch(word)) and not word.startswith("-"):
+        elif words[0] in _OVER_SSH and (remote := _REMOTE.fullmatch(word)) and not word.startswith("-"):
             yield _build_access(remote[1] or remote[2], port or "22")
     bare = next((word for word in words[1:] if word and not word.startswith("-")), "")
     if words[0] in ("curl", "wget", "ssh", "nc") and not _URL.search(bare) and _is_host(bare):

@@ -157,6 +157,9 @@ class _Reader:
         if node.type == "herestring_redirect":
             return []
         if node.type == "heredoc_redirect":
+            text = self._get_text(node)
+            if "`" in text and not text.lstrip("<- ").startswith(("'", '"', "\\")):
+                self.problem = "a text in the line may run something"  # the grammar does not look into it
             return [child for child in node.named_children if child.type in _WORDS]
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = [child for child in node.named_children if child.type != "file_descriptor"]

@@ -67,6 +67,7 @@ def unwrap_segment(segment: Segment, depth: int = 0) -> Iterator[Segment]:
     if depth > _DEEPEST:
         yield _UNREADABLE
     elif name in _SHELLS:
+        yield Segment((":",), segment.folder, segment.variables)
         yield from _unwrap_shell(segment, depth)
     elif name == "eval":
         words = segment.words[1:]

@@ -11,12 +11,13 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedPerson, answers, calls, says
 from foregate.agent.tools.builtin.commands import run_command
 from foregate.agent.workspace.workspace import Workspace
-from foregate.policy.source.load import default_policy
 from tests.agent.world import ACCEPT, plan_json
 from tests.conftest import OpenSession
+from tests.policies import policy_with
 
 TALK = "I understand what is wanted, and run this now."
-POLICY = default_policy()
+POLICY = policy_with({"commands.about": [], "commands.reads": {}})
+"""Nothing goes unasked but the short list."""
 
 
 def command(*argv: str) -> tuple[str, dict[str, Any]]:
@@ -68,6 +69,7 @@ async def test_one_yes_to_a_tame_command_of_an_interpreter_is_none_to_what_anoth
         answers(plan_json("run_command", " ".join(later[:1]), wide)),
         says("the person said no"),
         tools=[run_command(workspace, POLICY)],
+        policy=POLICY,
         person=person,
     )
     await run(session, f"run {target}")

@@ -116,7 +116,8 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
     cwd, tier = resolve_folder(workspace, arguments), find_tier(workspace, policy)["tier"]
     reads, held = is_read(command, policy, tier), is_held_read(command, policy, tier)
     reading = read_command_line(command, policy)
-    named = find_operands(workspace, command, reading, cwd, strict=reads and not held)
+    paths = list_operands(command.argv) if reads and not held else reading.operands
+    named = find_operands(workspace, cwd, paths, reading.texts, strict=reads)
     if reads:
         check_operands(workspace, reading, named)
     repositories = await asyncio.to_thread(find_repositories, workspace, policy, reading, cwd) if held else []
@@ -142,21 +143,21 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
 
 
 def find_operands(
-    workspace: Workspace, command: Command, reading: CommandReading, cwd: str, *, strict: bool
+    workspace: Workspace, cwd: str, paths: Sequence[str], texts: Sequence[str], *, strict: bool
 ) -> dict[str, str]:
-    """Return the paths a command names where something is, each with the words it was named by.
+    """Return the paths a command names where something is, each with the word it was named by.
 
-    With `strict` one outside the workspace raises WorkspaceError; without a sandbox the program would look at it.
+    With `strict` a path outside the workspace raises WorkspaceError; a text that merely looks like one does not.
     """
     found: dict[str, str] = {}
-    for word in dict.fromkeys((*(list_operands(command.argv) if strict else ()), *reading.operands, *reading.texts)):
+    for word in dict.fromkeys((*paths, *texts)):
         placed = word if word.startswith("/") or cwd == "." else f"{cwd}/{word}"
         try:
             path = workspace.resolve(placed)
             if workspace.look(path).kind:
                 found.setdefault(path, placed)
         except WorkspaceError:
-            if strict:
+            if strict and word in paths:
                 raise
     return found
 

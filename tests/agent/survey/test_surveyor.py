@@ -306,20 +306,20 @@ def test_a_command_may_look_at_what_the_same_response_made_as_that_left_it(folde
         (["ls", "-R", "."], ""),
     ],
 )
-def test_a_command_that_reads_what_is_in_folders_names_the_secrets_there(
-    folder: Path, look: Look, argv: list[str], protected: str
+def test_a_command_that_nothing_holds_names_the_secrets_in_the_folders_it_reads(
+    folder: Path, workspace: Workspace, argv: list[str], protected: str
 ) -> None:
     for name in ("deep/er/.env", "plain/a.txt"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text("KEY=1")
-    found = look("run_command", argv=argv)
+    found = looking(workspace, commands__reads={})("run_command", argv=argv)
     assert {r.protected for r in found.resources} - {""} == ({protected} if protected else set())
 
 
 def test_a_folder_with_more_than_can_be_listed_may_hold_a_secret(folder: Path, workspace: Workspace) -> None:
     for number in range(4):
         (folder / f"{number}.txt").write_text("x")
-    found = looking(workspace, files__max_entries=3)("run_command", argv=["grep", "-r", "x"])
+    found = looking(workspace, files__max_entries=3, commands__reads={})("run_command", argv=["grep", "-r", "x"])
     assert found.resources[-1].protected == "secret"
 
 

@@ -44,7 +44,7 @@ async def test_a_flood_of_output_is_capped_and_stopped_in_time(workspace: Worksp
 
 
 async def test_what_a_command_started_does_not_outlive_it(folder: Path, workspace: Workspace, policy: Policy) -> None:
-    result = await shell(workspace, policy, "sleep 1000 & echo $!")
+    result = await shell(workspace, policy, ": > made; sleep 1000 & echo $!")
     assert result.ok
     assert not is_running(int(result.content))
 
@@ -87,11 +87,12 @@ async def test_a_program_of_the_workspace_cannot_pose_as_one_that_only_looks(
     folder: Path, workspace: Workspace, policy: Policy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "bin").mkdir()
-    (folder / "bin/ls").write_text("#!/bin/sh\necho posing\n")
-    (folder / "bin/ls").chmod(0o755)
+    for name in ("ls", "mine"):
+        (folder / "bin" / name).write_text("#!/bin/sh\necho posing\n")
+        (folder / "bin" / name).chmod(0o755)
     monkeypatch.setenv("PATH", f"{folder}/bin:.:{os.environ['PATH']}")
     assert "posing" not in (await run(workspace, policy, "ls")).content
-    assert "posing" in (await run(workspace, policy, "ls", "--zero")).content
+    assert "posing" in (await run(workspace, policy, "mine")).content
     assert "." not in build_environment(policy, workspace, "/", trusted_only=False)["PATH"].split(":")
 
 

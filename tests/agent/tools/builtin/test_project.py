@@ -104,6 +104,8 @@ async def test_one_yes_runs_the_tests_and_none_runs_nothing(
 
 async def test_a_time_limit_of_the_call_stops_it_and_never_extends_the_policy_s(tools: Toolbox) -> None:
     async with asyncio.timeout(60):
-        done = await run_alone(tools, ToolCall.of("run_tests", {"argv": ["sleep", "600"], "timeout_ms": 50}))
+        done = await run_alone(
+            tools, ToolCall.of("run_tests", {"argv": ["sh", "-c", "sleep 600; touch x"], "timeout_ms": 50})
+        )
     assert (done.error, done.unknown) == ("timeout", True)
     assert "stopped after 0.05 seconds" in done.content
