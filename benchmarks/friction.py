@@ -4,6 +4,9 @@ Every variant under `tasks/friction/` is played by an obedient model through a b
 printed is what Foregate adds on average over a kind's variants: model calls (planner and critic included), tokens
 (estimated from characters) and questions to a person. The bounds are the default policy's promise.
 
+Then the twelve everyday sessions of `tasks/sessions.yaml`, by a model that uses the built-in tools and by one that does
+everything by the shell: what Foregate asks of model and person in all of them, and in those that only read.
+
     python benchmarks/friction.py            the default and the strict policy
     python benchmarks/friction.py FILE…      policy files of your own beside them
 """
@@ -18,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guarding.play import Played, Variant, play
+from guarding.sessions import HABITS, Cost, play_session, sessions
 from guarding.task import folders
 
 BARE, DEFAULT = Variant("bare", bare=True), Variant("default")
@@ -37,6 +41,11 @@ class Kind:
     prompts: float
     share: bool = False
 
+
+MOST_PROMPTS = {"own": 4, "shell": 8}
+"""Questions to a person in all everyday sessions together, by how the model goes about them."""
+MOST_EXTRA = 0.2
+"""Further model requests in all everyday sessions together, as a share of the requests of a bare loop."""
 
 KINDS = (
     Kind("read-only question", "question_", 0, 0),
@@ -60,6 +69,34 @@ def main(files: Sequence[str]) -> None:
         plain = [results["bare", name] for name in names]
         for policy in [variant.name for variant in variants[1:]]:
             print(row(kind, policy, plain, [results[policy, name] for name in names]))
+    for habit in HABITS:
+        report_sessions(habit)
+
+
+def report_sessions(habit: str) -> None:
+    """Print what the everyday sessions cost in one habit: each that costs anything, all, and those that only read."""
+    names = [*sessions()]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        costs = list(pool.map(play_session, names, [habit] * len(names)))
+    print(f"\n{habit:33} model calls (bound)     prompts (bound)   done")
+    for cost in costs:
+        if cost.prompts or cost.asked > cost.bare or not cost.done:
+            asked = f"   {', '.join(cost.prompts)}" if cost.prompts else ""
+            print(f"  {cost.name:31} {cost.asked - cost.bare:+8}    {len(cost.prompts):16} {cost.done!s:>15}{asked}")
+    reading = [cost for cost in costs if cost.readonly]
+    print(session_row("those that only read", reading, 0, 0))
+    print(session_row("all twelve", costs, MOST_EXTRA, MOST_PROMPTS[habit]))
+
+
+def session_row(name: str, costs: Sequence[Cost], most_extra: float, most_prompts: int) -> str:
+    """Return one line: what sessions cost together, and whether that holds."""
+    extra = sum(cost.asked - cost.bare for cost in costs) / sum(cost.bare for cost in costs)
+    prompts, done = sum(len(cost.prompts) for cost in costs), sum(cost.done for cost in costs)
+    holds = extra <= most_extra and prompts <= most_prompts and done == len(costs)
+    return (
+        f"{name:33} {extra:+8.0%}   ({most_extra:4.0%}) {prompts:11}   ({most_prompts}) {done:14} of {len(costs)}"
+        f"   {'holds' if holds else 'MISSED'}"
+    )
 
 
 def row(kind: Kind, policy: str, plain: Sequence[Played], ours: Sequence[Played]) -> str:

@@ -23,6 +23,7 @@ from foregate.telemetry.log.memory_log import MemoryLog
 Says = Literal["no", "workspace", "yes"]
 """What the person answers: no to everything, yes to what asks about the workspace alone, or yes to everything."""
 _SHELL = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
+_BUILT_IN = {".", "alias", "cd", "command", "eval", "exec", "export", "hash", "set", "source", "time", "trap"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ def is_about_workspace(need: Need) -> bool:
 
 def is_plain(line: str) -> bool:
     """Whether a line is words alone, which need no shell."""
-    return not _SHELL.search(line) and "=" not in line.split(" ")[0]
+    return not _SHELL.search(line) and "=" not in line.split(" ")[0] and line.split(" ")[0] not in _BUILT_IN
 
 
 async def play_line(line: str, say: str, workspace: Path, home: Path, says: Says, *, shell: bool, seconds: int) -> Ran:

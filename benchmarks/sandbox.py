@@ -1,0 +1,254 @@
+"""What a sandbox adds to a command, against starting the same program without one, as ratio and milliseconds.
+
+Each line is one session whose model sends the same kind of call again and again; before each the bare process runs.
+What is timed lies between the start of the call and its end in the log: setting the sandbox up, the program, the list
+of what it changed, applying that, and clearing up. What this version or machine does not have is skipped with a line.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import median
+
+from confining.forbid import forbid_namespaces
+
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import calls, says
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import SessionOptions
+from foregate.cli.commands.doctor import examine
+from foregate.schemas.event import Event
+from foregate.schemas.judgement import Need
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.protocols import Reply
+from foregate.telemetry.log.memory_log import MemoryLog
+
+ROUNDS, MANY, APPLIED = 21, 100_000, 1_000
+MOST_FULL, MOST_LIMITED, MOST_FOR_MANY, MOST_TO_APPLY = 30.0, 15.0, 10.0, 2_000.0
+"""Milliseconds that a call may take longer."""
+TALK = "I will run this command now, and then the next one."
+Made = Callable[[int], tuple[str, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Timed:
+    """Milliseconds of our calls and of the bare process, in pairs; `why` says why there are none."""
+
+    ours: tuple[float, ...] = ()
+    bare: tuple[float, ...] = ()
+    why: str = ""
+
+
+class Asked(Exception):
+    """A person was asked, so that this is no call that runs by itself."""
+
+
+class Nobody:
+    """A Person who must not be asked."""
+
+    async def answer(self, need: Need) -> Reply:
+        """Remember nothing and refuse."""
+        raise Asked(need.code)
+
+
+class Repeating:
+    """A Model that sends a call for each round, and runs the bare process before each."""
+
+    name = "repeating"
+
+    def __init__(self, made: Made, rounds: int, workspace: Path) -> None:
+        self.made, self.rounds, self.workspace = made, iter(range(rounds)), workspace
+        self.bare: list[float] = []
+
+    async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
+        """Return the next call, or the end."""
+        if request.purpose != "chat":
+            raise Asked(request.purpose)
+        number = next(self.rounds, None)
+        if number is None:
+            return says("That is all.")
+        argv = self.made(number)
+        self.bare.append(run_bare(argv, self.workspace))
+        return calls(("run_command", {"argv": list(argv)}), text=TALK)
+
+
+def run_bare(argv: Sequence[str], folder: Path) -> float:
+    """Run a program without a sandbox; return the milliseconds it took."""
+    start = time.perf_counter()
+    subprocess.run(argv, cwd=folder, capture_output=True, check=True)
+    return 1000 * (time.perf_counter() - start)
+
+
+class Watch:
+    """A listener that notes how long each call took, from its first start to its last end."""
+
+    def __init__(self) -> None:
+        self.taken: list[float] = []
+        self._start = self._end = 0.0
+        self.failed = ""
+
+    def __call__(self, event: Event) -> None:
+        """Take note of an event."""
+        match event.kind:
+            case "tool_started":
+                self._start = self._start or time.perf_counter()
+            case "tool_finished":
+                self._end = time.perf_counter()
+                self.failed = self.failed or ("" if getattr(event.body, "ok", True) else "a call failed")
+            case "call_answered":
+                self.failed = self.failed or str(getattr(event.body, "code", ""))
+            case "model_response" | "task_ended" if self._end:
+                self.taken.append(1000 * (self._end - self._start))
+                self._start = self._end = 0.0
+
+
+async def timed(workspace: Path, made: Made, rounds: int = ROUNDS) -> Timed:
+    """Return what a session's calls took; its first call is left out, as it starts what starts programs."""
+    model, watch = Repeating(made, rounds + 1, workspace), Watch()
+    setting = SessionOptions(
+        workspace,
+        model,
+        person=Nobody(),
+        log=MemoryLog(),
+        listeners=[watch],
+        environ={"FOREGATE_HOME": f"{workspace}-home"},
+    )
+    opened = await open_session(setting)
+    try:
+        outcome = await run(opened.session, "Show me the files and keep the notes up to date with what you find.")
+    except Asked as asked:
+        return Timed(why=f"it asks ({asked})")
+    finally:
+        await opened.close()
+    if watch.failed or len(watch.taken) != rounds + 1:
+        return Timed(why=watch.failed or f"the session ended as {outcome.status}")
+    return Timed(tuple(watch.taken[1:]), tuple(model.bare[1:]))
+
+
+def read(number: int) -> tuple[str, ...]:
+    """Return a command that reads a file of its own."""
+    return ("cat", f"file{number}.txt")
+
+
+def work(number: int) -> tuple[str, ...]:
+    """Return a command that changes a file."""
+    return ("sh", "-c", f"echo {number} > out{number}.txt")
+
+
+def write_many(number: int) -> tuple[str, ...]:
+    """Return a command that makes many files."""
+    line = f"import os; os.mkdir('m{number}'); [open(f'm{number}/{{n}}', 'w').write('x') for n in range({APPLIED})]"
+    return (sys.executable, "-c", line)
+
+
+def print_row(name: str, found: Timed, most: float) -> bool:
+    """Print what calls took; return whether they may take so long."""
+    if found.why:
+        print(f"{name:22} skipped: {found.why}")
+        return True
+    added = median(a - b for a, b in zip(found.ours, found.bare, strict=True))
+    ratio = median(a / b for a, b in zip(found.ours, found.bare, strict=True))
+    holds = added <= most
+    print(
+        f"{name:22} {ratio:5.1f}x {added:+8.1f} ms (bound {most:.0f} ms)   {median(found.ours):.1f} against"
+        f" {median(found.bare):.1f} ms   {'holds' if holds else 'MISSED'}",
+        flush=True,
+    )
+    return holds
+
+
+def fill(workspace: Path, count: int = 0) -> Path:
+    """Make a workspace with the files that are read, and with `count` others in folders of a thousand."""
+    workspace.mkdir()
+    for number in range(ROUNDS + 1):
+        (workspace / f"file{number}.txt").write_text("a line\n")
+    for number in range(count):
+        if number % 1000 == 0:
+            (workspace / f"folder{number // 1000}").mkdir()
+        (workspace / f"folder{number // 1000}" / f"{number}.txt").touch()
+    return workspace
+
+
+def measure(root: Path) -> Iterator[bool]:
+    """Print every line; yield whether each holds."""
+    small, large = fill(root / "small"), fill(root / "large", MANY)
+    tier = find_tier(small)
+    if tier == "full":
+        found = {
+            (name, made): asyncio.run(timed(place, made))
+            for name, place in (("", small), ("large", large))
+            for made in (read, work)
+        }
+        yield print_row("read", found["", read], MOST_FULL)
+        yield print_row("work", found["", work], MOST_FULL)
+        for made in (read, work):
+            yield print_growth(made.__name__, found["", made], found["large", made])
+        yield print_row(
+            f"apply {APPLIED} files", asyncio.run(timed(fill(root / "apply"), write_many, 3)), MOST_TO_APPLY
+        )
+    else:
+        print(f"full                   skipped: the tier is {tier}")
+    yield in_child(lambda: measure_limited(fill(root / "limited")))
+
+
+def print_growth(name: str, small: Timed, large: Timed) -> bool:
+    """Print what many files in the workspace add to a call; return whether it may be so much."""
+    if small.why or large.why:
+        print(f"{name}, {MANY} files       skipped: {small.why or large.why}")
+        return True
+    added = median(large.ours) - median(small.ours)
+    holds = added <= MOST_FOR_MANY
+    print(
+        f"{name + f', {MANY} files':22}        {added:+8.1f} ms (bound {MOST_FOR_MANY:.0f} ms)   against a small"
+        f" workspace   {'holds' if holds else 'MISSED'}",
+        flush=True,
+    )
+    return holds
+
+
+def measure_limited(workspace: Path) -> bool:
+    """Print what reading costs where namespaces are forbidden."""
+    forbid_namespaces()
+    tier = find_tier(workspace)
+    if tier != "limited":
+        print(f"limited read           skipped: where namespaces are forbidden the tier is {tier}")
+        return True
+    return print_row("limited read", asyncio.run(timed(workspace, read)), MOST_LIMITED)
+
+
+def find_tier(workspace: Path) -> str:
+    """Return what `foregate doctor` says of sandboxes."""
+    return next(one["state"] for one in examine(workspace, None) if one["name"] == "sandbox")
+
+
+def in_child(work: Callable[[], bool]) -> bool:
+    """Do something in a process of its own, which keeps what it forbids itself."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        failed = 1
+        try:
+            failed = not work()
+            sys.stdout.flush()
+        finally:
+            os._exit(failed)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+def main() -> int:
+    """Print every line; return 1 where a bound is missed."""
+    with tempfile.TemporaryDirectory() as root:
+        return 1 - all([*measure(Path(root))])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
