@@ -1,0 +1,61 @@
+"""What came of a program in a sandbox: the paths it changed there, and what it wanted of the world outside."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from msgspec import Struct
+
+from foregate.schemas.tool_spec import Effect
+
+PathKind = Literal["", "file", "directory", "link", "other"]
+"""What lies at a path; "" is nothing."""
+
+Refusal = Literal["", "leads_out", "special", "privileged", "unseen"]
+"""Why a change is never applied: a link that leads out of the workspace, a device, pipe or socket, a file with setuid,
+setgid or capabilities, or a folder deleted or moved that holds what the sandbox could not see."""
+
+
+class PathState(Struct, frozen=True, forbid_unknown_fields=True):
+    """What lies at a path: its kind, the SHA-256 of a file's content or of a link's target, permission bits, size.
+
+    `traits` is the SHA-256 over its extended attributes, "" where it has none. `owner` is the numbers of its user and
+    group, `0:0`, "" for nothing.
+    """
+
+    kind: PathKind = ""
+    hash: str = ""
+    mode: int = 0
+    size: int = 0
+    traits: str = ""
+    owner: str = ""
+
+
+class PathChange(Struct, frozen=True, forbid_unknown_fields=True):
+    """A path that is not as it was: relative to the workspace, what a program did to it, and both states.
+
+    `effect` is create, edit or delete. A folder that is deleted comes after what was in it, one that is created before
+    what is in it.
+    """
+
+    path: str
+    effect: Effect
+    before: PathState
+    after: PathState
+    refused: Refusal = ""
+
+
+AccessKind = Literal["network", "port", "socket", "device", "folder"]
+
+
+class Access(Struct, frozen=True, forbid_unknown_fields=True, order=True):
+    """Something outside a sandbox that a program wants: written `kind:name`, or `network` alone for any host.
+
+    `name` is a host, a loopback port, or the path of a Unix socket, of a device, or of a folder.
+    """
+
+    kind: AccessKind
+    name: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}" if self.name else self.kind
