@@ -22,6 +22,7 @@ from foregate.schemas.errors import WorkspaceError
 _DRIVER = re.compile(
     r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
 )
+_EXTERNAL = "diff.external"
 _NAMES_A_FILE = re.compile(r"(core\.(excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\Z")
 
 
@@ -125,10 +126,13 @@ class GitRepository:
         kept = [f"{self.workspace.root}/{self.git}/{name}" for name in ("config", "hooks")]
         return {**plan, "writable": True, "kept": kept} if plan is not None and command in _CHANGING else plan
 
-    def check_safe(self) -> None:
-        """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace."""
+    def check_safe(self, *, as_it_is: bool = False) -> None:
+        """Raise WorkspaceError when the repository would have git run programs, or read outside the workspace.
+
+        `as_it_is` is for a command without the options that our own are given.
+        """
         for origin, name, value in self._read_settings():
-            if _DRIVER.match(name):
+            if _DRIVER.match(name) or (as_it_is and name == _EXTERNAL):
                 raise WorkspaceError(
                     f"the repository's setting `{name[:80]}` names a program git would run; remove it to go on"
                 )

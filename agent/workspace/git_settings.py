@@ -32,7 +32,8 @@ def build_argv(words: Sequence[str], settings: Sequence[str] = ()) -> list[str]:
 
 def build_variables() -> dict[str, str]:
     """Return the variables that tell the same to a git command of somebody else, wherever it is started."""
-    settings = [*_SETTINGS.split(), "safe.directory=*"]
+    # without `--no-ext-diff` an empty name of a program fails; `check_safe` refuses any
+    settings = [setting for setting in _SETTINGS.split() if setting != "diff.external="] + ["safe.directory=*"]
     variables = {name: value for name, value in ENVIRONMENT.items() if name not in _ONLY_OURS}
     for number, setting in enumerate(settings):
         key, _, value = setting.partition("=")

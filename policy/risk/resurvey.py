@@ -6,11 +6,14 @@ world would have to be looked at again, the key is named and the call is not dec
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.globs import find_protection
+from foregate.policy.risk.reading import is_held_read, is_read, read_command_line
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, find_entry
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
@@ -18,6 +21,8 @@ from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCa
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)
+_DECIDE_READS = ("read_only", "reads", "about", "access", "confinement")
+"""Keys of `commands` by which one is known to only read."""
 _COMMITTING = ("commit", "add", "stage")
 """What git does when what a command could commit is looked through."""
 _INSIDE = (Effect.DELETE, Effect.MOVE)
@@ -42,16 +47,26 @@ def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Po
     One that observes no longer stands for itself, unless its call names more than the command.
     """
     command = survey.command
-    if command is None or before.commands.read_only == after.commands.read_only:
+    if command is None or all(getattr(before.commands, key) == getattr(after.commands, key) for key in _DECIDE_READS):
         return survey
-    observed, observes = (not commands.effect_of_command(command, policy).changes for policy in (before, after))
-    reads = [(commands.can_read_beneath(command, p), commands.find_operands(command, p)) for p in (before, after)]
+    observed, observes = (is_read(command, policy, survey.confinement) for policy in (before, after))
+    reads = [_list_named(command, policy, survey) for policy in (before, after)]
     if not (observed or observes) or (observed and observes and reads[0] == reads[1]):
         return survey
     named = [t for t in spec.targets if t.kind is not ResourceKind.PROCESS and (call.arguments or {}).get(t.parameter)]
     if observes or named:
-        return f"commands.read_only.{command.argv[0]}"
-    return replace(survey, resources=tuple(r for r in survey.resources if r.kind is ResourceKind.PROCESS))
+        listed = command.argv and before.commands.read_only != after.commands.read_only
+        return f"commands.read_only.{command.argv[0]}" if listed else "commands.reads"
+    started = (r for r in survey.resources if r.kind is ResourceKind.PROCESS)
+    return replace(survey, resources=tuple(replace(r, access=Effect.EXECUTE) for r in started))
+
+
+def _list_named(command: Command, policy: Policy, survey: Survey) -> tuple[bool, Sequence[str]]:
+    """Return whether a command's folders were searched for secrets, and what it names."""
+    if is_held_read(command, policy, survey.confinement):
+        reading = read_command_line(command, policy)
+        return False, (*reading.operands, *reading.texts)
+    return commands.can_read_beneath(command, policy), commands.find_operands(command, policy)
 
 
 def _compare_sizes(survey: Survey, before: Policy, after: Policy) -> str:
@@ -129,5 +144,5 @@ def _keep_running(resource: SurveyedResource) -> str:
 
 def has_listing(resource: SurveyedResource, survey: Survey, policy: Policy) -> bool:
     """Whether what lies in a directory was looked at: it would go as a whole, or a command reads its files."""
-    searched = survey.command is not None and commands.can_read_beneath(survey.command, policy)
+    searched = survey.command is not None and _list_named(survey.command, policy, survey)[0]
     return resource.kind is ResourceKind.DIRECTORY and resource.exists and (searched or resource.access in _INSIDE)

@@ -28,9 +28,10 @@ def list_values(policy: Policy) -> dict[Path, Data]:
 
 
 def is_whole(path: Path) -> bool:
-    """Whether a mapping only makes sense as a whole: what is listed of a command, and the targets of a tool."""
-    listed = path[:2] in (("commands", "read_only"), ("commands", "reads"))
-    return len(path) == 3 and (listed or (path[0], path[2]) == ("tools", "targets"))
+    """Whether a mapping only makes sense as a whole: what is listed of commands, and the targets of a tool."""
+    if path in (("commands", "reads"), ("commands", "access")):
+        return True
+    return len(path) == 3 and (path[:2] == ("commands", "read_only") or (path[0], path[2]) == ("tools", "targets"))
 
 
 def compare_policies(before: Policy, after: Policy) -> dict[Path, tuple[Data, Data]]:

@@ -178,7 +178,7 @@ def find_repositories(workspace: Workspace, policy: Policy, reading: CommandRead
         place = folder if folder.startswith("/") or cwd == "." else f"{cwd}/{folder}"
         repository = seek_repository(workspace, policy, place or ".")
         if repository is not None and repository.id not in found:
-            repository.check_safe()
+            repository.check_safe(as_it_is=True)
             found[repository.id] = repository
     return list(found.values())
 
