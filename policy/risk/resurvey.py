@@ -125,7 +125,8 @@ def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Surve
         return survey
     key = "files.protected" if before.files.protected != after.files.protected else "files.secret"
     known = {resource.id for resource in survey.resources}
-    words = [word for word in survey.command.argv[1:] if word not in known] if survey.command is not None else []
+    named = _list_words(survey.command, after) if survey.command is not None else ()
+    words = [word for word in named if word not in known]
     if any(find_protection(word, before) != find_protection(word, after) for word in words):
         return key
     paths = [r for r in survey.resources if r.kind in _PATHS and r.protected != "outside_workspace"]
@@ -140,6 +141,11 @@ def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Surve
 
 def _keep_running(resource: SurveyedResource) -> str:
     return RUNS_BY_ITSELF if resource.protected == RUNS_BY_ITSELF else ""
+
+
+def _list_words(command: Command, policy: Policy) -> Sequence[str]:
+    reading = read_command_line(command, policy)
+    return (*command.argv[1:], *reading.operands, *reading.texts)
 
 
 def has_listing(resource: SurveyedResource, survey: Survey, policy: Policy) -> bool:
