@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench docs clean links
+.PHONY: demo test check bench torture docs clean links
 .DEFAULT_GOAL := test
 
 demo: $(READY)
@@ -20,7 +20,13 @@ check: $(READY)
 	@$(BIN)/mypy tests/typing/api.py
 
 bench: $(READY)
-	@for name in overhead replay whatif verify planning parsing early start friction guard; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
+	@for name in overhead replay whatif verify planning parsing early start friction guard sandbox commands; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
+
+# Long: kills, power cuts, races. MINUTES says how long.
+MINUTES ?= 10
+
+torture: $(READY)
+	@$(BIN)/python -s -E benchmarks/torture.py --minutes $(MINUTES)
 
 # Not among them: docs/make_chat.py, which needs tmux.
 docs: $(READY)

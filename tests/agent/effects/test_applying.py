@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import pytest
 from hypothesis import given
 
 from foregate.agent.effects.applying import (
     apply_changes,
     build_undo_step,
     find_conflicts,
-    go_on_or_back,
     keep_images,
 )
 from foregate.agent.effects.snapshots import Snapshots
