@@ -43,11 +43,12 @@ class Visible:
     links: dict[str, str]
 
 
-def list_visible_folders(path_variable: str, home: str) -> Visible:
+def list_visible_folders(path_variable: str, home: str, more: Iterable[str] = ()) -> Visible:
     """Return the folders of the system and of every program that PATH finds, with the links on the way to them.
 
     Of a folder of PATH that is the installation's: `~/.pyenv` for `~/.pyenv/shims`. What its links lead to counts as
     well, so that a virtual environment brings its Python along. PATH must hold no folder a sandbox can write to.
+    The folders `more` are shown as they are, but for a home folder and what is as wide, or holds secrets, in one.
     """
     home = os.path.realpath(home)
     found: set[str] = set()
@@ -62,6 +63,9 @@ def list_visible_folders(path_variable: str, home: str) -> Visible:
         for folder in (real, *_list_linked_folders(real, system)):
             for prefix in _list_prefixes(folder, home):
                 _add(prefix, found, links)
+    for path in more:
+        if _can_be_shown(os.path.realpath(path), home):
+            _add(path, found, links)
     folders = tuple(sorted(folder for folder in found if not is_inside(folder, found - {folder})))
     return Visible(folders, {link: target for link, target in links.items() if not is_inside(link, folders)})
 
@@ -108,15 +112,20 @@ def _list_linked_folders(folder: str, system: Iterable[str]) -> Iterator[str]:
 def _list_prefixes(folder: str, home: str) -> Iterator[str]:
     """Yield the installation a resolved folder of programs belongs to, and what that needs; nothing for a home."""
     whole = str(Path(folder).parent) if Path(folder).name in _PROGRAM_FOLDERS else folder
-    too_wide = _TOO_WIDE | {os.path.normpath(f"{home}/{name}") for name in _TOO_WIDE_AT_HOME}
-    never = [f"{home}/{name}" for name in _NEVER_AT_HOME]
     for prefix in (whole, folder):
-        if prefix not in too_wide and not is_inside(home, [prefix]) and not is_inside(prefix, never):
+        if _can_be_shown(prefix, home):
             yield prefix
             for name, companion in _COMPANIONS.items():
                 if prefix == f"{home}/{name}":
                     yield f"{home}/{companion}"
             return
+
+
+def _can_be_shown(folder: str, home: str) -> bool:
+    """Whether a resolved folder is one installation or project, and none of what a home keeps to itself."""
+    too_wide = _TOO_WIDE | {os.path.normpath(f"{home}/{name}") for name in _TOO_WIDE_AT_HOME}
+    never = [f"{home}/{name}" for name in _NEVER_AT_HOME]
+    return folder not in too_wide and not is_inside(home, [folder]) and not is_inside(folder, never)
 
 
 def list_system_secrets(folders: Sequence[str]) -> list[str]:
@@ -149,18 +158,19 @@ def plan_read(
     home: str,
     *,
     masks: Iterable[str] = (),
+    more: Iterable[str] = (),
     scratch_bytes: int,
     limits: Limits,
 ) -> Plan:
     """Return the plan of a read sandbox for a workspace, given by its resolved path.
 
-    `masks` are paths of secret files, relative to the workspace or absolute. It looks through `/etc`, so that a plan
-    is made once and kept; PATH folders in the workspace are left out.
+    `masks` are paths of secret files, relative to the workspace or absolute; `more` is as in `list_visible_folders`.
+    It looks through `/etc`, so that a plan is made once and kept; PATH folders in the workspace are left out.
     """
     outside = [
         folder for folder in path_variable.split(os.pathsep) if not is_inside(os.path.realpath(folder), [workspace])
     ]
-    visible = list_visible_folders(os.pathsep.join(outside), home)
+    visible = list_visible_folders(os.pathsep.join(outside), home, more)
     resolved = os.path.realpath(home)
     return Plan(
         workspace=workspace,

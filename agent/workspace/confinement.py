@@ -12,7 +12,7 @@ from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.starter import SandboxFailed, start_program
 from foregate.agent.sandbox.visible import plan_read
-from foregate.agent.workspace.secret_files import remember_secret_files
+from foregate.agent.workspace.matching_files import remember_files
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
@@ -26,31 +26,50 @@ def find_tier(workspace: Workspace, policy: Policy) -> Probe:
     return _probe(str(workspace.root), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
 
 
-def plan_sandbox(workspace: Workspace, policy: Policy, *, named: Collection[str] | None = None) -> Plan | None:
+def plan_sandbox(
+    workspace: Workspace,
+    policy: Policy,
+    *,
+    named: Collection[str] | None = None,
+    path: str = "",
+    more: tuple[str, ...] = (),
+) -> Plan | None:
     """Return the sandbox a command that only reads runs in, None where this machine has none.
 
     Of its secret files only those are there that are `named`, by paths relative to the workspace; with None all are.
+    What it shows of the machine are the system, the programs of `path` ("" = our own PATH) and the folders `more`.
     """
     if find_tier(workspace, policy)["tier"] != "full":
         return None
-    plan = _plan(str(workspace.root), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
+    path = path or os.environ.get("PATH", os.defpath)
+    plan = _plan(str(workspace.root), path, policy.commands.sandbox, more)
     if named is None:
         return plan
-    hidden = [f"{workspace.root}/{path}" for path in list_secret_files(workspace, policy) if path not in named]
+    hidden = [f"{workspace.root}/{name}" for name in list_secret_files(workspace, policy) if name not in named]
     return {**plan, "masks": [*plan["masks"], *hidden]}
 
 
 def list_secret_files(workspace: Workspace, policy: Policy) -> list[str]:
     """Return the files and folders that usually hold secrets, relative to the workspace."""
-    return remember_secret_files(workspace.root, policy.files.secret).find()
+    return remember_files(workspace.root, policy.files.secret).find()
+
+
+def plan_writable(plan: Plan, policy: Policy) -> Plan:
+    """Return a sandbox whose program may write to the workspace itself, but for what the policy protects there.
+
+    A file that is protected by its name and is not there yet can be made.
+    """
+    protected = remember_files(Path(plan["workspace"]), policy.files.protected).find()
+    return {**plan, "writable": True, "kept": [f"{plan['workspace']}/{path}" for path in protected]}
 
 
 @lru_cache(maxsize=32)
-def _plan(root: str, path: str, limits: SandboxLimits) -> Plan:
+def _plan(root: str, path: str, limits: SandboxLimits, more: tuple[str, ...] = ()) -> Plan:
     return plan_read(
         root,
         path,
         str(Path.home()),
+        more=more,
         scratch_bytes=limits.scratch,
         limits={"memory_bytes": limits.memory, "processes": limits.processes, "file_bytes": limits.scratch},
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
@@ -21,9 +20,11 @@ from foregate.agent.tools.mcp.definition import (
     read_effect,
 )
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
+from foregate.agent.tools.mcp.server_sandbox import ServerSandbox
 from foregate.agent.tools.mcp.transport import ServerAtUrl, ServerProcess
 from foregate.agent.tools.tool import Tool
-from foregate.policy.policy import Mcp
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Person
 from foregate.schemas.strict_json import Json
@@ -36,15 +37,19 @@ class ReviewedServer:
     `unread`: it lists more tools than the policy lets be read.
     """
 
-    def __init__(self, configuration: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> None:
-        self.configuration, self.policy, self._environ, self._root = configuration, policy, environ, root
+    def __init__(
+        self, configuration: ServerConfiguration, policy: Policy, environ: Mapping[str, str], workspace: Workspace
+    ) -> None:
+        self.configuration, self.policy, self._environ, self._root = configuration, policy.mcp, environ, workspace.root
+        confined = configuration.confine != "none"
+        self._sandbox = ServerSandbox(configuration, policy, workspace) if confined else None
         self.name = configuration.name
         self.definitions: list[Definition] = []
         self.unread = False
         self._approved: dict[str, str] = {}
         self._gone: set[str] = set()
         self._connection: McpConnection | None = None
-        self._restarts = 0
+        self._restarts = self._calls = 0
         self._starting = asyncio.Lock()
         self._looking: asyncio.Task[None] | None = None
         self._closed = False
@@ -80,6 +85,7 @@ class ReviewedServer:
 
     async def _call_tool(self, tool: str, arguments: Mapping[str, Json]) -> ToolResult:
         """Call a tool that is still what was approved."""
+        self._calls += 1
         try:
             connection = await self._connect_and_compare()
             if tool in self._gone:
@@ -94,6 +100,8 @@ class ReviewedServer:
             unknown = "gave no answer, so nobody knows whether this took effect"
             text = f"the server `{self.name}` {unknown if sent else 'cannot be asked; nothing was sent'}: {error}"
             return ToolResult(False, text, origin=Origin.EXTERNAL, error="" if sent else "not_sent", unknown=sent)
+        finally:
+            self._calls -= 1
 
     async def _connect_and_compare(self) -> McpConnection:
         """Return a connection over which the server has just said what its tools are; one that broke is made again."""
@@ -110,6 +118,10 @@ class ReviewedServer:
     async def _connect(self) -> McpConnection:
         """Return a connection that is alive; a server that ended is started again, later each time, a few times."""
         async with self._starting:
+            if self._connection is not None and self._sandbox is not None and self._sandbox.is_outdated:
+                if self._calls > 1:
+                    raise ServerUnavailable("files it must not see have changed; call again when its other calls end")
+                await self._reopen()
             left = 0 if self._closed else max(self.policy.restarts - self._restarts, 0)
             retrying = AsyncRetrying(
                 stop=stop_after_attempt(1 + left),
@@ -129,6 +141,10 @@ class ReviewedServer:
     async def _restart(self) -> None:
         """Start the server again in place of the one that ended."""
         self._restarts += 1
+        await self._reopen()
+
+    async def _reopen(self) -> None:
+        """Start the server again, ended or not."""
         ended, self._connection = self._connection, None
         if ended is not None:
             await ended.close()
@@ -136,7 +152,7 @@ class ReviewedServer:
 
     async def _open_connection(self) -> McpConnection:
         at_url = self.configuration.url and ServerAtUrl(self.configuration, self.policy, self._environ)
-        other = at_url or ServerProcess(self.configuration, self.policy, self._environ, self._root)
+        other = at_url or ServerProcess(self.configuration, self.policy, self._environ, self._root, self._sandbox)
         connection = McpConnection(self.configuration, self.policy, other, self._schedule_check)
         try:
             await connection.open()
@@ -186,12 +202,17 @@ class McpTools:
 
     @classmethod
     async def start(
-        cls, listed: Sequence[ServerConfiguration], policy: Mcp, pins: Pins, environ: Mapping[str, str], root: Path
+        cls,
+        listed: Sequence[ServerConfiguration],
+        policy: Policy,
+        pins: Pins,
+        environ: Mapping[str, str],
+        workspace: Workspace,
     ) -> McpTools:
         """Start the servers, note those that fail; raise WorkspaceError, with none started, for unreadable pins."""
         for configuration in listed:
             pins.of(configuration.name)
-        found = cls([ReviewedServer(configuration, policy, environ, root) for configuration in listed], pins)
+        found = cls([ReviewedServer(configuration, policy, environ, workspace) for configuration in listed], pins)
         try:
             await asyncio.gather(*(found._begin(server) for server in found.servers))
         except BaseException:

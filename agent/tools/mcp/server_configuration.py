@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
 from msgspec import Meta, Struct, ValidationError, convert, field
@@ -26,7 +26,7 @@ _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _KINDS = {"stdio": "command", **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http"), "url")}
 _UNSPOKEN = ("sse", "ws", "websocket")
 """Transports other clients know: a server behind one is left out, and the others of the file are there."""
-_PROCESS = ("command", "args", "env", "cwd")
+_PROCESS = ("command", "args", "env", "cwd", "confine")
 _PLACE = ("url", "headers")
 _BOTH = ("type", "transport", "disabled", "start_timeout", "call_timeout")
 _ELSEWHERE = {
@@ -37,6 +37,7 @@ _ELSEWHERE = {
 """What other clients know and has no effect here, with the reason."""
 
 
+Confine = Literal["none", "read", "work"]
 _TEXT = Annotated[str, Meta(pattern=r"\A[^\0]*\Z")]
 _SECONDS = Annotated[int, Meta(ge=1, le=86400)]
 _FORMS: Mapping[str, tuple[Any, str]] = {
@@ -44,18 +45,23 @@ _FORMS: Mapping[str, tuple[Any, str]] = {
     **dict.fromkeys(("env", "headers"), (dict[str, _TEXT], "an object of texts")),
     **dict.fromkeys(("start_timeout", "call_timeout"), (_SECONDS, "a whole number of seconds, 1 to 86400")),
     "args": (tuple[_TEXT, ...], "a list of texts"),
+    "confine": (Confine, "none, read or work"),
 }
 """What a value must be, and how a sentence calls that."""
 
 
 class ServerConfiguration(Struct, frozen=True):
-    """One server: a command to start, or a URL. Times in seconds, 0 = the policy's; `${NAME}` is not yet expanded."""
+    """One server: a command to start, or a URL. Times in seconds, 0 = the policy's; `${NAME}` is not yet expanded.
+
+    `confine` is what its process may do: anything its user may (`none`), `read` the workspace, or `work` in it.
+    """
 
     name: str
     command: str = ""
     args: tuple[str, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     cwd: str = ""
+    confine: Confine = "none"
     url: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
     start_timeout: int = 0
@@ -70,7 +76,8 @@ class ServerConfiguration(Struct, frozen=True):
 
     @property
     def launch_line(self) -> str:
-        return self.url or " ".join([self.command, *self.args])
+        words = self.url or " ".join([self.command, *self.args])
+        return words if self.confine == "none" else f"{words} (confined: {self.confine})"
 
 
 def read_servers(file: Path) -> tuple[list[ServerConfiguration], list[str]]:
@@ -121,6 +128,8 @@ def read_server(name: str, entry: Json) -> ServerConfiguration | None:
         raise ValueError("has a `command` and a `url`; keep one")
     if what not in entry:
         raise ValueError("has neither `command` nor `url`; write one")
+    if what == "url" and "confine" in entry:
+        raise ValueError("`confine` needs a `command`: what answers at a `url` runs elsewhere; leave it out")
     if unknown := [key for key in entry if key not in known and key not in _ELSEWHERE]:
         raise ValueError(f"the key `{make_visible(unknown[0][:64])}` is unknown; the keys are {', '.join(known)}")
     if any(_KINDS.get(str(kind)) != what for kind in _list_transports(entry)):

@@ -24,6 +24,7 @@ from mcp.types import jsonrpc_message_adapter
 
 from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, expand_variables
+from foregate.agent.tools.mcp.server_sandbox import CONFINED, ServerSandbox
 from foregate.agent.workspace.process import HeadTail
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
@@ -62,8 +63,16 @@ class Traffic:
 class ServerProcess:
     """One process of a server. `ended` says why its output ended, `stderr` keeps the ends of what it wrote there."""
 
-    def __init__(self, server: ServerConfiguration, policy: Mcp, environ: Mapping[str, str], root: Path) -> None:
+    def __init__(
+        self,
+        server: ServerConfiguration,
+        policy: Mcp,
+        environ: Mapping[str, str],
+        root: Path,
+        sandbox: ServerSandbox | None = None,
+    ) -> None:
         self._server, self._policy, self._environ, self._root = server, policy, environ, root
+        self.sandbox = sandbox
         self.traffic, self.stderr = Traffic(policy.max_traffic), HeadTail(policy.max_stderr)
         self.ended = self.stray = ""
         self._closing = False
@@ -92,8 +101,15 @@ class ServerProcess:
         try:
             folder = os.open(cwd, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
+                place = None
+                if self.sandbox is not None:
+                    place = self.sandbox.plan(program, environment, empty)
+                    own = {name: environment[name] for name in self._server.env}
+                    environment = {**environment, **CONFINED, "HOME": place[0]["home"], **own}
                 words = [command, *self._server.args]
-                return start_program(words, program=program, environment=environment, folder=folder, speaks=True)
+                return start_program(
+                    words, program=program, environment=environment, folder=folder, speaks=True, sandbox=place
+                )
             finally:
                 os.close(folder)
         except (OSError, ValueError) as error:

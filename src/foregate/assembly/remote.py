@@ -121,4 +121,4 @@ async def start_servers(
     except ImportError:
         raise UsageError("MCP servers need the extra `mcp`; install `foregate[mcp]`") from None
     pins = Pins(Home(Home.path(setting.environ)).pins)
-    return await McpTools.start(configured, policy.mcp, pins, setting.environ, workspace.root)
+    return await McpTools.start(configured, policy, pins, setting.environ, workspace)

@@ -139,3 +139,13 @@ def test_a_mask_is_resolved_but_for_its_last_name(home: Path) -> None:
     (home / "projects/venv/.env").symlink_to("elsewhere")
     plan = plan_read(str(home / "projects"), "", str(home), masks=["link/.env"], scratch_bytes=1, limits=Limits())
     assert plan["masks"][-1] == str(home / "projects/venv/.env")
+
+
+def test_of_folders_that_are_named_those_of_a_project_are_shown_with_the_links_to_them_and_no_home(home: Path) -> None:
+    (home / "way").symlink_to("projects/venv")
+    for name in ("projects/venv", "way"):
+        visible = list_visible_folders("", str(home), [str(home / name)])
+        assert str(home / "projects/venv") in visible.folders
+    assert visible.links == {**visible.links, str(home / "way"): "projects/venv"}
+    wide = ["/", "/home", "/tmp", str(home), str(home.parent), str(home / ".ssh"), str(home / ".config"), "/none"]
+    assert list_visible_folders("", str(home), wide) == list_visible_folders("", str(home))

@@ -22,6 +22,7 @@ def test_it_names_the_tier_the_log_and_the_model(cli: Cli, home: Path) -> None:
     space.close()
     assert code == 0
     assert f"\nsandbox: {tier}\n" in out
+    assert f"\nmcp servers: {'can' if tier == 'full' else 'cannot'} be confined\n  " in out
     assert f"\nlog: {home}\n" in out
     assert "\nmodel: rehearsal\n" in out
 
@@ -34,6 +35,7 @@ def test_where_there_is_no_sandbox_it_says_why_and_what_would_change_it(
     _, out, _ = cli("doctor")
     assert "sandbox: none\n  user namespaces are turned off on this system, so commands that only read run as" in out
     assert "\n  to change it: sysctl x=1\n" in out
+    assert "\nmcp servers: cannot be confined\n  one with `confine` is not started\n" in out
     code, out, _ = cli("doctor", "--json")
     (sandbox,) = [one for one in json.loads(out) if one["name"] == "sandbox"]
     assert (code, sandbox["state"], sandbox["cure"]) == (0, "none", "sysctl x=1")

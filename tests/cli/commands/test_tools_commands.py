@@ -75,6 +75,18 @@ def test_a_person_reads_the_list_without_anything_invisible(cli: Cli, servers: P
     )
 
 
+def test_what_confines_a_server_is_said_of_its_tools_and_needs_no_new_look_at_them(cli: Cli, servers: Path) -> None:
+    cli("tools", "pin", "bad", "look", "--yes")
+    servers.write_text(servers.read_text().replace('"command"', '"confine": "read", "command"'))
+    rows = {row.get("name", row.get("provenance")): row for row in json.loads(cli("tools", "list", "--json")[1])}
+    if rows.get("mcp:bad", {}).get("state") == "failed":
+        assert "it is to be confined (`confine: read`), which this machine cannot" in rows["mcp:bad"]["problem"]
+        return
+    assert (rows["bad.look"]["state"], rows["bad.look"]["confine"]) == ("pinned", "read")
+    (line,) = [line for line in cli("tools", "list")[1].splitlines() if line.startswith("bad.look ")]
+    assert line.endswith("mcp:bad, pinned, confined: read")
+
+
 def test_what_is_not_there_is_said_in_one_sentence(cli: Cli, servers: Path) -> None:
     assert cli("tools", "pin", "none")[2] == "foregate: there is no MCP server `none`; there are: bad, lost\n"
     assert "has no tool `x`" in cli("tools", "pin", "bad", "x")[2]

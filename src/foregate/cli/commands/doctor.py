@@ -59,6 +59,11 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         "limited": "commands that only read are held by Landlock alone",
         "none": "commands that only read run as you do, from a short list",
     }
+    servers = {
+        "full": "`confine: read` holds one as it does such a command, `confine: work` lets it write to the workspace",
+        "limited": "one with `confine` is not started, since that takes the tier `full`",
+        "none": "one with `confine` is not started",
+    }
     home = Home.path()
     endpoint = os.environ.get("OPENAI_BASE_URL") or ("the default endpoint" if "OPENAI_API_KEY" in os.environ else "")
     git = shutil.which("git")
@@ -69,6 +74,12 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
             state=probe["tier"],
             why=", so ".join(filter(None, (probe["reason"], means[probe["tier"]]))),
             cure=probe["cure"],
+        ),
+        Finding(
+            name="mcp servers",
+            state="can be confined" if probe["tier"] == "full" else "cannot be confined",
+            why=servers[probe["tier"]],
+            cure="",
         ),
         Finding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),
         Finding(name="log", state=str(home), why="" if is_writable(home) else "it cannot be written to", cure=""),

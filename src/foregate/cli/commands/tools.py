@@ -106,18 +106,13 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
     from foregate.agent.session.result import DELEGATE
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.home import Home
-    from foregate.assembly.open import choose_policy, local_tools
-    from foregate.assembly.remote import (
-        connect_runtime,
-        list_remarks,
-        read_mcp_servers,
-        start_servers,
-    )
+    from foregate.assembly.open import local_tools, protect_own_files
+    from foregate.assembly.remote import connect_runtime, list_remarks, start_servers
 
     async with AsyncExitStack() as stack:
         stack.callback((space := LocalWorkspace(setting.workspace)).close)
-        _, policy = choose_policy(setting, space.root)
-        configured, _ = read_mcp_servers(setting)
+        rules = protect_own_files(setting, space.root, (Home.path(setting.environ),), [])
+        policy, configured = rules.policy, rules.servers
         notes: list[str] = []
         if (runtime := await connect_runtime(setting, policy, None)) is not None:
             from foregate.agent.tools.remote.remote_tools import RemoteTools
@@ -165,11 +160,14 @@ async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -
         policy = offer.policy
         rows: list[Json] = [{**strict_json.dump(spec), "in_force": _apply_policy(spec, policy)} for spec in offer.specs]
         told = [_format_tool_row(spec, policy) for spec in offer.specs]
-        for spec, tool in (row for server in offer.servers for row in _list_definitions(server, offer.pins)):
-            state, problem = tool["state"], tool["problem"]
-            about = {"in_force": _apply_policy(spec, policy), "state": state, "problem": problem}
-            rows.append({**strict_json.dump(spec), **about})
-            told.append(_format_tool_row(spec, policy, f"{state}{': ' if problem else ''}{problem}"))
+        for server in offer.servers:
+            confine = server.configuration.confine
+            held = "" if confine == "none" else f", confined: {confine}"
+            for spec, tool in _list_definitions(server, offer.pins):
+                state, problem = tool["state"], tool["problem"]
+                about = {"in_force": _apply_policy(spec, policy), "state": state, "problem": problem}
+                rows.append({**strict_json.dump(spec), **about, "confine": confine})
+                told.append(_format_tool_row(spec, policy, f"{state}{': ' if problem else ''}{problem}{held}"))
         for name, why in offer.failed.items():
             rows.append({"provenance": f"mcp:{name}", "state": "failed", "problem": why})
             told.append(f"{name:<18} not available: {why}")

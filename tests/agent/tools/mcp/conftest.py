@@ -16,6 +16,7 @@ from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, Step
 from foregate.agent.tools.mcp.definition import Pins
 from foregate.agent.tools.mcp.mcp_tools import McpTools
 from foregate.agent.tools.mcp.server_configuration import read_servers
+from foregate.agent.workspace.workspace import Workspace
 from foregate.api import Agent
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event
@@ -40,6 +41,7 @@ class Bench:
 
     root: Path
     workspace: Path
+    space: Workspace
     home: Path
     file: Path
     journal: Path
@@ -60,7 +62,7 @@ class Bench:
         configured, _ = read_servers(self.file)
         policy = policy or policy_with(QUICK)
         pins = Pins(self.home / "mcp-pins.json")
-        return await McpTools.start(configured, policy.mcp, pins, {"PATH": "/usr/bin:/bin", **environ}, self.workspace)
+        return await McpTools.start(configured, policy, pins, {"PATH": "/usr/bin:/bin", **environ}, self.space)
 
     async def pin(self) -> None:
         """Pin everything that can be pinned, as it is now."""
@@ -102,10 +104,10 @@ class Bench:
 
 
 @pytest.fixture
-def bench(tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
+def bench(tmp_path: Path, folder: Path, workspace: Workspace, monkeypatch: pytest.MonkeyPatch) -> Bench:
     """A bench with nothing on it."""
     home = tmp_path / "home"
     monkeypatch.setenv("FOREGATE_HOME", str(home))
     monkeypatch.delenv("FOREGATE_MCP", raising=False)
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
-    return Bench(tmp_path, folder, home, tmp_path / "mcp.json", tmp_path / "journal")
+    return Bench(tmp_path, folder, workspace, home, tmp_path / "mcp.json", tmp_path / "journal")

@@ -338,7 +338,7 @@ async def test_a_start_that_is_cancelled_twice_leaves_no_process(bench: Bench) -
     pid = bench.root / "pid"
     stubborn = f"echo $$ > {pid}.new && mv {pid}.new {pid}; trap '' TERM; while :; do sleep 1; done"
     configured, _ = read_servers(bench.serve({"slow": {"command": "/bin/sh", "args": ["-c", stubborn]}}))
-    server = ReviewedServer(configured[0], policy_with({"mcp.stop_timeout": 1}).mcp, dict(os.environ), bench.workspace)
+    server = ReviewedServer(configured[0], policy_with({"mcp.stop_timeout": 1}), dict(os.environ), bench.space)
     start = asyncio.create_task(server.start())
     while not pid.exists():  # noqa: ASYNC110 - the server is another process
         await asyncio.sleep(0)
@@ -355,7 +355,7 @@ async def test_a_start_that_is_cancelled_twice_leaves_no_process(bench: Bench) -
 async def test_a_start_cancelled_at_any_moment_leaves_nothing_open(bench: Bench) -> None:
     configured, _ = read_servers(bench.serve({"mute": {"command": "/bin/cat"}}))
     for steps in range(60):
-        server = ReviewedServer(configured[0], policy_with({}).mcp, dict(os.environ), bench.workspace)
+        server = ReviewedServer(configured[0], policy_with({}), dict(os.environ), bench.space)
         start = asyncio.create_task(server.start())
         for _ in range(steps):
             await asyncio.sleep(0)

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.testing.model import calls, says
+from foregate.agent.workspace.confinement import find_tier
+from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from tests.agent.tools.mcp.conftest import Bench
 from tests.events import bodies
@@ -20,9 +22,29 @@ PACKAGES = Path(__file__).with_name("package.json")
 QUIET = {"effect": "observation", "read_only": True, "external_side_effect": False, "needs_approval": False}
 
 
-def python(module: str, *args: str) -> dict[str, object]:
+def python(module: str, *args: str, **more: object) -> dict[str, object]:
     """Return the entry of a server from PyPI."""
-    return {"command": sys.executable, "args": ["-I", "-m", module, *args]}
+    return {"command": sys.executable, "args": ["-I", "-m", module, *args], **more}
+
+
+@pytest.fixture(params=["none", "read"])
+def reading(request: pytest.FixtureRequest, bench: Bench) -> str:
+    """How a server that only reads is confined: not at all, and as it can be where this machine has sandboxes."""
+    return need_sandbox(bench, request.param)
+
+
+@pytest.fixture(params=["none", "work"])
+def working(request: pytest.FixtureRequest, bench: Bench) -> str:
+    """How a server that changes the workspace is confined."""
+    return need_sandbox(bench, request.param)
+
+
+def need_sandbox(bench: Bench, confine: str) -> str:
+    """Return `confine`; skip where this machine cannot confine."""
+    probe = find_tier(bench.space, default_policy())
+    if confine != "none" and probe["tier"] != "full":
+        pytest.skip(f"no sandbox here: {probe['reason']}; {probe['cure']}")
+    return confine
 
 
 @pytest.fixture(scope="session")
@@ -52,8 +74,8 @@ def node(npm: Path, name: str, *args: str, **more: object) -> dict[str, object]:
     return {"command": "node", "args": [str(npm / f"server-{name}" / "dist" / "index.js"), *args], **more}
 
 
-async def test_the_time_server_is_undeclared_until_the_policy_says_it_observes(bench: Bench) -> None:
-    bench.serve({"time": python("mcp_server_time", "--local-timezone", "UTC")})
+async def test_the_time_server_is_undeclared_until_the_policy_says_it_observes(bench: Bench, reading: str) -> None:
+    bench.serve({"time": python("mcp_server_time", "--local-timezone", "UTC", confine=reading)})
     await bench.pin()
     call = calls(("time.get_current_time", {"timezone": "UTC"}))
     events, _ = await bench.play(call, says("no"))
@@ -73,8 +95,10 @@ def staged(folder: Path) -> Path:
     return folder
 
 
-async def test_the_git_server_reads_as_the_policy_says_and_asks_before_it_commits(bench: Bench, staged: Path) -> None:
-    bench.serve({"git": python("mcp_server_git", "--repository", str(bench.workspace))})
+async def test_the_git_server_reads_as_the_policy_says_and_asks_before_it_commits(
+    bench: Bench, staged: Path, reading: str
+) -> None:
+    bench.serve({"git": python("mcp_server_git", "--repository", str(bench.workspace), confine=reading)})
     await bench.pin()
     where = {"repo_path": str(bench.workspace)}
     steps = [calls(("git.git_status", where)), calls(("git.git_commit", {**where, "message": "m"})), says("x")]
@@ -85,10 +109,10 @@ async def test_the_git_server_reads_as_the_policy_says_and_asks_before_it_commit
 
 
 async def test_the_file_server_keeps_to_its_folder_and_a_target_the_policy_names_is_surveyed(
-    bench: Bench, npm: Path
+    bench: Bench, npm: Path, working: str
 ) -> None:
     (bench.workspace / "a.txt").write_text("inside\n")
-    bench.serve({"fs": node(npm, "filesystem", str(bench.workspace))})
+    bench.serve({"fs": node(npm, "filesystem", str(bench.workspace), confine=working)})
     await bench.pin()
     inside, outside = str(bench.workspace / "a.txt"), str(bench.root / "mcp.json")
     reads = {**QUIET, "targets": {"path": {"kind": "file", "access": "observation"}}}
@@ -125,9 +149,9 @@ async def test_the_memory_server_remembers_across_sessions(bench: Bench, npm: Pa
 
 
 async def test_of_the_server_with_everything_text_images_and_resources_come_back_as_text_with_sizes(
-    bench: Bench, npm: Path
+    bench: Bench, npm: Path, reading: str
 ) -> None:
-    bench.serve({"every": node(npm, "everything", "stdio")})
+    bench.serve({"every": node(npm, "everything", "stdio", confine=reading)})
     await bench.pin()
     steps = [calls(("every.echo", {"message": "hello"})), calls(("every.get-tiny-image", {})), says("x")]
     events, _ = await bench.play(*steps, replies=["yes", "yes"])

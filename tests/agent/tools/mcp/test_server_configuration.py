@@ -78,6 +78,8 @@ def test_what_other_programs_have_and_has_no_effect_is_said_to_have_none(tmp_pat
         ({"command": "a", "start_timeout": 0}, "whole number of seconds"),
         ({"command": "a", "call_timeout": True}, "whole number of seconds"),
         ({"command": "a", "disabled": "yes"}, "true or false"),
+        ({"command": "a", "confine": "write"}, "`confine` must be none, read or work"),
+        ({"url": "http://a", "confine": "none"}, "`confine` needs a `command`"),
         ({"command": "a", "type": "http"}, "none that is spoken here"),
         ({"url": "http://a.example/", "type": "carrier pigeon"}, "none that is spoken here"),
         ({"url": "file:///etc/passwd"}, "http or https"),

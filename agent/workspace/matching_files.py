@@ -1,4 +1,4 @@
-"""The secret files of a workspace, found again quickly: a folder is read only where its time has changed."""
+"""Files of a workspace by their names, found again quickly: a folder is read only where its time has changed."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ _SETTLED = 100_000_000
 
 
 class Folder(NamedTuple):
-    """What was in a folder: its time in nanoseconds, what is secret in it, and the folders to look into."""
+    """What was in a folder: its time in nanoseconds, what matches in it, and the folders to look into."""
 
     modified: int
-    secrets: tuple[str, ...]
+    matches: tuple[str, ...]
     inside: tuple[str, ...]
 
 
-class SecretFiles:
-    """Files and folders of a root that match one of the patterns; links are not followed, git's own are left out."""
+class MatchingFiles:
+    """Files and folders of a root that match one of the patterns; links are not followed, nor is git's own folder."""
 
     def __init__(self, root: Path, patterns: tuple[str, ...]) -> None:
         self._root, self._patterns = root, patterns
@@ -42,7 +42,7 @@ class SecretFiles:
                 continue
             if time.time_ns() - folder.modified > _SETTLED:
                 seen[here] = folder
-            found += folder.secrets
+            found += folder.matches
             pending += folder.inside
         self._known = seen
         return found
@@ -53,18 +53,18 @@ class SecretFiles:
         known = self._known.get(here)
         if known is not None and known.modified == modified:
             return known
-        secrets, inside = [], []
+        matches, inside = [], []
         with os.scandir(path) as entries:
             for entry in entries:
                 name = f"{here}{entry.name}"
                 if is_beneath(name, self._patterns):
-                    secrets.append(name)
+                    matches.append(name)
                 elif entry.is_dir(follow_symlinks=False) and entry.name != ".git":
                     inside.append(f"{name}/")
-        return Folder(modified, tuple(secrets), tuple(inside))
+        return Folder(modified, tuple(matches), tuple(inside))
 
 
 @lru_cache(maxsize=32)
-def remember_secret_files(root: Path, patterns: tuple[str, ...]) -> SecretFiles:
-    """Return what this process knows of the secret files of a root."""
-    return SecretFiles(root, patterns)
+def remember_files(root: Path, patterns: tuple[str, ...]) -> MatchingFiles:
+    """Return what this process knows of the files of a root that match."""
+    return MatchingFiles(root, patterns)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.workspace.secret_files import SecretFiles
+from foregate.agent.workspace.matching_files import MatchingFiles
 from foregate.policy.source.load import default_policy
 
 PATTERNS = default_policy().files.secret
@@ -31,24 +31,24 @@ def root(folder: Path) -> Path:
 
 
 def test_secrets_are_found_at_every_depth_and_not_in_gits_own_folder(root: Path) -> None:
-    assert sorted(SecretFiles(root, PATTERNS).find()) == [".env", "a/.env.local", "a/b/key.pem"]
+    assert sorted(MatchingFiles(root, PATTERNS).find()) == [".env", "a/.env.local", "a/b/key.pem"]
 
 
 def test_a_folder_that_is_secret_as_a_whole_is_named_once(root: Path) -> None:
-    assert "a" in SecretFiles(root, (*PATTERNS, "a/**")).find() or "a/b" in SecretFiles(root, ("a/b",)).find()
+    assert "a" in MatchingFiles(root, (*PATTERNS, "a/**")).find() or "a/b" in MatchingFiles(root, ("a/b",)).find()
 
 
 def test_a_link_is_not_followed(root: Path, tmp_path: Path) -> None:
     (tmp_path / "else").mkdir()
     (tmp_path / "else/.env").touch()
     (root / "way").symlink_to(tmp_path / "else")
-    assert not [path for path in SecretFiles(root, PATTERNS).find() if path.startswith("way")]
+    assert not [path for path in MatchingFiles(root, PATTERNS).find() if path.startswith("way")]
 
 
 def test_what_is_added_or_removed_is_seen_though_the_rest_is_remembered(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    files = SecretFiles(root, PATTERNS)
+    files = MatchingFiles(root, PATTERNS)
     make_old(root)
     files.find()
     read: list[str] = []
@@ -61,7 +61,7 @@ def test_what_is_added_or_removed_is_seen_though_the_rest_is_remembered(
 
 
 def test_a_folder_that_changed_just_now_is_read_again(root: Path) -> None:
-    files = SecretFiles(root, PATTERNS)
+    files = MatchingFiles(root, PATTERNS)
     files.find()
     before = (root / "a").stat()
     (root / "a/id_rsa").touch()
