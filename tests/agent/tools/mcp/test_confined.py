@@ -159,17 +159,20 @@ async def test_a_server_that_reads_writes_nowhere_and_one_that_works_writes_in_t
 
 
 @pytest.mark.skipif(not has_landlock(), reason="without Landlock nothing holds named pipes in what is shown as it is")
-async def test_a_server_that_reads_writes_to_no_named_pipe_of_the_workspace(
-    bench: Bench, values: dict[str, Any]
+async def test_a_server_that_reads_writes_to_no_named_pipe_of_a_workspace_in_its_users_home(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Not so in a workspace in `/tmp`, which is scratch space with all that is shown there."""
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as name, closing(LocalWorkspace(name)) as space:
-        os.mkfifo(f"{name}/pipe")
-        reader = os.open(f"{name}/pipe", os.O_RDONLY | os.O_NONBLOCK)
-        elsewhere = replace(bench, workspace=Path(name), space=space)
-        async with start_tool(elsewhere, trying("read")) as tool:
-            write = {"write": "os.open(ws + '/pipe', os.O_WRONLY | os.O_NONBLOCK)"}
-            assert await attempt(tool, {"ws": name}, write) == {"write": "EACCES"}
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as home:
+        monkeypatch.setenv("HOME", home)
+        folder = Path(home, "workspace")
+        folder.mkdir()
+        os.mkfifo(folder / "pipe")
+        reader = os.open(folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        with closing(LocalWorkspace(folder)) as space:
+            async with start_tool(replace(bench, workspace=folder, space=space), trying("read")) as tool:
+                write = {"write": "os.open(ws + '/pipe', os.O_WRONLY | os.O_NONBLOCK)"}
+                assert await attempt(tool, {"ws": str(folder)}, write) == {"write": "EACCES"}
         os.close(reader)
 
 
