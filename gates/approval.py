@@ -93,6 +93,8 @@ class ApprovalGate:
         """Return why the mode wants a yes for this effect, "" when it does not."""
         if not facts.changes:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
+        if facts.contained and not facts.survey.changes:
+            return ""  # what it has changed is asked about, if anything is
         if facts.external:
             return "it reaches beyond the workspace"
         if facts.irreversible:

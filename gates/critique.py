@@ -80,7 +80,7 @@ class CritiqueGate:
 
     def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
-        qualifying = [f for f in facts if f.changes and self.should_review(f)]
+        qualifying = [f for f in facts if f.changes and not f.contained and self.should_review(f)]
         match self.policy.critique.level:
             case "off":
                 return []

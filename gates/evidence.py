@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import get_args
 
 from foregate.policy.policy import Policy, Requirement
 from foregate.policy.risk.facts import effect_of_access
@@ -13,7 +14,9 @@ from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing, 
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import CallFacts, SurveyedResource, ToolCall, Trust
 from foregate.schemas.tool_spec import Catalogue
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import HoldCount, Turn
+
+_SHOWN = ", and it would be gone; what would change is shown here: send the same call again if that is what you want"
 
 
 @dataclass(frozen=True)
@@ -29,13 +32,22 @@ class EvidenceGate:
         return self.policy.evidence.mode
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        return Opinion({call.id: self.rule_on_call(so_far.facts[call.id]) for call in live})
+        return Opinion({call.id: self.rule_on_call(so_far.facts[call.id], turn) for call in live})
 
-    def rule_on_call(self, facts: CallFacts) -> Ruling:
-        """Return the first unmet requirement's ruling on one call."""
+    def rule_on_call(self, facts: CallFacts, turn: Turn) -> Ruling:
+        """Return the first unmet requirement's ruling on one call.
+
+        What a sandbox changed it has read; what it took away is to be seen, unless that was shown and confirmed.
+        """
+        if facts.survey.changes and any(hold.digest == facts.call.digest for hold in find_shown(turn)):
+            return build_pass(self.name)
         for resource in facts.resources:
+            if facts.survey.changes and not resource.loses:
+                continue
             for requirement in self.policy.evidence.requirements:
                 if is_applicable(requirement, resource) and (gap := find_gap(requirement, resource)):
+                    if facts.survey.changes:
+                        return Ruling(Standing.HOLD, gap[0], f"{gap[1]}{_SHOWN}", reason=resource.id)
                     return self.build_hold(*gap, requirement, resource)
         return build_pass(self.name)
 
@@ -46,6 +58,12 @@ class EvidenceGate:
         remedy = Remedy(requirement.remedy, {requirement.parameter: resource.id})
         message = f"{why}; call `{remedy.tool}` on it, then repeat the call"
         return Ruling(Standing.HOLD, code, message, remedy, reason=resource.id)
+
+
+def find_shown(turn: Turn) -> list[HoldCount]:
+    """Return the holds after which a model was shown what a sandbox would take away, and that still say the same."""
+    known = set(turn.fingerprints.values())
+    return [hold for hold in turn.holds if hold.code in get_args(EvidenceCode) and hold.fingerprint in known]
 
 
 def is_applicable(requirement: Requirement, resource: SurveyedResource) -> bool:

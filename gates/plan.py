@@ -85,12 +85,16 @@ class PlanGate:
         return Opinion(rulings, detail=build_detail(plan, "rejected"))
 
     def find_due_calls(self, turn: Turn, live: Sequence[CallFacts]) -> list[CallFacts]:
-        """Return the changes that need a plan: risky ones, and what goes beyond the task's changed resources."""
+        """Return the changes that need a plan: risky ones, and what goes beyond the task's changed resources.
+
+        What works in a sandbox needs none: what it changes is shown before it counts, and can be taken back.
+        """
         section = self.policy.plan
         if section.depth == "top_level" and turn.depth > 0:
             return []
         if section.binding == "first_action" and turn.plan is not None:
             return []
+        live = [facts for facts in live if not facts.contained]
         due, touched = [], turn.counters.changed_resources
         first = section.due == "first_side_effect" and (turn.counters.changes == 0 or turn.plan is not None)
         for facts in live:

@@ -110,7 +110,7 @@ def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so
         return Opinion({call.id: build_gate_error(gate, f"{type(error).__name__}: {error}") for call in live})
     if isinstance(opinion, Need):
         may_ask = gate.mode != "shadow" or getattr(gate, "shadow_asks", False)
-        if may_ask and so_far.consequence is None and turn.actor == "model":
+        if may_ask and so_far.consequence is None and turn.actor in ("model", "sandbox"):
             return opinion
         held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
         return Opinion(build_rulings(gate.name, live, dict.fromkeys(opinion.calls, held)))

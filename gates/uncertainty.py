@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec.structs import replace
+
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Consequence, Mode, Number, Opinion, Ruling, Standing, build_pass
@@ -27,6 +29,9 @@ class UncertaintyGate:
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         rulings = {call.id: self.rule_on_call(so_far.facts[call.id]) for call in live}
+        if turn.actor == "sandbox":  # it has run: the question shows what is lost
+            asked = {c: replace(r, standing=Standing.ASK) for c, r in rulings.items() if r.standing is Standing.HOLD}
+            return Opinion({**rulings, **asked})
         unsure = [so_far.facts[c.id] for c in live if rulings[c.id].standing is Standing.HOLD]
         if not unsure:
             return Opinion(rulings)

@@ -340,6 +340,8 @@ class Files(PolicySection):
     protected: tuple[str, ...]
     secret: tuple[str, ...]
     runs_by_itself: tuple[SelfRunning, ...]
+    build_output: tuple[str, ...]
+    executed_caches: tuple[str, ...]
     max_read: Annotated[int, Field(ge=1)]
     max_output: Annotated[int, Field(ge=1)]
     max_hash: Annotated[int, Field(ge=1)]

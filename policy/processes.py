@@ -34,11 +34,18 @@ class Runtime(PolicySection):
 
 
 class SandboxLimits(PolicySection):
-    """What a command in a sandbox may use, in bytes: `memory` of each process, `scratch` for all its own files."""
+    """What a command in a sandbox may use, in bytes: `memory` of each process, `scratch` for all its own files.
+
+    `written` bytes and `files` are what it may write of the workspace; `kept` is how many seconds that is kept while
+    nobody says whether it may be applied.
+    """
 
     memory: Annotated[int, Field(ge=1)]
     processes: Annotated[int, Field(ge=1)]
     scratch: Annotated[int, Field(ge=65536)]
+    written: Annotated[int, Field(ge=65536)]
+    files: Annotated[int, Field(ge=1)]
+    kept: Annotated[int, Field(ge=60)]
 
 
 class Confinement(PolicySection):

@@ -157,7 +157,9 @@ FORMAT = 1
 GENESIS = "0" * 64
 """The previous hash of a session's first event."""
 
-Actor = Literal["user", "parent", "model", "planner", "critic", "person", "runner", "postlude", "foregate", "tool"]
+Actor = Literal[
+    "user", "parent", "model", "planner", "critic", "person", "runner", "postlude", "sandbox", "foregate", "tool"
+]
 
 JudgingBody: TypeAlias = ModelResponded | TurnJudged | NeedRaised | NeedAnswered
 PlanBody: TypeAlias = PlanProposed | PlanConfirmed | PlanStepChanged

@@ -25,6 +25,7 @@ Kind = Literal[
     "need_raised",
     "need_answered",
     "tool_started",
+    "sandbox_ended",
     "tool_finished",
     "call_answered",
     "outcome_unknown",
@@ -235,8 +236,8 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
 
     `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
     that still arrives; `look` is the event that judged the early read this call is answered from. `confinement` is what
-    holds the programs it starts where they only read, "" where it starts none. `images` names the blob of the changes
-    of a sandbox that are applied and of what was there before, "" for any other call.
+    holds the programs it starts, "" where it starts none. `applies` is the event by which the program ended in its
+    sandbox whose changes are about to be applied, `images` the blob of those changes and of what was there before.
     """
 
     call: str
@@ -251,6 +252,29 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     look: int | None = None
     confinement: Literal["", Tier] = ""
     images: str = ""
+    applies: int | None = None
+
+
+class SandboxEnded(EventBody, frozen=True, kw_only=True, tag="sandbox_ended"):
+    """How a program ended in its sandbox: nothing of it is in the workspace yet.
+
+    `changes` names the blob of what it changed there (see SandboxedChanges) and `counts` how many paths, by effect;
+    `upper` is the folder that holds the new contents. The other fields are those of ToolFinished.
+    """
+
+    call: str
+    tool: str
+    target: str
+    ok: bool
+    content: str
+    duration: int
+    changes: str
+    counts: Mapping[str, int]
+    upper: str
+    evidence: tuple[EvidenceRecord, ...] = ()
+    error: str = ""
+    dropped: int = 0
+    exit_code: int | None = None
 
 
 class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
@@ -334,4 +358,6 @@ class EffectUndone(EventBody, frozen=True, kw_only=True, tag="effect_undone"):
 
 OpeningBody: TypeAlias = SessionStarted | CatalogChanged | PolicyChanged | TaskStarted | UserMessage
 ClosingBody: TypeAlias = TaskPaused | TaskEnded | SessionEnded | Checkpoint
-CallBody: TypeAlias = ToolStarted | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+CallBody: TypeAlias = (
+    ToolStarted | SandboxEnded | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+)

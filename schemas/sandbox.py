@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from foregate.schemas import strict_json
 from foregate.schemas.tool_spec import Effect
 
 PathKind = Literal["", "file", "directory", "link", "other"]
@@ -43,6 +44,26 @@ class PathChange(Struct, frozen=True, forbid_unknown_fields=True):
     before: PathState
     after: PathState
     refused: Refusal = ""
+
+
+class SandboxedChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a program changed in its sandbox and nowhere else yet, in the order in which it can be applied.
+
+    `upper` is the folder that holds the new contents, "" where they are in the workspace already.
+    """
+
+    changes: tuple[PathChange, ...] = ()
+    upper: str = ""
+
+    def encode(self) -> bytes:
+        """Return the changes as the bytes they are recorded in."""
+        return strict_json.encode_record([strict_json.dump(change) for change in self.changes])
+
+
+def decode_changes(data: bytes) -> tuple[PathChange, ...]:
+    """Return the changes that such bytes hold; raise InvalidJson for others."""
+    read = strict_json.parse(data.decode())
+    return tuple(strict_json.load(PathChange, change) for change in (read if isinstance(read, list) else [read]))
 
 
 AccessKind = Literal["network", "port", "socket", "device", "folder"]

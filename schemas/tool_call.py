@@ -11,6 +11,7 @@ from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, ToolSpec
 
@@ -147,6 +148,9 @@ class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
     own_change: bool = False
 
 
+Loss = Literal["", "git", "all"]
+
+
 class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
     """A resource of a call as it is now.
 
@@ -154,7 +158,9 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
     `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
     may not be touched ("outside_workspace", "git_internal", "foregate", "secret", "runs_by_itself"), "" when it may;
     `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
-    is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing.
+    is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing. `loses` says
+    whether what a sandbox did would take away what was there: not ("" as what was only moved, or kept some line),
+    what git has as well, or all there is of it.
     """
 
     kind: ResourceKind
@@ -169,6 +175,7 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
     changed_before: bool = False
     restorable: bool = True
     evidence: tuple[EvidenceSeen, ...] = ()
+    loses: Loss = ""
 
     @property
     def resource(self) -> Resource:
@@ -209,7 +216,9 @@ Tier = Literal["full", "limited", "none"]
 class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     """What surveying one call found. `problem` says why it failed; such a call is held.
 
-    `confinement` is what holds the programs the call starts where they only read, "" for a call that starts none.
+    `confinement` is what holds the programs the call starts where they only read, `work` what holds them where they
+    change something; "" for a call that starts none. `changes` names the blob of what a program changed in its sandbox,
+    which is what is judged then, "" before it has run.
     """
 
     call: str
@@ -220,6 +229,8 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     secrets: tuple[str, ...] = ()
     problem: str = ""
     confinement: Literal["", Tier] = ""
+    work: Literal["", Tier] = ""
+    changes: str = ""
 
 
 def hash_surveys(surveys: tuple[Survey, ...]) -> str:
@@ -256,6 +267,7 @@ class CallFacts(Struct, frozen=True):
     """Effect, capabilities in force, reversibility and scores of one call.
 
     `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
+    `contained` is: its program works in a sandbox, so that nothing gets out before it was judged; and what got out.
     `spec` is None for a tool nobody knows.
     """
 
@@ -271,6 +283,7 @@ class CallFacts(Struct, frozen=True):
     risky: bool
     risk: Score
     uncertainty: Score
+    contained: bool = False
 
     @property
     def changes(self) -> bool:
@@ -321,6 +334,7 @@ class ToolResult(Struct, frozen=True):
     `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.
     `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
     something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
+    `sandboxed` is what a program changed in its sandbox, still to be judged.
     """
 
     ok: bool
@@ -333,6 +347,7 @@ class ToolResult(Struct, frozen=True):
     dropped: int = 0
     exit_code: int | None = None
     used: Mapping[str, int] = field(default_factory=dict)
+    sandboxed: SandboxedChanges = SandboxedChanges()
 
 
 class Permit(Struct, frozen=True, forbid_unknown_fields=True):

@@ -75,8 +75,9 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
     target: str = ""
 
 
-TurnActor = Literal["model", "runner", "postlude"]
-"""Who made the calls of a turn: the model, a remedy or another read of Foregate's own, a check after an answer."""
+TurnActor = Literal["model", "runner", "postlude", "sandbox"]
+"""Who made the calls of a turn: the model, a remedy or another read of Foregate's own, a check after an answer, or the
+sandbox in which a call has run and whose changes are judged."""
 
 
 class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

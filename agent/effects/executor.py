@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -23,6 +24,7 @@ from foregate.schemas.event_body import (
     AnswerCode,
     BeforeImage,
     OutcomeUnknown,
+    SandboxEnded,
     SideEffect,
     ToolFinished,
     ToolStarted,
@@ -69,7 +71,8 @@ async def execute(
 
     `early` is a read of a response that still arrives; a call that was `prefetched` so is answered from that.
 
-    Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it.
+    Appends `tool_started` durably before the effect and `tool_finished` (or `outcome_unknown`) after it. Where a
+    program has changed something in its sandbox it appends `sandbox_ended`, and the call is not answered yet.
     Raises NoPermit when the permit is used, unknown or for another call.
     """
     call, state = facts.call, session.state
@@ -107,10 +110,12 @@ async def execute(
         result = await _run_started(session, facts, now, actor, started)
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
         result = snapshots.add_missing_changes(_clean_result(result, session.hidden, session.policy), kept)
-    if result.unknown and facts.changes:
+    if result.sandboxed.changes:
+        await session.record(_draft_sandbox_end(session, started, result, elapsed))
+    elif result.unknown and _has_effect(facts):
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]
-        await session.record(_draft_unknown(facts, why, code))
+        await session.record(draft_unknown(facts, why, code))
     else:
         await session.record(draft_finish(started, result, elapsed, actor))
     return result
@@ -120,9 +125,10 @@ async def _run_started(
     session: Session, facts: CallFacts, now: Survey, actor: Actor, started: ToolStarted
 ) -> ToolResult:
     """Run a call whose start is durable, whatever its tool raises; cancelled, record first how the call ended."""
-    call, changes = facts.call, facts.changes
+    call, changes = facts.call, _has_effect(facts)
     try:
         judgement = session.state.open.judgement if session.state.open else None
+        now = replace(now, work=facts.survey.work)  # its programs are held as they were judged
         context = RunContext(now, judgement is not None and judgement.is_approved(call.id))
         is_child = session.delegates and call.name == DELEGATE.name
         async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
@@ -135,7 +141,7 @@ async def _run_started(
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=changes)
     except asyncio.CancelledError:
-        cancelled = _draft_unknown(facts, "cancelled") if changes else draft_finish(started, _CANCELLED, 0, actor)
+        cancelled = draft_unknown(facts, "cancelled") if changes else draft_finish(started, _CANCELLED, 0, actor)
         await session.record(cancelled)
         raise
     except RuntimeLost as error:
@@ -147,9 +153,14 @@ async def _run_started(
         return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=changes)
 
 
+def _has_effect(facts: CallFacts) -> bool:
+    """Whether running a call may change anything: what works in a sandbox changes nothing until that is applied."""
+    return facts.changes and not facts.contained
+
+
 def _may_change_unseen(facts: CallFacts) -> bool:
     """Whether a call may change the workspace without the workspace doing it, which puts its own changes on disk."""
-    if not facts.changes or facts.spec is None or facts.spec.is_elsewhere:
+    if not _has_effect(facts) or facts.spec is None or facts.spec.is_elsewhere:
         return False
     kinds = {resource.kind for resource in facts.resources}
     return facts.spec.provenance != "builtin" or bool(kinds & {ResourceKind.PROCESS, ResourceKind.REPOSITORY})
@@ -182,14 +193,35 @@ def _build_start(
         tool=facts.call.name,
         target=facts.target,
         permit=permit,
-        side_effect=repeatable if facts.changes else "pure",
+        side_effect=repeatable if _has_effect(facts) else "pure",
         effect=facts.effect,
         before=tuple(kept),
         elsewhere=facts.spec is not None and facts.spec.is_elsewhere,
-        confinement=facts.survey.confinement,
+        confinement=facts.survey.work if facts.contained else facts.survey.confinement,
         early=early,
         look=look,
     )
+
+
+def _draft_sandbox_end(session: Session, started: ToolStarted, result: ToolResult, elapsed: int) -> Draft:
+    """Return the event of a program that has ended in its sandbox; what it changed there is stored with it."""
+    found = result.sandboxed
+    body = SandboxEnded(
+        call=started.call,
+        tool=started.tool,
+        target=started.target,
+        ok=result.ok,
+        content=strict_json.scrub(result.content),
+        duration=elapsed,
+        changes=session.blobs.put(found.encode()),
+        counts=dict(sorted(Counter(change.effect.value for change in found.changes).items())),
+        upper=found.upper,
+        evidence=result.evidence,
+        error=result.error,
+        dropped=result.dropped,
+        exit_code=result.exit_code,
+    )
+    return Draft(body, "tool")
 
 
 def draft_finish(started: ToolStarted, result: ToolResult, elapsed: int, actor: Actor) -> Draft:
@@ -214,7 +246,7 @@ def draft_finish(started: ToolStarted, result: ToolResult, elapsed: int, actor: 
     return Draft(body, "tool" if actor == "model" else actor)
 
 
-def _draft_unknown(facts: CallFacts, reason: str, code: str = "") -> Draft:
+def draft_unknown(facts: CallFacts, reason: str, code: str = "") -> Draft:
     """Return the event of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
     body = OutcomeUnknown(call=facts.call.id, tool=facts.call.name, target=facts.target, reason=reason, error=code)
     return Draft(body, "foregate")

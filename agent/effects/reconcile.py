@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from foregate.agent.effects.apply_sandboxed import build_result
+from foregate.agent.effects.applying import go_on_or_back
 from foregate.agent.effects.executor import draft_finish
 from foregate.agent.effects.probe import probe_call
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
+from foregate.agent.workspace.work_sandbox import discard_sandbox
 from foregate.evidence.state.conversation import CAME
 from foregate.evidence.state.plan import NOT_DONE
 from foregate.schemas.errors import LogError, SyncError, UsageError
@@ -23,11 +27,13 @@ from foregate.schemas.event_body import (
     OutcomeResolved,
     OutcomeUnknown,
     PolicyChanged,
+    SandboxEnded,
     SessionStarted,
     TaskEnded,
     ToolFinished,
     ToolStarted,
 )
+from foregate.schemas.sandbox import SandboxedChanges, decode_changes
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 
@@ -110,6 +116,8 @@ async def _probe(session: Session, started: ToolStarted, events: Sequence[Event]
     """Return how a call of this place ended, as far as looking tells for certain: see `probe_call`."""
     if started.elsewhere:
         return None
+    if started.applies is not None:
+        return await _finish_applying(session, started, events)
     seq = _find_start(started, events)
     call, spec = _find_call(events, started.call), _find_spec(events[:seq], started.tool)
     if call is None or spec is None or spec.provenance != "builtin" or _is_overtaken(started, events[seq:]):
@@ -123,6 +131,21 @@ async def _probe(session: Session, started: ToolStarted, events: Sequence[Event]
     if result is None or result.ok or is_over(session, seq):
         return result
     return None
+
+
+async def _finish_applying(session: Session, started: ToolStarted, events: Sequence[Event]) -> ToolResult | None:
+    """Apply the rest of what a sandbox changed where a process ended in the middle, or bring all of it back."""
+    ended = next((event.body for event in events if event.seq == started.applies), None)
+    if not isinstance(ended, SandboxEnded) or not is_over(session, _find_start(started, events)):
+        return None
+    place, upper = Snapshots(session.workspace, session.policy, session.blobs), Path(ended.upper, "upper")
+    there = upper if upper.is_dir() else None
+    try:
+        applied = await asyncio.to_thread(go_on_or_back, place, started.images, there)
+    except SyncError:
+        return None
+    discard_sandbox(SandboxedChanges(upper=ended.upper))
+    return build_result(ended, decode_changes(session.blobs.get(ended.changes)), applied)
 
 
 def _find_start(started: ToolStarted, events: Sequence[Event]) -> int:

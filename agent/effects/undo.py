@@ -11,6 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.effects.applying import build_undo_step
+from foregate.agent.effects.sandbox_diff import list_file_changes
 from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
 from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.schemas.errors import ForegateError, WorkspaceError
@@ -26,6 +27,7 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import FileChange
+from foregate.schemas.sandbox import SandboxedChanges, decode_changes
 from foregate.schemas.tool_call import CallFacts, Change, EvidenceKind, EvidenceRecord, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
@@ -68,7 +70,7 @@ class UndoReport(Struct, frozen=True):
         return self.reason, restored, f"this was not: {'; '.join(self.left)}; undo again goes on with it"
 
 
-class UndoableChange(Struct, frozen=True):
+class UndoableChange(Struct, frozen=True, omit_defaults=True):
     """A finished call that changed something and was not undone yet."""
 
     call: str
@@ -263,6 +265,8 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     facts = asked.facts.get(call_id) if asked is not None else None
     if facts is None or facts.call.digest != digest:
         return None
+    if facts.survey.changes:
+        return _preview_sandboxed(session, facts)
     try:
         inverse = session.tools.inverse(facts.call.name)
     except WorkspaceError:
@@ -273,6 +277,17 @@ def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     changes, problem = _preview_changes(session, facts)
     lost = tuple(resource for resource in touched if resource not in kept)
     return Preview(changes, problem, kept, lost, _find_unkept(session, facts))
+
+
+def _preview_sandboxed(session: Session, facts: CallFacts) -> Preview:
+    """Return what a program has changed in its sandbox: nothing of that is in the workspace, and all can be undone."""
+    ended = session.state.open.sandbox if session.state.open is not None else None
+    if ended is None:
+        return Preview()
+    found = SandboxedChanges(decode_changes(session.blobs.get(ended.body.changes)), ended.body.upper)
+    changes = list_file_changes(session.workspace, found, session.policy.files.max_read)
+    kept = tuple(resource for resource in facts.resources if resource.restorable)
+    return Preview(tuple(changes), "", kept, tuple(r for r in facts.resources if not r.restorable))
 
 
 def _find_unkept(session: Session, facts: CallFacts) -> dict[str, tuple[str, ...]]:

@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
+from contextlib import nullcontext
 from itertools import product
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from foregate.agent.effects.executor import CallNotStarted, execute
+from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.internal_calls import run_observation
+from foregate.agent.loop.sandbox_turn import settle_sandbox
 from foregate.agent.session.result import DELEGATE, ChildPaused, RunResult
 from foregate.agent.session.session import Session
-from foregate.agent.session.turn_builder import Facts, TurnInHand
+from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.evidence.state.dataflow import AFTER_FAILURE, TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json
 from foregate.schemas.codes import NotRunCode
-from foregate.schemas.event import Draft
-from foregate.schemas.event_body import AnswerCode, CallAnswered, RemedyResult
+from foregate.schemas.event_body import RemedyResult
 from foregate.schemas.judgement import Remedy, Standing, Verdict
 from foregate.schemas.model_response import Block
 from foregate.schemas.tool_call import CallFacts, Permit, SurveyedResource, ToolCall
@@ -62,6 +64,7 @@ class Dispatch:
         self._before: dict[int, list[int]] = {}
         """The places of the calls that a call waits for, by its own place."""
         self._over: dict[int, asyncio.Event] = {}
+        self._sandbox = asyncio.Lock()
 
     async def run(self) -> RunResult | None:
         """Run, read and answer; the outcome of a child task that paused is that of its parent."""
@@ -70,6 +73,8 @@ class Dispatch:
             for call in [call for call in open_turn.unanswered.values() if call.id in session.state.in_flight]:
                 if await run_observation(session, call, "runner", open_turn.judged) is None:
                     await session.record(draft_answer(call, self._facts.get(call.id), "not_run_cancelled", _ENDED))
+            if open_turn.sandbox is not None:
+                await settle_sandbox(session, open_turn, self._in_hand)
             waiting = [verdict for verdict in self._verdicts.values() if verdict.call in open_turn.unanswered]
             for group in self._group_calls([v for v in waiting if v.call not in open_turn.in_blocks]):
                 if len(group) == 1:
@@ -115,9 +120,12 @@ class Dispatch:
             await session.record(draft_answer(facts.call, facts, *reason))
             return
         permit = Permit(verdict.call, verdict.digest, self._in_hand.judged, self._in_hand.turn.survey_hash)
-        done = await execute(session, permit, facts, prefetched=early)
-        if isinstance(done, CallNotStarted):
-            await session.record(draft_answer(facts.call, facts, done.code, done.message))
+        async with self._sandbox if facts.contained or facts.survey.work else nullcontext():
+            done = await execute(session, permit, facts, prefetched=early)
+            if isinstance(done, CallNotStarted):
+                await session.record(draft_answer(facts.call, facts, done.code, done.message))
+            elif done.sandboxed.changes:
+                await settle_sandbox(session, self._open, self._in_hand)
 
     def _find_obstacle(self, facts: CallFacts) -> tuple[NotRunCode, str] | None:
         session, open_turn = self._session, self._open
@@ -203,32 +211,6 @@ class Dispatch:
                 await self._session.record(answer)
             self._over[place].set()
         return False
-
-
-async def answer_remaining(
-    session: Session, code: AnswerCode, message: str, facts: Facts | None = None, *, stages: bool = True
-) -> None:
-    """Answer every call in hand that has no answer, those of further `stages` too; one ruled out as what it is."""
-    open_turn, program = session.state.open, session.state.program
-    judgement = open_turn.judgement if open_turn is not None else None
-    ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
-    left = list(open_turn.unanswered.values()) if open_turn is not None else []
-    if stages and program is not None:
-        left += [program.calls[place] for place in program.find_waiting()]
-    for call in left:
-        verdict, known = ruled_out.get(call.id), (facts or {}).get(call.id)
-        if verdict is None:
-            await session.record(draft_answer(call, known, code, message))
-        else:
-            ruling = verdict.ruling
-            await session.record(draft_answer(call, known, ruling.code, ruling.message, ruling=verdict.standing.value))
-
-
-def draft_answer(call: ToolCall, facts: CallFacts | None, code: AnswerCode, message: str, **more: Any) -> Draft:
-    """Return the answer to a call that did not run, surveyed or not; `more` are further fields of CallAnswered."""
-    target, change = (facts.target, facts.changes) if facts else ("", False)
-    more = {"ruling": "not_run", "target": target, "change": change, **more}
-    return Draft(CallAnswered(call=call.id, tool=call.name[:128], code=code, message=message, **more), "foregate")
 
 
 async def run_together(work: Sequence[Coroutine[None, None, T]]) -> list[T]:

@@ -10,7 +10,8 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
-from foregate.agent.loop.dispatch import answer_remaining, dispatch, draft_answer
+from foregate.agent.loop.answers import answer_remaining, draft_answer
+from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult

@@ -80,7 +80,7 @@ class Interaction:
         """Record a question that is not open already; return it with the time it was given at first."""
         open_turn = self._log.state.open
         assert open_turn is not None
-        raised, question = open_turn.need, (need.gate, need.key, turn.survey_hash)
+        raised, question = (open_turn.sandbox or open_turn).need, (need.gate, need.key, turn.survey_hash)
         if raised is not None and (raised.need.gate, raised.need.key, raised.survey_hash) == question:
             return replace(need, expires_at=raised.need.expires_at)
         request = self._blobs.put(strict_json.canonical(need.request))

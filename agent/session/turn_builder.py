@@ -19,7 +19,10 @@ from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, hash_surveys
 from foregate.schemas.turn import Turn, TurnActor, TurnRecord
 from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
-_CARRYING_OUT = ("turn_judged", "tool_started", "tool_finished", "outcome_unknown", "call_answered", "task_paused")
+_CARRYING_OUT = (
+    *("turn_judged", "tool_started", "sandbox_ended", "need_raised", "need_answered", "tool_finished"),
+    *("outcome_unknown", "call_answered", "task_paused"),
+)
 """What may stand in the log after a judgement while it is carried out: nothing anybody else did or switched."""
 _CHANGED = "what was judged has changed since the answer"
 
@@ -58,7 +61,7 @@ class TurnBuilder:
         response, limit = open_turn.response, self._policy.limits.calls_per_response
         calls = response.calls[: limit or None]
         surveys = self._surveyor.survey(calls, self._state)
-        answers, voided = self._split_answers(open_turn.answers, surveys)
+        answers, voided = self.split_answers(open_turn.answers, surveys)
         more = {"surveys": surveys, "text": response.text, "answers": answers, "voided": voided}
         return self.build_own_turn(open_turn.seq, calls, "model", open_turn.continues, **more)
 
@@ -130,7 +133,7 @@ class TurnBuilder:
         )
         return Draft(body, "foregate")
 
-    def _split_answers(
+    def split_answers(
         self, given: list[Answer], surveys: tuple[Survey, ...]
     ) -> tuple[tuple[Answer, ...], tuple[Voided, ...]]:
         """Return the answers that were given to what is now judged, and those that are void.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from functools import lru_cache
 from pathlib import Path
 
@@ -77,13 +77,19 @@ def _plan(root: str, path: str, limits: SandboxLimits, more: tuple[str, ...] = (
 
 @lru_cache(maxsize=32)
 def _probe(root: str, path: str, limits: SandboxLimits) -> Probe:
+    return probe_plan(lambda: _plan(root, path, limits), TRY)
+
+
+def probe_plan(make: Callable[[], Plan], line: str) -> Probe:
+    """Return what became of running a line of the shell, which finds out, in a sandbox."""
     if sys.platform != "linux":
         return Probe(tier="none", reason="sandboxes are made of what only Linux has", cure="")
     try:
-        plan = _plan(root, path, limits)
+        plan = make()
+        root = plan["workspace"]
         folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            words, environment = ("sh", "-c", TRY), {"HOME": plan["home"], "PATH": os.defpath}
+            words, environment = ("sh", "-c", line), {"HOME": plan["home"], "PATH": os.defpath}
             started = start_program(
                 words, program="/bin/sh", environment=environment, folder=folder, merged=True, sandbox=(plan, root)
             )

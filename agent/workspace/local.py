@@ -36,8 +36,10 @@ class LocalWorkspace(Workspace):
     """
 
     root = Path()
+    sandboxes: Path | None = None
 
-    def __init__(self, root: Path | str) -> None:
+    def __init__(self, root: Path | str, sandboxes: Path | None = None) -> None:
+        self.sandboxes = sandboxes
         try:
             self.root = Path(root).resolve(strict=True)
             if scrub(str(self.root)) != str(self.root):

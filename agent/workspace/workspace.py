@@ -49,6 +49,10 @@ class Workspace(Protocol):
     def root(self) -> Path:
         """The folder on disk, or the name of one there is only in memory."""
 
+    @property
+    def sandboxes(self) -> Path | None:
+        """The folder where sandboxes keep what is written in them, None for the one for temporary files."""
+
     def close(self) -> None:
         """Let go of the workspace; doing it twice is harmless."""
 
@@ -138,6 +142,7 @@ class MemoryWorkspace(Workspace):
     """
 
     root = Path("/")
+    sandboxes = None
 
     def __init__(self, files: dict[str, bytes] | None = None) -> None:
         self.files = dict(files or {})
@@ -217,6 +222,7 @@ class MemoryWorkspace(Workspace):
 
 _JUDGED: ContextVar[Mapping[tuple[bool, str], SurveyedResource] | None] = ContextVar("foregate_judged", default=None)
 """By whether it is a command, and by id."""
+_SURVEY: ContextVar[Survey | None] = ContextVar("foregate_survey", default=None)
 _BOUND = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER, ResourceKind.PROCESS)
 
 
@@ -224,11 +230,17 @@ _BOUND = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER, Resourc
 def confine_to_survey(survey: Survey) -> Iterator[None]:
     """Bind the tool that runs inside to the paths and commands its call was judged on; set by the executor."""
     bound = {(r.kind is ResourceKind.PROCESS, r.id): r for r in survey.resources if r.kind in _BOUND}
-    token = _JUDGED.set(bound)
+    token, known = _JUDGED.set(bound), _SURVEY.set(survey)
     try:
         yield
     finally:
         _JUDGED.reset(token)
+        _SURVEY.reset(known)
+
+
+def find_judged_survey() -> Survey | None:
+    """Return the survey on which the call was judged that runs just now, None where none was."""
+    return _SURVEY.get()
 
 
 def check_readable(workspace: Workspace, path: str) -> str:

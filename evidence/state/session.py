@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foregate.evidence.ledger import AtomTable, Ledger
 from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
-from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenTurn, TaskState
+from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas import event_body
 from foregate.schemas.errors import LogError
@@ -20,6 +20,7 @@ from foregate.schemas.event_body import (
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
+    SandboxEnded,
     TaskEnded,
     TaskPaused,
     TaskStarted,
@@ -102,6 +103,10 @@ class SessionState:
                 self._answer_need(event, body)
             case ToolStarted() as body:
                 self._start_tool(event, body)
+            case SandboxEnded() as body:
+                self.in_flight.pop(body.call, None)
+                if self.open is not None:
+                    self.open.sandbox = OpenSandbox(event.seq, body)
             case ToolFinished() as body:
                 self._finish_tool(event, body)
             case CallAnswered() | OutcomeUnknown() as body:
@@ -208,19 +213,20 @@ class SessionState:
                 self.permits[event.seq, verdict.call] = verdict.digest
         if turn.actor == "postlude" and not judgement.verdicts and task.apply_verification(judgement):
             self.open = None
-        if turn.actor != "model":
+        if turn.actor not in ("model", "sandbox"):
             return
         task.apply_judgement(event.seq, body)
         self.uses.update(judgement.uses)
         for grant in judgement.grants:
             (self.grants if grant.until == "session" else task.grants).append(replace(grant, seq=event.seq))
-        if self.open is not None:
+        if self.open is not None and turn.actor == "model":
             self.open.judged, self.open.judgement = event.seq, judgement
             self.open.survey_hash, self.open.dry_run = body.survey_hash, turn.dry_run
 
     def _raise_need(self, event: Event, body: NeedRaised) -> None:
         if self.open is not None:
-            self.open.need = OpenNeed(event.seq, body.need, body.survey_hash, event.policy)
+            asking = self.open.sandbox or self.open
+            asking.need = OpenNeed(event.seq, body.need, body.survey_hash, event.policy)
         if body.need.who == "person" and self.task is not None:
             self.task.active, self.task.paused = self.task.count_active_seconds(event.time), "awaiting_approval"
 
@@ -233,8 +239,9 @@ class SessionState:
         if task.paused:
             task.paused, task.since = "", event.time
         if self.open is not None:
-            self.open.need = None
-            self.open.answers.append(answer)
+            asking = self.open.sandbox or self.open
+            asking.need = None
+            asking.answers.append(answer)
         if answer.gate == "loop" and answer.value is not None:
             task.after_turn = (answer.choice, answer.words)
         task.grants.extend(replace(grant, seq=event.seq) for grant in body.grants or ())
@@ -243,11 +250,12 @@ class SessionState:
         permit, task = body.permit, self.running_task
         self.permits.pop((permit.judged, permit.call), None)
         self.in_flight[body.call] = body
-        task.add_counts(tool_calls=body.look is None)  # what was seen early ran then
-        if not body.early:
+        task.add_counts(tool_calls=body.look is None and body.applies is None)  # what was seen early ran then
+        if not body.early and body.applies is None:
             task.runs[permit.digest] = task.runs.get(permit.digest, 0) + 1
         if self.open is not None:
             self.open.started[body.call] = event.seq
+            self.open.sandbox = None
         if task.plan is not None and (used := self.uses.get(body.call)):
             items = (replace(item, used=item.used + used.count(at)) for at, item in enumerate(task.plan.items))
             task.plan = replace(task.plan, items=tuple(items))
@@ -283,8 +291,11 @@ class SessionState:
             task.last_change = event.seq
         task.add_counts(**body.used or {})
         task.note_finished_call(event.seq, body, side_effect)
-        task.changed |= {change.resource for change in body.changes}
-        task.used["changed_resources"] = len(task.changed)
+        changed = {change.resource for change in body.changes}
+        if started is not None and started.applies is not None:
+            task.applied |= changed - task.changed
+        task.changed |= changed
+        task.used["changed_resources"] = len(task.changed) - len(task.applied)
         if side_effect and body.ok:
             task.add_counts(changes=1)
         if side_effect and started is not None and (body.ok or body.changes or not (started.before or started.images)):

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import Event, TurnJudged
-from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskPaused, ToolFinished
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, TaskPaused, ToolFinished
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need, Standing
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Criterion, PlanInForce
@@ -38,6 +38,16 @@ class OpenNeed:
     need: Need
     survey_hash: str
     policy_hash: str
+
+
+@dataclass(slots=True)
+class OpenSandbox:
+    """A program that has ended in its sandbox, at event `seq`, and whose changes are not settled yet."""
+
+    seq: int
+    body: SandboxEnded
+    answers: list[Answer] = field(default_factory=list)
+    need: OpenNeed | None = None
 
 
 class CallResult(Struct, frozen=True):
@@ -79,6 +89,8 @@ class OpenTurn:
     """The event of the response this is a further stage of, 0 for a response of its own."""
     in_blocks: frozenset[str] = frozenset()
     """The calls the model put into blocks: each is stopped by its own sequence, not by a change that was not made."""
+    sandbox: OpenSandbox | None = None
+    """What is asked and answered belongs to it while it is there."""
     failed: set[str] = field(default_factory=set)
     """The calls of blocks that were answered and did not do what they should."""
 
@@ -98,6 +110,8 @@ class OpenTurn:
     def close_call(self, call: str, result: CallResult) -> None:
         """Take in what came of a call."""
         del self.unanswered[call]
+        if self.sandbox is not None and self.sandbox.body.call == call:
+            self.sandbox = None
         if call in self.in_blocks and not result.ok:
             self.failed.add(call)
 
@@ -134,6 +148,8 @@ class TaskState:
     slots_asked: list[str] = field(default_factory=list)
     slots_answered: list[str] = field(default_factory=list)
     changed: set[Resource] = field(default_factory=set)
+    applied: set[Resource] = field(default_factory=set)
+    """What of that came out of sandboxes: their changes were judged all at once, and count as none."""
     runs: dict[str, int] = field(default_factory=dict)
     just_failed: tuple[str, ...] = ()
     trouble: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -169,10 +185,11 @@ class TaskState:
         self.question = self.question if body.question is None else body.question
 
     def apply_judgement(self, seq: int, body: TurnJudged) -> None:
-        """Take in what was judged of a turn of the model."""
+        """Take in what was judged of a turn of the model, or of what a sandbox changed for it."""
         judgement = body.judgement
-        self.add_counts(turns=0 if body.turn.cause else 1)
-        self.stuck = body.stuck
+        if body.turn.actor == "model":
+            self.add_counts(turns=0 if body.turn.cause else 1)
+            self.stuck = body.stuck
         for decision in judgement.decisions:
             if decision.consequence or any(one.standing is not Standing.ALLOW for one in decision.rulings):
                 (self.shadow_fired if decision.mode == "shadow" else self.fired)[decision.gate] += 1

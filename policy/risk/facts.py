@@ -4,11 +4,12 @@ uncertainty, in thousandths with reasons, exact integers that are the same on ev
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import reduce
 
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.policy.risk.reading import is_read
+from foregate.policy.risk.reading import is_held_work, is_read
 from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
 from foregate.schemas.tool_call import (
     CallFacts,
@@ -66,12 +67,15 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
     capabilities = merge_capabilities(spec, entry, is_believed(spec, policy))
     effect = effect_of_call(spec, entry, survey, policy)
     changes = effect.changes
+    contained = changes and is_contained(survey, policy)
+    if contained:
+        capabilities = replace(capabilities, external_side_effect=False, needs_approval=False, reversible=True)
     external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
-    way_back = capabilities.reversible and effect in _UNDOABLE
+    way_back = capabilities.reversible and (contained or effect in _UNDOABLE)
     irreversible = changes and not (way_back and all(r.restorable for r in survey.resources if r.access.changes))
     touched = sum(max(1, resource.entries) for resource in survey.resources)
-    broad = changes and touched > policy.scope.max_resources
-    high_impact = changes and capabilities.high_impact_write
+    broad = changes and not contained and touched > policy.scope.max_resources
+    high_impact = changes and not contained and capabilities.high_impact_write
     bare = CallFacts(
         call=call,
         survey=survey,
@@ -85,8 +89,21 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
         risky=changes and (external or irreversible or high_impact or broad),
         risk=NONE,
         uncertainty=NONE,
+        contained=contained,
     )
     return replace(bare, risk=measure_risk(bare, turn, policy), uncertainty=measure_uncertainty(bare, turn, policy))
+
+
+def is_contained(survey: Survey, policy: Policy) -> bool:
+    """Whether the call's program works in a sandbox that the policy takes for one, or has done so.
+
+    Then nothing gets out of it before it was judged, and what gets out can be taken back.
+    """
+    if survey.changes:
+        return True
+    if survey.command is None or survey.problem:
+        return False
+    return is_held_work(survey.command, policy, survey.work)
 
 
 def is_believed(spec: ToolSpec | None, policy: Policy) -> bool:
@@ -115,6 +132,8 @@ def effect_of_call(spec: ToolSpec | None, entry: ToolEntry | None, survey: Surve
     """Return what the call would do: manifest or declaration, then what is raised by command, tool and resources."""
     if spec is None:
         return Effect.UNKNOWN
+    if survey.changes:
+        return reduce(worse_of, map(effect_of_access, survey.resources), Effect.CREATE)
     effect = effect_of_tool(spec, entry, policy)
     if survey.command is not None:
         reads = is_read(survey.command, policy, survey.confinement)
@@ -204,6 +223,9 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple
     """Yield each reason with the slot it leaves open; an answered slot takes its reasons away."""
     weights, request, aimed = policy.scores.uncertainty, read_user_request(turn, policy), find_targets(facts)
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
+    if facts.survey.changes:
+        yield from _find_lost(facts, turn, request, origins, policy)
+        return
     known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed)}
     nobodys, outsiders = known.get(Origin.NOBODY, ""), known.get(Origin.EXTERNAL, "")
     twins = ((find_namesake(r.id, request.things), r.id) for r in aimed)
@@ -227,6 +249,27 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple
     ):
         if applies:
             yield Reason(name, getattr(weights, name), why), slot
+
+
+def _find_lost(
+    facts: CallFacts, turn: Turn, request: RequestFacts, origins: Mapping[str, Origin], policy: Policy
+) -> Iterator[tuple[Reason, str]]:
+    """Yield why a person is asked about what a sandbox took away: that they want it kept, or never spoke of it.
+
+    Of the command itself it was judged before it ran whether enough is known.
+    """
+    weights, lost = policy.scores.uncertainty, [r for r in facts.resources if r.loses == "all"]
+    kept = next(filter(None, (find_target_to_keep(r, request) for r in lost)), "")
+    if kept:
+        yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`"), "scope"
+    unspoken = (r.id for r in lost if r.access is Effect.DELETE and not r.changed_before)
+    named = {r.id for r in lost if is_named_by_user(r, request, origins)}
+    unasked = next((name for name in unspoken if name not in named), "")
+    if unasked and not request.confirms and turn.plan is None:
+        why = "the request sets no bounds to it"
+        yield Reason("destructive_without_scope", weights.destructive_without_scope, why), "scope"
+        why = f"nobody spoke of `{unasked[:120]}`, and git cannot bring it back"
+        yield Reason("deletion_unasked", weights.deletion_unasked, why), "target"
 
 
 def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: RequestFacts) -> bool:

@@ -70,6 +70,12 @@ def is_held_read(command: Command, policy: Policy, tier: Literal["", Tier]) -> b
     return held and read_command_line(command, policy).answer == "read"
 
 
+def is_held_work(command: Command, policy: Policy, tier: Literal["", Tier]) -> bool:
+    """Whether a command can be held to changing a copy of the workspace: `tier` does it, and it wants no more."""
+    held = _TIERS.index(tier) >= _TIERS.index(policy.commands.confinement.work)
+    return held and read_command_line(command, policy).answer == "work"
+
+
 def read_command_line(command: Command, policy: Policy) -> CommandReading:
     """Return what is expected of a command, also of one that cannot be understood; nothing raises."""
     line = _parse(command)

@@ -39,6 +39,7 @@ class InvariantChecker:
         self._permits: dict[tuple[int, str], tuple[str, str]] = {}
         self._used: set[tuple[int, str]] = set()
         self._running: dict[str, event_body.SideEffect] = {}
+        self._ended: dict[str, int] = {}
         self._ahead: set[int] = set()
         self._early: dict[str, tuple[int, str, str]] = {}
         self._looks: dict[int, tuple[str, str, str]] = {}
@@ -53,6 +54,10 @@ class InvariantChecker:
                 yield from self._check_judgement(event.seq, body)
             case event_body.ToolStarted() as body:
                 yield from self._check_start(body)
+            case event_body.SandboxEnded(call=call):
+                if call not in self._running:
+                    yield "ended_without_start", f"`{call}` ended in a sandbox but was never started"
+                self._running[call], self._ended[call] = "pure", event.seq
             case event_body.ToolFinished() as body:
                 yield from self._check_finish(body)
             case event_body.OutcomeUnknown(call=call):
@@ -153,6 +158,8 @@ class InvariantChecker:
         yield from self._check_early_read(body)
         if call in self._calls and call not in self._open:
             yield "ran_after_answer", f"`{call}` ran after it was answered"
+        if self._ended.pop(call, None) != body.applies:
+            yield "no_sandbox", f"`{call}` applies what a sandbox changed that is not the one it ended in"
         if self._running.get(call, "pure") != "pure":
             yield "ran_twice", f"`{call}` was started again though its first run may have had an effect"
         self._used.add(key)
@@ -212,6 +219,7 @@ class InvariantChecker:
             yield "no_outcome", f"`{call}` was started and its outcome never recorded"
         self._open.clear()
         self._running.clear()
+        self._ended.clear()
 
     def _forget_permits(self) -> None:
         """Leaves end with the task they were given in."""

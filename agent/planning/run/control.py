@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.effects.undo import undo
-from foregate.agent.loop.dispatch import answer_remaining
+from foregate.agent.loop.answers import answer_remaining
 from foregate.agent.planning.ask.planner import FROM_FILE
 from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.planning.run.outlook import PlanPreview, build_scope, iter_open_calls, preview_plan

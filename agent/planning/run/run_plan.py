@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.loop import runner
-from foregate.agent.loop.dispatch import answer_remaining
+from foregate.agent.loop.answers import answer_remaining
 from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.planning.ask import planner

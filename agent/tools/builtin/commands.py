@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from typing import Any
 
 import re2
+from msgspec.structs import replace
 
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.tools.builtin import declaration
@@ -24,11 +25,20 @@ from foregate.agent.workspace.process import (
     open_temporary_home,
     run_program,
 )
-from foregate.agent.workspace.workspace import Workspace, check_judged_command, check_readable
+from foregate.agent.workspace.work_sandbox import collect_changes, discard_sandbox, open_work_sandbox
+from foregate.agent.workspace.workspace import Workspace, check_judged_command, check_readable, find_judged_survey
 from foregate.policy.policy import Policy
-from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, list_git_folders, read_command_line
+from foregate.policy.risk.reading import (
+    CommandReading,
+    is_held_read,
+    is_held_work,
+    is_read,
+    list_git_folders,
+    read_command_line,
+)
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
+from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.strict_json import Json, as_texts, get_text
 from foregate.schemas.tool_call import Command, EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
@@ -121,6 +131,9 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
     if reads:
         check_operands(workspace, reading, named)
     repositories = await asyncio.to_thread(find_repositories, workspace, policy, reading, cwd) if held else []
+    survey = find_judged_survey()
+    if survey is not None and not reads and is_held_work(command, policy, survey.work):
+        return await _run_work(workspace, policy, command, arguments, cwd, named)
     sandbox = None
     if reads:
         # one that git tracks would look deleted
@@ -140,6 +153,30 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
     for repository in repositories if ran.code == 0 else ():
         records.append(await read_git_state(repository))
     return build_result(ran, tuple(records), seconds, reads)
+
+
+async def _run_work(
+    workspace: Workspace,
+    policy: Policy,
+    command: Command,
+    arguments: Arguments,
+    cwd: str,
+    named: Mapping[str, str],
+) -> ToolResult:
+    """Run a command on a copy of the workspace; the result says what it changed there, and nothing else has changed."""
+    plan = await asyncio.to_thread(open_work_sandbox, workspace, policy)
+    words = command.argv or ("/bin/sh", "-c", command.shell)
+    found = SandboxedChanges(upper=plan["upper"])
+    try:
+        ran, seconds = await run_words(workspace, policy, words, arguments, cwd, sandbox=plan)
+        if ran.code is not None:
+            found = await asyncio.to_thread(collect_changes, workspace, policy, plan)
+    finally:
+        if not found.changes:
+            await asyncio.to_thread(discard_sandbox, found)
+    shown = ran.code == 0 and not ran.out.parts()[2]
+    records = build_records(workspace, policy, ran.out.bytes(), named, is_read=False) if shown else []
+    return replace(build_result(ran, tuple(records), seconds, True), sandboxed=found)
 
 
 def find_operands(

@@ -22,12 +22,13 @@ class Home:
 
     `events` is the log of all sessions, `blobs` holds before-images and other bytes by their SHA-256, `memory` what the
     memory tools remember, `pins` which tools of MCP servers a person has said yes to, `history` what was typed at the
-    chat's prompt.
+    chat's prompt, `sandboxes` what commands have written in sandboxes and is not applied yet.
     """
 
     def __init__(self, root: Path) -> None:
         self.root, self.events, self.blobs = root, root / "events.db", root / "blobs"
         self.memory, self.pins, self.history = root / "memory.json", root / "mcp-pins.json", root / "history"
+        self.sandboxes = root / "sandboxes"
 
     @classmethod
     def open(cls, environ: Mapping[str, str] = os.environ) -> Home:

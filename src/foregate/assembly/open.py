@@ -79,19 +79,23 @@ async def open_session(setting: SessionOptions) -> OpenSession:
             home = Home.open(setting.environ)
             log = home.open_log()
             resources.callback(log.close)
-            place = Place(log, setting.blobs or home.open_blobs(), home.memory, (home.root,))
+            place = Place(log, setting.blobs or home.open_blobs(), home.memory, (home.root,), home.sandboxes)
         opened = await _open_session(setting, place, model, notes, resources)
         opened._resources = resources.pop_all()
     return opened
 
 
 class Place(NamedTuple):
-    """Where a session is kept: its log and its blobs, the file of personal memory, and Foregate's own folders."""
+    """Where a session is kept: its log and its blobs, the file of personal memory, and Foregate's own folders.
+
+    `sandboxes` is where sandboxes keep what is written in them, None for the folder for temporary files.
+    """
 
     log: Log
     blobs: Blobs
     memory: Path | None = None
     own: tuple[Path, ...] = ()
+    sandboxes: Path | None = None
 
 
 async def _open_session(
@@ -116,7 +120,8 @@ async def _open_session(
     name = await find_session(log, setting.resume) if setting.resume else await find_fresh_name(log)
     began = await read_beginning(log, name) if setting.resume else None
     recorded = began.runtime if began is not None else None
-    workspace = LocalWorkspace(began.workspace if began is not None else setting.workspace)
+    root = began.workspace if began is not None else setting.workspace
+    workspace = LocalWorkspace(root, place.sandboxes)
     resources.callback(workspace.close)
     rules = protect_own_files(setting, workspace.root, place.own, looked_for)
     policy = rules.policy

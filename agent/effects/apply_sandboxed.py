@@ -1,0 +1,103 @@
+"""Putting into the workspace what was judged of a sandbox: recorded before it is done, and one step for undo."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from foregate.agent.effects.applying import apply_changes, find_conflicts, keep_images
+from foregate.agent.effects.executor import CallNotStarted, NoPermit, draft_finish, draft_unknown
+from foregate.agent.effects.sandbox_diff import format_paths
+from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.session.session import Session
+from foregate.evidence.state.task import OpenSandbox
+from foregate.schemas.errors import SyncError, WorkspaceError
+from foregate.schemas.event import Draft
+from foregate.schemas.event_body import SandboxEnded, ToolStarted
+from foregate.schemas.sandbox import PathChange, SandboxedChanges
+from foregate.schemas.tool_call import CallFacts, Permit, ToolResult
+
+_CHANGED = "changed in the workspace"
+
+
+async def apply_sandboxed(
+    session: Session, permit: Permit, facts: CallFacts, ended: OpenSandbox, found: SandboxedChanges
+) -> ToolResult | CallNotStarted:
+    """Apply what the sandbox of a call changed, by the permit for exactly that; return the result of the whole call.
+
+    Records `tool_started` durably before anything is changed and `tool_finished` after it. Nothing is applied where a
+    path is no longer what the sandbox saw. Raises NoPermit without an unused permit for this call.
+    """
+    call, state = facts.call, session.state
+    if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
+        raise NoPermit(f"there is no unused permit for what call `{call.id}` changed")
+    place = Snapshots(session.workspace, session.policy, session.blobs)
+    try:
+        if conflicts := await asyncio.to_thread(find_conflicts, session.workspace, found.changes):
+            named = ", ".join(f"`{path[:80]}`" for path in conflicts[:8])
+            return CallNotStarted("stale_evidence", f"{named} changed while this ran; look again, then repeat the call")
+        images = await asyncio.to_thread(keep_images, place, found.changes)
+    except WorkspaceError as error:
+        return CallNotStarted("tool_failed", str(error))
+    session.prefetched.clear()
+    started = ToolStarted(
+        call=call.id,
+        tool=call.name,
+        target=ended.body.target,
+        permit=permit,
+        side_effect="at_most_once",
+        effect=facts.effect,
+        before=(),
+        confinement=facts.survey.work,
+        applies=ended.seq,
+        images=images,
+    )
+    await session.record(Draft(started, "sandbox"))
+    await session.log.settle()
+    clock = time.monotonic_ns()
+    applying = asyncio.ensure_future(asyncio.to_thread(apply_changes, place, images, Path(found.upper, "upper")))
+    cancelled = await _wait_for(applying)
+    try:
+        applied = applying.result()
+    except SyncError as error:
+        await session.record(draft_unknown(facts, str(error)))
+        applied = ToolResult(False, str(error), unknown=True)
+    except WorkspaceError as error:  # all of it was brought back
+        applied = ToolResult(False, str(error), error="stale_evidence")
+    result = applied if applied.unknown else build_result(ended.body, found.changes, applied)
+    if not result.unknown:
+        elapsed = ended.body.duration + (time.monotonic_ns() - clock) // 1_000_000
+        await session.record(draft_finish(started, result, elapsed, "tool"))
+    if cancelled:
+        raise asyncio.CancelledError
+    return result
+
+
+async def _wait_for(applying: asyncio.Future[ToolResult]) -> bool:
+    """Wait until the changes are applied, and return whether that was cancelled meanwhile: none are left half done."""
+    cancelled = False
+    while not applying.done():
+        try:
+            await asyncio.wait([applying])
+        except asyncio.CancelledError:
+            cancelled = True
+    return cancelled
+
+
+def build_result(ended: SandboxEnded, changes: Sequence[PathChange], applied: ToolResult) -> ToolResult:
+    """Return the result of a call from how its program ended, and what came of applying what it had changed."""
+    said = "\n".join((f"{_CHANGED}:", *format_paths(changes))) if applied.ok else applied.content
+    content = f"{ended.content.rstrip()}\n\n{said}".lstrip()
+    return replace(
+        applied,
+        ok=ended.ok and applied.ok,
+        content=content,
+        evidence=(*ended.evidence, *applied.evidence),
+        error=applied.error or ended.error,
+        dropped=ended.dropped,
+        exit_code=ended.exit_code,
+    )

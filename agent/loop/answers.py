@@ -1,0 +1,38 @@
+"""Answers to calls that did not run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from foregate.agent.session.session import Session
+from foregate.agent.session.turn_builder import Facts
+from foregate.schemas.event import Draft
+from foregate.schemas.event_body import AnswerCode, CallAnswered
+from foregate.schemas.judgement import Standing
+from foregate.schemas.tool_call import CallFacts, ToolCall
+
+
+async def answer_remaining(
+    session: Session, code: AnswerCode, message: str, facts: Facts | None = None, *, stages: bool = True
+) -> None:
+    """Answer every call in hand that has no answer, those of further `stages` too; one ruled out as what it is."""
+    open_turn, program = session.state.open, session.state.program
+    judgement = open_turn.judgement if open_turn is not None else None
+    ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
+    left = list(open_turn.unanswered.values()) if open_turn is not None else []
+    if stages and program is not None:
+        left += [program.calls[place] for place in program.find_waiting()]
+    for call in left:
+        verdict, known = ruled_out.get(call.id), (facts or {}).get(call.id)
+        if verdict is None:
+            await session.record(draft_answer(call, known, code, message))
+        else:
+            ruling = verdict.ruling
+            await session.record(draft_answer(call, known, ruling.code, ruling.message, ruling=verdict.standing.value))
+
+
+def draft_answer(call: ToolCall, facts: CallFacts | None, code: AnswerCode, message: str, **more: Any) -> Draft:
+    """Return the answer to a call that did not run, surveyed or not; `more` are further fields of CallAnswered."""
+    target, change = (facts.target, facts.changes) if facts else ("", False)
+    more = {"ruling": "not_run", "target": target, "change": change, **more}
+    return Draft(CallAnswered(call=call.id, tool=call.name[:128], code=code, message=message, **more), "foregate")

@@ -1,0 +1,188 @@
+"""What a program changed in its sandbox, as a survey: what is judged before any of it counts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from foregate.agent.workspace.git_repository import find_repository
+from foregate.agent.workspace.workspace import Workspace
+from foregate.evidence.state.session import SessionState
+from foregate.policy.policy import Policy
+from foregate.policy.risk.globs import find_protection, is_beneath
+from foregate.schemas import strict_json
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.sandbox import PathChange, SandboxedChanges
+from foregate.schemas.tool_call import Loss, Survey, SurveyedResource, ToolCall
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, worse_of
+
+_KINDS = {"directory": ResourceKind.DIRECTORY, "link": ResourceKind.FILE, "file": ResourceKind.FILE}
+_RUNS = re.compile(r"(?:config(?:\.worktree)?|hooks/(?!.*\.sample$).*|info/attributes|modules/.+)\Z", re.DOTALL)
+"""What git runs or is told by, in its own folder."""
+_COMPARED = 1 << 20
+"""Bytes of a file that are compared line by line; of a larger one it is known only whether its content is another."""
+
+
+class ChangeSurveyor:
+    """Says of each path a sandbox changed what it is, what becomes of it, and what would be lost."""
+
+    def __init__(self, workspace: Workspace, policy: Policy, state: SessionState, found: SandboxedChanges) -> None:
+        self._workspace, self._policy, self._state, self._found = workspace, policy, state, found
+        self._moved = {change.after.hash for change in found.changes if change.effect is Effect.CREATE}
+
+    def survey(self, call: ToolCall, changes: str, command: Survey) -> Survey:
+        """Return the survey of a call by what it changed; `changes` names their blob, `command` is how it was judged.
+
+        What asks or may be lost is named one by one; of all the rest there is one resource for each top folder.
+        """
+        named: list[SurveyedResource] = []
+        rest: list[SurveyedResource] = []
+        for change in self._found.changes:
+            resource = self._survey_change(change)
+            is_notable = resource.protected or resource.loses or resource.access is Effect.DELETE
+            (named if is_notable and resource.kind is not ResourceKind.REPOSITORY else rest).append(resource)
+        named.sort(key=lambda one: (not one.protected, one.loses != "all", one.id))
+        room = self._policy.files.max_survey // 2
+        shown = list(_take_within(named, room))
+        resources = (*shown, *_join_folders([*named[len(shown) :], *rest]))
+        return Survey(call.id, None, resources, command.command, command.atoms, work=command.work, changes=changes)
+
+    def _survey_change(self, change: PathChange) -> SurveyedResource:
+        path, before = change.path, change.before
+        inside = _find_git_path(path)
+        if inside is not None:
+            folder, name = inside
+            if _RUNS.match(name) or (not name and change.effect is Effect.DELETE):
+                kind = _KINDS.get((change.after.kind or before.kind), ResourceKind.OTHER)
+                return SurveyedResource(
+                    kind, path, change.effect, bool(before.kind), protected="runs_by_itself" if name else "git_internal"
+                )
+            return SurveyedResource(ResourceKind.REPOSITORY, folder, Effect.EDIT, exists=True)
+        kind = _KINDS.get(before.kind or change.after.kind, ResourceKind.OTHER)
+        resource = Resource(kind, path)
+        task = self._state.task
+        return SurveyedResource(
+            kind,
+            path,
+            change.effect,
+            exists=bool(before.kind),
+            hash=before.hash,
+            size=before.size or change.after.size,
+            protected="" if kind is ResourceKind.DIRECTORY else find_protection(path, self._policy),
+            changed_before=task is not None and resource in task.changed,
+            restorable=before.kind != "other" and before.size <= self._policy.files.max_hash,
+            evidence=self._state.ledger.newest_records(resource),
+            loses=self._find_loss(change, resource),
+        )
+
+    def _find_loss(self, change: PathChange, resource: Resource) -> Loss:
+        """Return what of a path would be gone that was there before, and that nothing of this session had made."""
+        before = change.before
+        if before.kind not in ("file", "link") or change.effect is Effect.CREATE or before.size == 0:
+            return ""
+        if change.effect is Effect.DELETE:
+            if before.hash in self._moved or self._is_own(resource, before.hash) or self._is_output(change.path):
+                return ""
+        elif before.hash == change.after.hash or self._is_own(resource, before.hash) or self._keeps_a_line(change):
+            return ""
+        if not self._is_in_git(change.path, before.size):
+            return "all"
+        return "" if self._changes_repository else "git"
+
+    def _is_own(self, resource: Resource, content: str) -> bool:
+        """Whether the session itself has put this content there."""
+        return any(seen.own_change and seen.hash == content for seen in self._state.ledger.newest_records(resource))
+
+    def _is_output(self, path: str) -> bool:
+        """Whether a path is a build's output: named like it, and ignored by the rules that are committed."""
+        return is_beneath(path, self._policy.files.build_output) and path not in self._tracked
+
+    def _keeps_a_line(self, change: PathChange) -> bool:
+        """Whether a file that was written anew holds a line of what it held."""
+        if max(change.before.size, change.after.size) > _COMPARED or change.after.kind != "file":
+            return False
+        try:
+            old = self._workspace.read(change.path, limit=_COMPARED).splitlines()
+            new = Path(self._found.upper, "upper", change.path).read_bytes().splitlines() if self._found.upper else old
+        except (WorkspaceError, OSError):
+            return False
+        kept = {line.strip() for line in new if line.strip()}
+        return any(line.strip() in kept for line in old)
+
+    def _is_in_git(self, path: str, size: int) -> bool:
+        """Whether the index has exactly this content, so that git can bring it back."""
+        known = self._tracked.get(path)
+        if known is None:
+            return False
+        try:
+            data = self._workspace.read(path, limit=self._policy.files.max_hash + 1)
+        except WorkspaceError:
+            return False
+        kind = "sha1" if len(known) == 40 else "sha256"
+        return hashlib.new(kind, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == known
+
+    @cached_property
+    def _changes_repository(self) -> bool:
+        return any(_find_git_path(change.path) is not None for change in self._found.changes)
+
+    @cached_property
+    def _tracked(self) -> Mapping[str, str]:
+        """The objects of the index by their paths in the workspace, none where git cannot be asked."""
+        try:
+            repository = find_repository(self._workspace, self._policy, ".")
+            listed = repository.run("ls-files", "-z", "--stage").read_whole("what is tracked").split(b"\0")
+        except WorkspaceError:
+            return {}
+        entries = (entry.partition(b"\t") for entry in listed if entry)
+        return {
+            strict_json.scrub(repository.to_workspace_path(os.fsdecode(name))): about.split()[1].decode()
+            for about, _, name in entries
+        }
+
+
+def _find_git_path(path: str) -> tuple[str, str] | None:
+    """Return the folder of a repository and a path in its git folder, None for a path that lies in none."""
+    parts = path.split("/")
+    if ".git" not in parts:
+        return None
+    at = parts.index(".git")
+    return "/".join(parts[:at]) or ".", "/".join(parts[at + 1 :])
+
+
+def _take_within(resources: Iterable[SurveyedResource], room: int) -> Iterator[SurveyedResource]:
+    """Yield the first resources whose recorded form has at most `room` bytes."""
+    for resource in resources:
+        room -= len(strict_json.encode_record(strict_json.dump(resource)))
+        if room < 0:
+            return
+        yield resource
+
+
+def _join_folders(resources: Sequence[SurveyedResource]) -> list[SurveyedResource]:
+    """Return one resource for each top folder, with the worst that becomes of it, and one for each repository."""
+    found: dict[Resource, SurveyedResource] = {}
+    for one in resources:
+        is_single = one.kind is ResourceKind.REPOSITORY or "/" not in one.id
+        kind, top = (one.kind, one.id) if is_single else (ResourceKind.DIRECTORY, one.id.partition("/")[0])
+        known = found.get(Resource(kind, top))
+        if known is None:
+            joined = replace(one, kind=kind, id=top, evidence=(), hash=one.hash if one.id == top else "", entries=1)
+        else:
+            joined = replace(
+                known,
+                access=worse_of(known.access, one.access),
+                exists=known.exists or one.exists,
+                entries=known.entries + 1,
+                protected=known.protected or one.protected,
+                restorable=known.restorable and one.restorable,
+                loses=max(known.loses, one.loses, key=("", "git", "all").index),
+                hash="",
+            )
+        found[joined.resource] = joined
+    return list(found.values())

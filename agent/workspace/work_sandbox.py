@@ -1,0 +1,130 @@
+"""Sandboxes in which programs work: they change what they see of the workspace, and the workspace stays as it is."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+from foregate.agent.sandbox.changes import list_changes
+from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.probe import Probe
+from foregate.agent.sandbox.removal import remove_tree
+from foregate.agent.sandbox.visible import plan_work
+from foregate.agent.workspace.confinement import probe_plan
+from foregate.agent.workspace.secret_files import remember_secret_files
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.policy.processes import SandboxLimits
+from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.sandbox import SandboxedChanges
+
+_PREFIX = "run-"
+_TRY = "test -w . && : > .foregate-probe && test ! -w /"
+
+
+def find_work_tier(workspace: Workspace, policy: Policy) -> Probe:
+    """Return what this machine can hold work with, found out once by running a command in a sandbox."""
+    if workspace.root == Path("/"):  # also one in memory
+        return Probe(tier="none", reason="a workspace that is the whole machine cannot be shown in a sandbox", cure="")
+    return _probe(workspace.root, _find_folder(workspace), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
+
+
+@lru_cache(maxsize=32)
+def _probe(root: Path, folder: Path, path: str, limits: SandboxLimits) -> Probe:
+    with tempfile.TemporaryDirectory(dir=folder, prefix="probe-", ignore_cleanup_errors=True) as upper:
+        try:
+            return probe_plan(lambda: _plan(root, upper, folder, path, limits, ()), _TRY)
+        finally:
+            remove_tree(upper)
+
+
+def open_work_sandbox(workspace: Workspace, policy: Policy) -> Plan:
+    """Return the plan of a new sandbox, with a folder of its own for what is written there; secret files are not there.
+
+    Raises WorkspaceError where none can be made.
+    """
+    folder = _find_folder(workspace)
+    try:
+        upper = tempfile.mkdtemp(prefix=_PREFIX, dir=folder)
+    except OSError as error:
+        raise WorkspaceError(
+            f"no sandbox can be made in `{folder}` ({error.strerror}); free some space, or set FOREGATE_HOME"
+        ) from None
+    secret = remember_secret_files(workspace.root, policy.files.secret).find()
+    path = os.environ.get("PATH", os.defpath)
+    return _plan(workspace.root, upper, folder, path, policy.commands.sandbox, tuple(secret))
+
+
+def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> SandboxedChanges:
+    """Return what a finished program has changed in its sandbox, and nothing else of it.
+
+    Caches whose content is run unread stay with the sandboxes of this workspace. Raises WorkspaceError where there is
+    too much to list.
+    """
+    limits, root = policy.commands.sandbox, workspace.root
+    masks = [os.path.relpath(mask, root) for mask in plan["masks"] if Path(mask).is_relative_to(root)]
+    listed = list_changes(
+        plan["upper"],
+        plan["workspace"],
+        caches=plan["caches"],
+        masks=masks,
+        max_paths=limits.files,
+        max_bytes=limits.written,
+    )
+    found = SandboxedChanges(tuple(listed), plan["upper"])
+    if not found.changes:
+        discard_sandbox(found)
+        return SandboxedChanges()
+    return found
+
+
+def is_kept(found: SandboxedChanges) -> bool:
+    """Whether what a sandbox holds is still there."""
+    return not found.upper or Path(found.upper, "upper").is_dir()
+
+
+def discard_sandbox(found: SandboxedChanges) -> None:
+    """Throw away what a sandbox holds."""
+    if found.upper:
+        remove_tree(found.upper)
+
+
+def sweep_sandboxes(workspace: Workspace, seconds: int) -> None:
+    """Remove what sandboxes of this workspace have left that nobody came back to for so long."""
+
+
+def _find_folder(workspace: Workspace) -> Path:
+    """Return the folder where the sandboxes of a workspace keep what is written in them, made where it is missing."""
+    base = workspace.sandboxes or Path(tempfile.gettempdir(), f"foregate-{os.geteuid()}")
+    folder = base / hashlib.sha256(os.fsencode(workspace.root)).hexdigest()[:32]
+    try:
+        for one in (base, folder):
+            one.mkdir(mode=0o700, parents=True, exist_ok=True)
+            found = one.lstat()
+            if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+                raise WorkspaceError(f"others can write to `{one}`; remove it, or set FOREGATE_HOME")
+    except OSError as error:
+        raise WorkspaceError(f"`{folder}` cannot be made ({error.strerror}); set FOREGATE_HOME") from None
+    return folder
+
+
+def _plan(root: Path, upper: str, folder: Path, path: str, limits: SandboxLimits, secret: tuple[str, ...]) -> Plan:
+    return plan_work(
+        str(root),
+        path,
+        str(Path.home()),
+        upper=upper,
+        caches=str(folder / "caches"),
+        packages=str(folder / "packages"),
+        masks=secret,
+        scratch_bytes=limits.scratch,
+        limits={
+            "memory_bytes": limits.memory,
+            "processes": limits.processes,
+            "written_bytes": limits.written,
+            "written_files": limits.files,
+        },
+    )

@@ -1,0 +1,161 @@
+"""What a command changes is judged as it is, and in the workspace only when it was let through; run for real."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foregate.agent.effects.undo import undo
+from foregate.agent.loop.runner import run
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import ScriptedPerson, calls, says
+from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.workspace.work_sandbox import find_work_tier
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.source.load import default_policy
+from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
+from foregate.schemas.judgement import Need
+from foregate.schemas.protocols import Reply
+from tests.conftest import OpenSession
+
+POLICY = default_policy()
+Play = Callable[..., Awaitable[Session]]
+
+
+@pytest.fixture
+def play(open_session: OpenSession, workspace: Workspace) -> Play:
+    """Plays a session in which the model sends lines to the shell, one in each response, and then ends."""
+    if find_work_tier(workspace, POLICY)["tier"] != "full":
+        pytest.skip("this machine has no sandboxes")
+
+    async def played(request: str, *lines: str, person: Any = None, milliseconds: int = 20_000) -> Session:
+        steps = [calls(("run_shell", {"command": line, "timeout_ms": milliseconds})) for line in lines]
+        session = await open_session(
+            *steps, says("done"), tools=[run_shell(workspace, POLICY)], person=person or ScriptedPerson([])
+        )
+        await run(session, request)
+        return session
+
+    return played
+
+
+def commit_all(folder: Path) -> None:
+    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "x"]):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+
+
+async def list_kinds(session: Session) -> list[str]:
+    """Return the kinds of events from the first call on."""
+    kinds = [event.kind for event in await session.log.read()]
+    return kinds[kinds.index("tool_started") :]
+
+
+async def find_answer(session: Session) -> CallAnswered:
+    return next(event.body for event in await session.log.read() if isinstance(event.body, CallAnswered))
+
+
+async def test_what_a_command_makes_and_edits_is_applied_unasked_and_taken_back_as_one(
+    play: Play, folder: Path
+) -> None:
+    (folder / "a.txt").write_text("one\ntwo\n")
+    session = await play("add a line and a file", "echo three >> a.txt; mkdir new; echo x > new/b.txt; echo said")
+    assert (folder / "a.txt").read_text() == "one\ntwo\nthree\n"
+    assert (folder / "new/b.txt").read_text() == "x\n"
+    assert (await list_kinds(session))[:5] == [
+        "tool_started",
+        "sandbox_ended",
+        "turn_judged",
+        "tool_started",
+        "tool_finished",
+    ]
+    report = await undo(session)
+    assert report.done, report
+    assert (folder / "a.txt").read_text() == "one\ntwo\n"
+    assert not (folder / "new").exists()
+
+
+async def test_a_command_that_changes_nothing_is_answered_without_a_turn_of_its_own(play: Play, folder: Path) -> None:
+    session = await play("run it", "python3 -c 'print(6 * 7)'")
+    assert (await list_kinds(session))[:2] == ["tool_started", "tool_finished"]
+
+
+async def test_the_model_reads_what_was_said_and_what_was_changed(play: Play, folder: Path) -> None:
+    session = await play("make it", "echo x > b.txt; echo said")
+    (finished,) = [e.body for e in await session.log.read() if isinstance(e.body, ToolFinished)]
+    assert finished.content == "said\n\nchanged in the workspace:\ncreate b.txt"
+    assert [change.resource.id for change in finished.changes] == ["b.txt"]
+
+
+async def test_what_nobody_has_read_is_not_deleted_but_shown(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("kept\n")
+    session = await play("delete a.txt", "rm a.txt")
+    assert (folder / "a.txt").read_text() == "kept\n"
+    answer = await find_answer(session)
+    assert (answer.code, answer.gate) == ("missing_pre_execution_evidence", "evidence")
+    assert answer.observed is not None
+    assert "-kept" in answer.observed.output
+
+
+async def test_what_was_shown_is_deleted_when_the_same_call_comes_again(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("kept\n")
+    await play("delete a.txt", "rm a.txt", "rm a.txt")
+    assert not (folder / "a.txt").exists()
+
+
+async def test_a_person_is_asked_about_a_deletion_they_did_not_speak_of(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("kept\n")
+    person = ScriptedPerson(["no"])
+    session = await play("make a new start", "rm a.txt", "rm a.txt", person=person)
+    assert (folder / "a.txt").exists()
+    answers = [event.body for event in await session.log.read() if isinstance(event.body, CallAnswered)]
+    assert [answer.code for answer in answers] == ["missing_pre_execution_evidence", "approval_denied"]
+
+
+async def test_what_git_can_bring_back_is_not_asked_about(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("kept\n")
+    commit_all(folder)
+    await play("make a new start", "rm a.txt", "rm a.txt")
+    assert not (folder / "a.txt").exists()
+
+
+async def test_a_secret_file_is_written_only_after_a_yes(play: Play, folder: Path) -> None:
+    session = await play("set it up", "echo KEY=1 > .env", person=ScriptedPerson(["no"]))
+    assert not (folder / ".env").exists()
+    assert (await find_answer(session)).code == "approval_denied"
+
+
+async def test_with_nobody_there_what_asks_is_thrown_away(
+    open_session: OpenSession, workspace: Workspace, folder: Path, play: Play
+) -> None:
+    session = await open_session(
+        calls(("run_shell", {"command": "echo KEY=1 > .env"})), says("done"), tools=[run_shell(workspace, POLICY)]
+    )
+    await run(session, "set it up")
+    assert list(folder.iterdir()) == []
+    assert (await find_answer(session)).code == "approval_required"
+
+
+async def test_what_somebody_saved_meanwhile_is_not_overwritten_and_the_model_is_told(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("one\n")
+
+    def save_and_say_yes(need: Need) -> Reply:
+        (folder / "a.txt").write_text("saved meanwhile\n")
+        return Reply("yes")
+
+    person = ScriptedPerson([save_and_say_yes])
+    session = await play("go on", "echo two >> a.txt; echo KEY=1 > .env", person=person)
+    assert (folder / "a.txt").read_text() == "saved meanwhile\n"
+    assert not (folder / ".env").exists()
+    answer = await find_answer(session)
+    assert answer.code == "stale_evidence"
+    assert "`a.txt`" in answer.message
+
+
+async def test_nothing_of_a_command_that_ran_out_of_time_is_kept(play: Play, folder: Path) -> None:
+    session = await play("run it", "echo x > a.txt; exec sleep 60", milliseconds=200)
+    assert list(folder.iterdir()) == []
+    assert [e.body.applies for e in await session.log.read() if isinstance(e.body, ToolStarted)] == [None]
