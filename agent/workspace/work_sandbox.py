@@ -13,13 +13,13 @@ from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.visible import plan_work
-from foregate.agent.workspace.confinement import probe_plan
-from foregate.agent.workspace.secret_files import remember_secret_files
+from foregate.agent.workspace.confinement import list_secret_files, probe_plan
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import SandboxedChanges
+from foregate.schemas.tool_spec import Effect
 
 _PREFIX = "run-"
 _TRY = "test -w . && : > .foregate-probe && test ! -w /"
@@ -53,8 +53,7 @@ def open_work_sandbox(workspace: Workspace, policy: Policy) -> Plan:
         raise WorkspaceError(
             f"no sandbox can be made in `{folder}` ({error.strerror}); free some space, or set FOREGATE_HOME"
         ) from None
-    secret = remember_secret_files(workspace.root, policy.files.secret).find()
-    path = os.environ.get("PATH", os.defpath)
+    secret, path = list_secret_files(workspace, policy), os.environ.get("PATH", os.defpath)
     return _plan(workspace.root, upper, folder, path, policy.commands.sandbox, tuple(secret))
 
 
@@ -74,7 +73,9 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> Sandbox
         max_paths=limits.files,
         max_bytes=limits.written,
     )
-    found = SandboxedChanges(tuple(listed), plan["upper"])
+    caches = frozenset(policy.files.executed_caches)
+    rest = [one for one in listed if one.effect is Effect.DELETE or caches.isdisjoint(one.path.split("/"))]
+    found = SandboxedChanges(tuple(rest), plan["upper"])
     if not found.changes:
         discard_sandbox(found)
         return SandboxedChanges()
