@@ -26,6 +26,7 @@ _CHANGING = (
     (re.compile(r"^(d\S{9,10} +)\d+( \S+ +\S+ +)\d+", re.MULTILINE), r"\1N\2N"),
     (re.compile(r"^total \d+", re.MULTILINE), "total N"),
 )
+_LISTED = re.compile(r"[-dlps][-rwxsStT]{9}[.+]? ")
 _REPOSITORY = (
     "git for-each-ref --format='%(refname) %(tree) %(subject)'; git symbolic-ref HEAD; git status --porcelain;"
     " git ls-files -s; git stash list --format=%s; cat .git/config; ls .git/hooks"
@@ -76,7 +77,9 @@ def settle(text: str) -> str:
     """Return a text without what differs from one run to the next."""
     for pattern, name in _CHANGING:
         text = pattern.sub(name, text)
-    return "\n".join(line.rstrip() for line in text.strip().splitlines())
+    # `ls -l` is as wide as its largest number, which may be that of a folder.
+    lines = (re.sub(" {2,}", " ", line) if _LISTED.match(line) else line for line in text.strip().splitlines())
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def look_inside(world: World) -> State:
