@@ -34,13 +34,15 @@ class StartedProgram:
     """A program that was started, with the whole tree of what it starts; one thread at a time uses it.
 
     `stdin`, `stdout` and `stderr` are our ends of its streams, None where there is none. `pid` is its number, `left`
-    how many of its tree could not be killed.
+    how many of its tree could not be killed, `excess` why it was ended where that was because of what it wrote: a
+    clause such as "it wrote more than the 1000 files a command may write".
     """
 
     def __init__(self, line: socket.socket, *streams: IO[bytes] | None) -> None:
         self._line, self._said, self._gone = line, b"", False
         self.stdin, self.stdout, self.stderr = streams
         self.pid = self.left = 0
+        self.excess = ""
         self.status: int | None = None
         self.error: int | Failure = 0
 

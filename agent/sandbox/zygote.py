@@ -33,7 +33,7 @@ KILL, TERMINATE = b"k", b"t"
 _PACKAGE = "foregate.agent.sandbox"
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUND = 0.02
-"""Seconds between two looks for what is still there while a tree is ended."""
+"""Seconds between two looks: at what is written, and for what is still there while a tree is ended."""
 _ROUNDS = 500
 """Rounds after which what cannot be killed, such as a program of another user, is left behind and said."""
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGPIPE)
@@ -67,7 +67,8 @@ class Zygote:
             os.set_inheritable(descriptor, False)
         request = json.loads(read_exactly(self._control, HEAD.unpack(head)[0]))
         if request["plan"] is not None:
-            load_sandbox()
+            load_sandbox("confine")
+            load_sandbox("written")
         pid = os.fork()
         if pid == 0:
             self._control.close()
@@ -92,13 +93,14 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """Start the program of a request, tell how it ended, and once told to end it leave when all of its tree is gone.
 
     Each line it says is an object with one of these: `pid` or `error`, an errno or what a sandbox failed in, at the
-    start, `status` (as `waitpid` has it) when the program itself has ended, and last `left`, how many of its tree could
-    not be killed.
+    start, `excess` when it is ended because it wrote too much, `status` (as `waitpid` has it) when the program itself
+    has ended, and last `left`, how many of its tree could not be killed.
     """
     os.setsid()
     named = dict(zip(NAMES, descriptors, strict=False))
     line, woken = socket.socket(fileno=named["line"]), watch_children()
     failed, failing = os.pipe()
+    written = watch_writing(request["plan"])
     pid = os.fork()
     if pid == 0:
         execute(request, named, failing)
@@ -114,9 +116,12 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
             kill_tree(os.getpid(), pid)
             rounds += 1
         watched: list[Any] = [woken] if ending else [woken, line]
-        ready, _, _ = select.select(watched, [], [], _ROUND if ending else None)
+        ready, _, _ = select.select(watched, [], [], _ROUND if ending or written else None)
         if line in ready:
             ending = obey(line, pid)
+        if not ending and written and (excess := written.find_excess()):
+            ending = True
+            say(line, excess=excess)
         if woken in ready:
             os.read(woken, 4096)
             if (status := reap_children().get(pid)) is not None:
@@ -150,12 +155,17 @@ def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoR
         for place, name in enumerate(NAMES[2:]):
             os.dup2(named[name], place)
         if request["plan"] is not None:
-            load_sandbox().confine(request["plan"], request, os.getppid(), failing)
+            load_sandbox("confine").confine(request["plan"], request, os.getppid(), failing)
         os.fchdir(named["folder"])
         os.execve(request["program"], request["argv"], request["environment"])  # noqa: S606 - it was judged
     except BaseException as error:
         os.write(failing, json.dumps(getattr(error, "errno", None) or errno.EINVAL).encode())
     os._exit(127)
+
+
+def watch_writing(plan: dict[str, Any] | None) -> Any:
+    """Return what tells whether a sandbox writes too much, None where nothing is written to disk."""
+    return load_sandbox("written").Written(plan) if plan and (plan["upper"] or plan["layers"]) else None
 
 
 def say(line: socket.socket, **what: Any) -> None:
@@ -164,13 +174,13 @@ def say(line: socket.socket, **what: Any) -> None:
         line.sendall(json.dumps(what).encode() + b"\n")
 
 
-def load_sandbox() -> ModuleType:
-    """Return the way into a sandbox; what of Foregate lies around it cannot be imported here, and is not."""
+def load_sandbox(module: str) -> ModuleType:
+    """Return a module of this folder; what of Foregate lies around it cannot be imported here, and is not."""
     names = _PACKAGE.split(".")
     for end in range(1, len(names) + 1):
         package = sys.modules.setdefault(".".join(names[:end]), ModuleType(names[end - 1]))
         package.__path__ = [os.path.dirname(__file__)] if end == len(names) else []  # noqa: PTH120
-    return import_module(f"{_PACKAGE}.confine")
+    return import_module(f"{_PACKAGE}.{module}")
 
 
 def watch_children() -> int:
