@@ -49,11 +49,13 @@ class PathChange(Struct, frozen=True, forbid_unknown_fields=True):
 class SandboxedChanges(Struct, frozen=True, forbid_unknown_fields=True):
     """What a program changed in its sandbox and nowhere else yet, in the order in which it can be applied.
 
-    `upper` is the folder that holds the new contents, "" where they are in the workspace already.
+    `upper` is the folder that holds the new contents, "" where they are in the workspace already. `left_out` says in
+    words what else it made, which is never applied.
     """
 
     changes: tuple[PathChange, ...] = ()
     upper: str = ""
+    left_out: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """Return the changes as the bytes they are recorded in."""

@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from foregate.agent.effects.applying import apply_changes, find_conflicts, keep_images
 from foregate.agent.effects.executor import CallNotStarted, NoPermit, draft_finish, draft_unknown
-from foregate.agent.effects.sandbox_diff import format_paths
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import OpenSandbox
 from foregate.schemas.errors import SyncError, WorkspaceError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import SandboxEnded, ToolStarted
-from foregate.schemas.sandbox import PathChange, SandboxedChanges
+from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, Permit, ToolResult
-
-_CHANGED = "changed in the workspace"
 
 
 async def apply_sandboxed(
@@ -68,7 +64,7 @@ async def apply_sandboxed(
         applied = ToolResult(False, str(error), unknown=True)
     except WorkspaceError as error:  # all of it was brought back
         applied = ToolResult(False, str(error), error="stale_evidence")
-    result = applied if applied.unknown else build_result(ended.body, found.changes, applied)
+    result = applied if applied.unknown else build_result(ended.body, applied)
     if not result.unknown:
         elapsed = ended.body.duration + (time.monotonic_ns() - clock) // 1_000_000
         await session.record(draft_finish(started, result, elapsed, "tool"))
@@ -88,10 +84,12 @@ async def _wait_for(applying: asyncio.Future[ToolResult]) -> bool:
     return cancelled
 
 
-def build_result(ended: SandboxEnded, changes: Sequence[PathChange], applied: ToolResult) -> ToolResult:
-    """Return the result of a call from how its program ended, and what came of applying what it had changed."""
-    said = "\n".join((f"{_CHANGED}:", *format_paths(changes))) if applied.ok else applied.content
-    content = f"{ended.content.rstrip()}\n\n{said}".lstrip()
+def build_result(ended: SandboxEnded, applied: ToolResult) -> ToolResult:
+    """Return the result of a call from how its program ended, and what came of applying what it had changed.
+
+    It says what it says outside of a sandbox, and no more where all is well.
+    """
+    content = ended.content if applied.ok else f"{ended.content.rstrip()}\n\n{applied.content}".lstrip()
     return replace(
         applied,
         ok=ended.ok and applied.ok,

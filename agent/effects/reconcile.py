@@ -33,7 +33,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
     ToolStarted,
 )
-from foregate.schemas.sandbox import SandboxedChanges, decode_changes
+from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 
@@ -145,7 +145,7 @@ async def _finish_applying(session: Session, started: ToolStarted, events: Seque
     except SyncError:
         return None
     discard_sandbox(SandboxedChanges(upper=ended.upper))
-    return build_result(ended, decode_changes(session.blobs.get(ended.changes)), applied)
+    return build_result(ended, applied)
 
 
 def _find_start(started: ToolStarted, events: Sequence[Event]) -> int:

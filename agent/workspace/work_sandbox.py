@@ -8,12 +8,15 @@ import tempfile
 from functools import lru_cache
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from foregate.agent.sandbox.changes import list_changes
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.visible import plan_work
 from foregate.agent.workspace.confinement import list_secret_files, probe_plan
+from foregate.agent.workspace.git_repository import seek_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
@@ -22,6 +25,12 @@ from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_spec import Effect
 
 _PREFIX = "run-"
+_LEFT_OUT = {
+    "leads_out": "is a link that leads out of the workspace",
+    "special": "is a device, a pipe or a socket",
+    "privileged": "would run with the rights of somebody else",
+}
+"""Why a path a command has made is never put into the workspace."""
 _TRY = "test -w . && : > .foregate-probe && test ! -w /"
 
 
@@ -42,9 +51,10 @@ def _probe(root: Path, folder: Path, path: str, limits: SandboxLimits) -> Probe:
 
 
 def open_work_sandbox(workspace: Workspace, policy: Policy) -> Plan:
-    """Return the plan of a new sandbox, with a folder of its own for what is written there; secret files are not there.
+    """Return the plan of a new sandbox, with a folder of its own for what is written there.
 
-    Raises WorkspaceError where none can be made.
+    Secret files are not there, but for those that git tracks, which would look deleted. Raises WorkspaceError where no
+    sandbox can be made.
     """
     folder = _find_folder(workspace)
     try:
@@ -54,7 +64,10 @@ def open_work_sandbox(workspace: Workspace, policy: Policy) -> Plan:
             f"no sandbox can be made in `{folder}` ({error.strerror}); free some space, or set FOREGATE_HOME"
         ) from None
     secret, path = list_secret_files(workspace, policy), os.environ.get("PATH", os.defpath)
-    return _plan(workspace.root, upper, folder, path, policy.commands.sandbox, tuple(secret))
+    repository = seek_repository(workspace, policy, ".") if secret else None
+    tracked = repository.list_tracked(secret) if repository is not None else []
+    hidden = tuple(name for name in secret if name not in tracked)
+    return _plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden)
 
 
 def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> SandboxedChanges:
@@ -75,10 +88,18 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> Sandbox
     )
     caches = frozenset(policy.files.executed_caches)
     rest = [one for one in listed if one.effect is Effect.DELETE or caches.isdisjoint(one.path.split("/"))]
-    found = SandboxedChanges(tuple(rest), plan["upper"])
+    rest = [one for one in rest if one.path != "."]  # the workspace's own mode is the person's
+    unseen = next((one.path for one in rest if one.refused == "unseen"), None)
+    if unseen is not None:
+        raise WorkspaceError(
+            f"nothing was changed: `{unseen[:80]}` holds what the command could not see, such as a file with secrets, "
+            "and would have been deleted or moved with it; leave that folder where it is"
+        )
+    left_out = tuple(f"`{one.path[:80]}` {_LEFT_OUT[one.refused]}" for one in rest if one.refused)
+    found = SandboxedChanges(tuple(one for one in rest if not one.refused), plan["upper"], left_out)
     if not found.changes:
         discard_sandbox(found)
-        return SandboxedChanges()
+        return replace(found, upper="")
     return found
 
 

@@ -176,7 +176,9 @@ async def _run_work(
             await asyncio.to_thread(discard_sandbox, found)
     shown = ran.code == 0 and not ran.out.parts()[2]
     records = build_records(workspace, policy, ran.out.bytes(), named, is_read=False) if shown else []
-    return replace(build_result(ran, tuple(records), seconds, True), sandboxed=found)
+    result = build_result(ran, tuple(records), seconds, True)
+    more = f"\nnot put into the workspace: {'; '.join(found.left_out[:8])}" if found.left_out else ""
+    return replace(result, content=f"{result.content}{more}", sandboxed=found)
 
 
 def find_operands(

@@ -83,10 +83,10 @@ async def test_a_command_that_changes_nothing_is_answered_without_a_turn_of_its_
     assert (await list_kinds(session))[:2] == ["tool_started", "tool_finished"]
 
 
-async def test_the_model_reads_what_was_said_and_what_was_changed(play: Play, folder: Path) -> None:
+async def test_the_model_reads_what_the_command_said_and_nothing_else(play: Play, folder: Path) -> None:
     session = await play("make it", "echo x > b.txt; echo said")
     (finished,) = [e.body for e in await session.log.read() if isinstance(e.body, ToolFinished)]
-    assert finished.content == "said\n\nchanged in the workspace:\ncreate b.txt"
+    assert finished.content == "said\n"
     assert [change.resource.id for change in finished.changes] == ["b.txt"]
 
 
@@ -159,3 +159,20 @@ async def test_nothing_of_a_command_that_ran_out_of_time_is_kept(play: Play, fol
     session = await play("run it", "echo x > a.txt; exec sleep 60", milliseconds=200)
     assert list(folder.iterdir()) == []
     assert [e.body.applies for e in await session.log.read() if isinstance(e.body, ToolStarted)] == [None]
+
+
+async def test_a_link_that_leads_out_is_left_out_and_the_rest_is_applied(play: Play, folder: Path) -> None:
+    session = await play("make it", "ln -s /etc/passwd out; echo x > b.txt")
+    assert [path.name for path in folder.iterdir()] == ["b.txt"]
+    (finished,) = [e.body for e in await session.log.read() if isinstance(e.body, ToolFinished)]
+    assert "`out` is a link that leads out of the workspace" in finished.content
+
+
+async def test_a_folder_with_a_secret_the_command_could_not_see_is_neither_moved_nor_deleted(
+    play: Play, folder: Path
+) -> None:
+    (folder / "conf").mkdir()
+    (folder / "conf/.env").write_text("KEY=1\n")
+    for line in ("mv conf conf2", "rm -rf conf"):
+        await play("tidy conf up", line, person=ScriptedPerson(["yes"] * 3))
+        assert (folder / "conf/.env").read_text() == "KEY=1\n"
