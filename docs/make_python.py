@@ -28,7 +28,7 @@ GROUPS = {
     "Tools": (
         "tool Tool ToolSource ToolSpec TargetParameter Capabilities Effect Resource ResourceKind ToolCall "
         "ToolResult Change EvidenceRecord EvidenceKind Origin Trust BaseToolSource ToolSources WrappedToolSource "
-        "RunContext FileChange Inverse Reconciled Workspace LocalWorkspace FileTraits"
+        "RunContext FileChange Inverse Reconciled Workspace LocalWorkspace FileTraits run_confined"
     ),
     "People": "Person Need Reply Answer",
     "Models": "Model ModelRequest ModelResponse Message Usage Follower OpenAIModel Retries Json",

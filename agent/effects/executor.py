@@ -15,6 +15,7 @@ from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, ChildPaused
 from foregate.agent.survey.surveyor import find_changed_resource
+from foregate.agent.workspace.confined_program import allow_programs
 from foregate.agent.workspace.process import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -131,8 +132,10 @@ async def _run_started(
         now = replace(now, work=facts.survey.work)  # its programs are held as they were judged
         context = RunContext(now, judgement is not None and judgement.is_approved(call.id))
         is_child = session.delegates and call.name == DELEGATE.name
-        async with asyncio.timeout(facts.spec.timeout if facts.spec else None):
-            result: object = await (_run_child(session, call) if is_child else session.tools.run(call, context))
+        seconds = facts.spec.timeout if facts.spec else None
+        with allow_programs(session.workspace, session.policy):
+            async with asyncio.timeout(seconds):
+                result: object = await (_run_child(session, call) if is_child else session.tools.run(call, context))
         if not isinstance(result, ToolResult):
             raise TypeError(f"a {type(result).__name__} came back where a ToolResult must")
         if _may_change_unseen(facts):

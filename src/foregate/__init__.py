@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
     from foregate.agent.tools.python.python_tool import tool
     from foregate.agent.tools.tool import BaseToolSource, Tool, ToolSources, WrappedToolSource
+    from foregate.agent.workspace.confined_program import run_confined
     from foregate.agent.workspace.file_traits import FileTraits
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.workspace import Workspace
@@ -140,7 +141,7 @@ __all__ += ["Agent", "Outcome", "Report", "RunResult", "Session", "run", "run_sy
 __all__ += ["BaseToolSource", "Capabilities", "Change", "Effect", "EvidenceKind", "EvidenceRecord", "FileChange"]
 __all__ += ["FileTraits", "Inverse", "LocalWorkspace", "Origin", "Reconciled", "Resource", "ResourceKind"]
 __all__ += ["RunContext", "TargetParameter", "Tool", "ToolCall", "ToolResult", "ToolSource", "ToolSources"]
-__all__ += ["ToolSpec", "Trust", "Workspace", "WrappedToolSource", "tool"]
+__all__ += ["ToolSpec", "Trust", "Workspace", "WrappedToolSource", "run_confined", "tool"]
 # People
 __all__ += ["Answer", "Need", "Person", "Reply"]
 # Models
@@ -180,6 +181,7 @@ _HOMES = {
     "foregate.agent.session.session": "Session",
     "foregate.agent.tools.python.python_tool": "tool",
     "foregate.agent.tools.tool": "BaseToolSource Tool ToolSources WrappedToolSource",
+    "foregate.agent.workspace.confined_program": "run_confined",
     "foregate.agent.workspace.file_traits": "FileTraits",
     "foregate.agent.workspace.local": "LocalWorkspace",
     "foregate.agent.workspace.workspace": "Workspace",

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from pathlib import Path
+from subprocess import CompletedProcess
 from typing import assert_type
 
 import foregate
@@ -87,6 +88,15 @@ async def order(item: str, amount: int = 1) -> str:
     return f"{amount} of {item}"
 
 
+@foregate.tool(read_only=True, external=False)
+def lint(path: str) -> str:
+    """Look for mistakes in a file."""
+    ran = foregate.run_confined(["ruff", "check", path], timeout=30)
+    assert_type(ran, CompletedProcess[str])
+    return ran.stdout
+
+
+foregate.run_confined("ls", write="no")  # type: ignore[arg-type]
 assert_type(count("paint"), int)
 count(3)  # type: ignore[arg-type]
 
