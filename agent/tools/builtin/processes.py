@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foregate.agent.tools.builtin import declaration
@@ -84,12 +85,23 @@ def list_running(workspace: Workspace) -> Iterator[RunningProcess]:
     """Yield this user's processes by number; raise WorkspaceError where the system does not show them."""
     if not (_PROC / "self/stat").exists():
         raise WorkspaceError("this system does not show its processes under /proc; use run_command with `ps`")
+    own = list_own_line()
     for pid in sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()):
         try:
             if (_PROC / str(pid)).stat().st_uid == os.geteuid():
-                yield read_process(pid, workspace)
+                found = read_process(pid, workspace)
+                yield replace(found, words=()) if pid in own else found
         except (OSError, ValueError):
             continue
+
+
+def list_own_line() -> list[int]:
+    """Return Foregate's process and those above it; a shell's command line may hold the secrets it set for Foregate."""
+    own = [os.getpid()]
+    with suppress(OSError, ValueError):
+        while own[-1] > 1:
+            own.append(int((_PROC / str(own[-1]) / "stat").read_bytes().rpartition(b")")[2].split()[1]))
+    return own
 
 
 def read_process(pid: int, workspace: Workspace) -> RunningProcess:

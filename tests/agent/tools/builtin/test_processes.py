@@ -51,6 +51,22 @@ async def test_a_process_elsewhere_is_listed_without_its_arguments(
         assert f"\n{pid}  " in (await tool.run({})).content
 
 
+def test_of_foregate_and_of_what_started_it_no_arguments_are_shown_wherever_they_work(folder: Path) -> None:
+    look = (
+        "from foregate.agent.tools.builtin.processes import list_running\n"
+        "from foregate.agent.workspace.local import LocalWorkspace\n"
+        "for process in list_running(LocalWorkspace('.')): print(process.pid, process.display_line)\n"
+    )
+    words = [sys.executable, "-XKEY=MARK", "-I", "-c", look]
+    outer = f"import subprocess; subprocess.run({words}, check=True)"
+    with waiting(folder, "MARK of another") as pid:
+        ran = subprocess.run(
+            [sys.executable, "-XKEY=MARK", "-I", "-c", outer], cwd=folder, stdout=subprocess.PIPE, text=True, check=True
+        )
+    shown = [line for line in ran.stdout.splitlines() if "MARK" in line]
+    assert [line.split()[0] for line in shown] == [str(pid)]
+
+
 async def test_a_limit_says_that_there_is_more(folder: Path, workspace: Workspace, policy: Policy) -> None:
     with waiting(folder, "MARK"), waiting(folder, "MARK"):
         found = await list_processes(workspace, policy).run({"filter": "MARK", "limit": 1})
