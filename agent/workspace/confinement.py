@@ -55,12 +55,18 @@ def list_secret_files(workspace: Workspace, policy: Policy) -> list[str]:
 
 
 def plan_writable(plan: Plan, policy: Policy) -> Plan:
-    """Return a sandbox whose program may write to the workspace itself, but for what the policy protects there.
+    """Return a sandbox whose program may write to the workspace itself, but for files of `list_kept_files`.
 
-    A file that is protected by its name and is not there yet can be made.
+    One of such a name that is not there yet can be made.
     """
-    protected = remember_files(Path(plan["workspace"]), policy.files.protected).find()
-    return {**plan, "writable": True, "kept": [f"{plan['workspace']}/{path}" for path in protected]}
+    kept = list_kept_files(Path(plan["workspace"]), policy)
+    return {**plan, "writable": True, "kept": [f"{plan['workspace']}/{path}" for path in kept]}
+
+
+def list_kept_files(root: Path, policy: Policy) -> list[str]:
+    """Return the files and folders of a workspace that are protected, or as a whole run by themselves."""
+    running = (path for entry in policy.files.runs_by_itself if not entry.keys for path in entry.paths)
+    return remember_files(root, (*policy.files.protected, *running)).find()
 
 
 @lru_cache(maxsize=32)

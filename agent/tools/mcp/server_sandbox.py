@@ -10,8 +10,13 @@ from pathlib import Path
 
 from foregate.agent.sandbox.starter import SandboxPlace
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-from foregate.agent.workspace.confinement import find_tier, plan_sandbox, plan_writable
-from foregate.agent.workspace.matching_files import remember_files
+from foregate.agent.workspace.confinement import (
+    find_tier,
+    list_kept_files,
+    list_secret_files,
+    plan_sandbox,
+    plan_writable,
+)
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_beneath
@@ -66,9 +71,9 @@ class ServerSandbox:
         return self._find_covered() != self._covered
 
     def _find_covered(self) -> dict[str, tuple[int, int]]:
-        files, root = self._policy.files, self._workspace.root
-        found = remember_files(root, files.secret).find()
-        found += remember_files(root, files.protected).find() if self._server.confine == "work" else []
+        root = self._workspace.root
+        found = list_secret_files(self._workspace, self._policy)
+        found += list_kept_files(root, self._policy) if self._server.confine == "work" else []
         marks = {}
         for path in found:
             with suppress(OSError):

@@ -44,6 +44,7 @@ HELD = {
     "write to a program": "open('/usr/bin/env', 'r+b')",
     "write beside its own program": "open(own + '/new', 'w')",
     "change git's settings": "open(ws + '/.git/config', 'a')",
+    "change what an editor runs": "open(ws + '/.vscode/tasks.json', 'w')",
     "make a hook": "open(ws + '/.git/hooks/pre-commit', 'w')",
     "move git's folder away": "os.rename(ws + '/.git', ws + '/x')",
 }
@@ -82,9 +83,9 @@ def values(bench: Bench, listener: socket.socket, monkeypatch: pytest.MonkeyPatc
     """What the statements speak of, in a workspace with a repository, secret files and a socket."""
     monkeypatch.setenv("FOREGATE_TEST_CANARY", CANARY)
     ws = bench.workspace
-    for folder in ("conf", ".git/hooks"):
+    for folder in ("conf", ".git/hooks", ".vscode"):
         (ws / folder).mkdir(parents=True)
-    for name in ("a.txt", ".env", "conf/key.pem", ".git/config"):
+    for name in ("a.txt", ".env", "conf/key.pem", ".git/config", ".vscode/tasks.json"):
         (ws / name).write_text(f"{name}\n")
     with closing(socket.socket(socket.AF_UNIX)) as waiting:
         waiting.bind(str(ws / "socket"))
