@@ -6,6 +6,7 @@ then `apply_changes`; after a crash `go_on_or_back`.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
@@ -25,7 +26,7 @@ from foregate.agent.effects.probe import PARTLY_DONE, SAID
 from foregate.agent.effects.snapshots import Snapshots, UndoStep
 from foregate.agent.tools.builtin.declaration import build_change_record
 from foregate.agent.workspace.directory import EMPTY
-from foregate.agent.workspace.file_traits import FileTraits
+from foregate.agent.workspace.file_traits import HARD_LINKS, FileTraits, set_traits
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_state import is_at, is_between
 from foregate.agent.workspace.path_step import Conflict, PlacementFailed, Source, Step, look_at_path
@@ -116,12 +117,19 @@ def _place_forward(
     left = LocalWorkspace(upper)
     try:
         source = UpperSource(left, ImageSource(stored, place.blobs))
-        folders = {
-            path: FileTraits(stored.by_path[path].mode if again else None, int(stored.stamp)) for path in stored.around
-        }
+        folders = _list_folders_after(stored, again)
         Placement(place.workspace, steps, source, _name_stages(kept)[0], folders).place()
     finally:
         left.close()
+
+
+def _list_folders_after(stored: KeptChanges, again: bool) -> dict[str, FileTraits]:
+    """Return what folders around the changes get; after an end in the middle also the mode, and the root its time."""
+    modes = {path: stored.by_path[path].mode if again else None for path in stored.around}
+    found = {path: FileTraits(mode, int(stored.stamp)) for path, mode in modes.items()}
+    if again and "." not in found:
+        found["."] = FileTraits(modified=int(stored.by_path["."].modified))
+    return found
 
 
 def _place_back(
@@ -129,10 +137,11 @@ def _place_back(
 ) -> None:
     """Take steps back. Folders around get the time they had, unless something else was changed in them since."""
     folders = {}
-    for path in stored.around:
-        image, now = stored.by_path[path], place.workspace.look(path) if path != "." else None
-        modified = now.modified if now is not None else place.workspace.root.stat().st_mtime_ns
-        if again or modified == int(stored.stamp):
+    for path in {".", *stored.around}:
+        image = stored.by_path[path]
+        with place.workspace.directory(path) as fd:
+            is_ours = os.fstat(fd).st_mtime_ns == int(stored.stamp)
+        if again or is_ours:
             folders[path] = FileTraits(image.mode if again else None, int(image.modified))
     source: Source = ImageSource(stored, place.blobs)
     Placement(place.workspace, steps, source, _name_stages(kept)[1], folders).place()
@@ -158,17 +167,21 @@ def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult
     and it says which paths were left. Raises LogError where what was kept is gone, and SyncError.
     """
     stored, workspace = load_changes(place.blobs, kept), place.workspace
+    was_at_work = any(workspace.look(name).kind for name in _name_stages(kept))
     strays, why = _clear_stages(workspace, kept, stored), ""
     if upper is not None:
-        steps, left = _choose_steps(workspace, stored, stored.list_forward(), strays)
         try:
+            forward = _mark_links(stored.list_forward(), upper)
+            steps, left = _choose_steps(workspace, stored, forward, strays)
             _place_forward(place, kept, stored, steps, upper, again=True)
             return _build_result(workspace, stored, left)
         except SyncError:
             raise
         except ForegateError as error:
             why = str(error)
-    elif all(is_at(look_at_path(workspace, one.path).state, one.after) for one in stored.changes):
+    elif not was_at_work and all(is_at(look_at_path(workspace, one.path).state, one.after) for one in stored.changes):
+        with workspace.directory(".") as root:
+            set_traits(root, _list_folders_after(stored, again=True)["."])
         workspace.sync()
         return _build_result(workspace, stored)
     steps, left = _choose_steps(workspace, stored, stored.list_back(), strays)
@@ -177,6 +190,15 @@ def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult
     except (Conflict, PlacementFailed) as error:
         why, left = str(error), left or [one.path for one in steps]
     return _build_result(workspace, stored, left, why)
+
+
+def _mark_links(steps: Sequence[Step], upper: Path) -> list[Step]:
+    """Return steps that say which of the files a sandbox left have several names."""
+    there = LocalWorkspace(upper)
+    try:
+        return [dataclasses.replace(one, linked=one.linked or there.look(one.path).links > 1) for one in steps]
+    finally:
+        there.close()
 
 
 def _is_known(now: PathState, change: PathChange) -> bool:
@@ -200,13 +222,15 @@ def _choose_steps(
             inside = _list_folder(workspace, step.path)
             if any(path in left or _stays(by_path.get(path)) for path in inside):
                 left.add(step.path)
-    chosen = [Step(one.number, one.path, now[one.path], one.then) for one in steps if one.path not in left]
+    chosen = [dataclasses.replace(one, now=now[one.path]) for one in steps if one.path not in left]
     return [one for one in chosen if _is_open(one, by_path[one.path])], sorted(left)
 
 
 def _is_open(step: Step, whole: Step) -> bool:
-    """Whether a step still changes something, or may: what a folder has, and a time, are not told by a state."""
-    return not is_at(step.now, step.then) or step.then.kind == "directory" or is_at(whole.now, whole.then)
+    """Whether a step still changes something, or may: a state does not tell other names, a folder's times, a touch."""
+    return not is_at(step.now, step.then) or (
+        step.linked or step.then.kind == "directory" or is_at(whole.now, whole.then)
+    )
 
 
 def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> UndoStep:
@@ -226,6 +250,8 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
         return True
 
     def is_back() -> bool:
+        if workspace.look(_name_stages(kept)[1]).kind:
+            return False
         return all(is_at(look_at_path(workspace, step.path).state, step.then) for step in steps)
 
     def is_midway() -> bool:
@@ -240,12 +266,14 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
             place.blobs.get(hash_)
 
     def take_back() -> None:
+        broke_off = bool(workspace.look(_name_stages(kept)[1]).kind)
         if strays := _clear_stages(workspace, kept, stored):
             raise Conflict(strays)
         chosen, _ = _choose_steps(workspace, stored, steps, ())
-        _place_back(place, kept, stored, chosen, again=len(chosen) < len(steps))
+        _place_back(place, kept, stored, chosen, again=broke_off or len(chosen) < len(steps))
 
     words = f"take back what was changed at {len(steps)} paths"
+    words += f", {_name_paths(stored.unlinked)} without {HARD_LINKS}" if stored.unlinked else ""
     return UndoStep(words, "what was applied", is_left, is_back, check_possible, take_back, is_midway)
 
 

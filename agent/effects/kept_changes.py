@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
@@ -46,22 +47,39 @@ class KeptChanges(Struct, frozen=True, dict=True):
 
     @cached_property
     def around(self) -> frozenset[str]:
-        """The folders that are changed only by what lies in them."""
-        return frozenset(self.by_path) - {change.path for change in self.changes}
+        """The folders that are changed only by what is put into them or goes out of them."""
+        listed = {change.path for change in self.changes}
+        steps = [step for step in self.list_forward() if step.is_moved]
+        return frozenset(step.path.rpartition("/")[0] or "." for step in steps) - listed
 
     @property
     def lost(self) -> tuple[str, ...]:
         """The paths of which no copy is kept, as they are too large or special: these changes cannot be taken back."""
         return tuple(one.path for one in self.images if one.kind == "other" or (one.kind == "file" and not one.hash))
 
+    @property
+    def unlinked(self) -> tuple[str, ...]:
+        """The paths of files that have further names that do not change: taken back, they are files of their own."""
+        names = Counter(one.first or one.path for one in self.images)
+        return tuple(one.path for one in self.images if one.kind == "file" and one.links > names[one.first or one.path])
+
     def list_forward(self) -> list[Step]:
         """Return the steps that apply the changes."""
-        return [Step(number, one.path, one.before, one.after) for number, one in enumerate(self.changes)]
+        return [
+            Step(number, one.path, one.before, one.after, self._is_linked(one.path))
+            for number, one in enumerate(self.changes)
+        ]
+
+    def _is_linked(self, path: str) -> bool:
+        return path in self.by_path and self.by_path[path].links > 1
 
     def list_back(self) -> list[Step]:
         """Return the steps that take the changes back; objects git got stay, as others may have come to need them."""
         made = {one.path for one in self.changes if not one.before.kind}
-        steps = [Step(number, one.path, one.after, one.before) for number, one in enumerate(self.changes)]
+        steps = [
+            Step(number, one.path, one.after, one.before, self._is_linked(one.path))
+            for number, one in enumerate(self.changes)
+        ]
         return [one for one in steps if one.then.kind != "other" and not (one.path in made and _is_object(one, made))]
 
 
@@ -104,13 +122,13 @@ def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChang
         if seen.state.kind == "file" and seen.found.st_nlink > 1:
             other = first.setdefault((seen.found.st_dev, seen.found.st_ino), change.path)
             image = replace(image, first=other if other != change.path else "")
-        stored = not is_adjusted(change.before, change.after)
+        stored = image.links > 1 or not is_adjusted(change.before, change.after)
         if stored and seen.state.kind == "file" and seen.state.size > max_bytes:
             image, stored = replace(image, hash=""), False
         images.append(image)
         blank.append((image, stored))
-    listed = {change.path for change in changes}
-    for above in sorted({".", *(_find_above(path) for path in listed)} - listed):
+    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()))
+    for above in sorted({".", *made.around}):
         image = _build_image(workspace, above, PathState("directory"))
         images.append(image)
         blank.append((image, False))
@@ -118,11 +136,7 @@ def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChang
     for hash_, found in zip(expected, blobs.put_all(_read_all(workspace, blank)), strict=True):
         if hash_ != found:
             raise Conflict([next(one.path for one in images if hash_ in (one.hash, one.attributes))])
-    return blobs.put(msgspec.json.encode(KeptChanges(tuple(changes), tuple(images), str(time.time_ns()))))
-
-
-def _find_above(path: str) -> str:
-    return path.rpartition("/")[0] or "."
+    return blobs.put(msgspec.json.encode(replace(made, images=tuple(images))))
 
 
 def _build_image(workspace: Workspace, path: str, state: PathState) -> ImageEntry:

@@ -37,17 +37,26 @@ class PlacementFailed(WorkspaceError):
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What a path is now, and what it is to be. `number` names it among the steps of one list."""
+    """What a path is now, and what it is to be. `number` names it among the steps of one list.
+
+    `linked` says that its file has or had other names, which a change of mode must not reach.
+    """
 
     number: int
     path: str
     now: PathState
     then: PathState
+    linked: bool = False
 
     @property
     def is_staged(self) -> bool:
         """Whether something new takes the place."""
-        return self.then.kind in ("file", "link") and not is_adjusted(self.now, self.then)
+        return self.then.kind in ("file", "link") and (self.linked or not is_adjusted(self.now, self.then))
+
+    @property
+    def is_moved(self) -> bool:
+        """Whether a name in its folder comes, goes, or becomes that of another thing."""
+        return self.is_staged or self.now.kind != self.then.kind
 
 
 @dataclass(frozen=True, slots=True)

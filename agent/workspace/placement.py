@@ -42,8 +42,8 @@ _OPENED = stat.S_IRWXU
 class Placement:
     """One way of a list of steps, by `place`. `stage` is the name of the folder of new contents, in the root.
 
-    `folders` are, by path, what the folders that are no steps get when something in them was changed: the bits of
-    their mode they had, and a time.
+    `folders` are, by path, the mode and time of folders that are no steps: of those above the steps, and of others
+    above which there were steps that are taken already.
     """
 
     workspace: Workspace
@@ -76,8 +76,7 @@ class Placement:
             time = self._times["."]
             try:
                 self._work()
-                if any("/" not in step.path for step in self.steps):
-                    time = self.folders.get(".", AS_THERE).modified
+                time = self.folders.get(".", FileTraits(modified=time)).modified
             finally:
                 if not self._left:
                     remove_stage(root, self.stage)
@@ -190,7 +189,7 @@ class Placement:
         """Open the folder of a path to change it; one that is closed to its owner is opened until the end."""
         above = path.rpartition("/")[0] or "."
         with open_parent(self.workspace, path) as (folder, name):
-            if above not in self._times or above == "." not in self._modes:
+            if above not in self._modes:
                 found = os.fstat(folder)
                 mode = self._modes[above] = stat.S_IMODE(found.st_mode)
                 self._times.setdefault(above, found.st_mtime_ns)
@@ -285,7 +284,7 @@ class Placement:
     def _adjust(self, step: Step) -> None:
         """Give a file another mode or time where it lies."""
         modified = self.source.read_traits(step.path, step.then).modified
-        with self._enter(step.path) as (folder, name):
+        with open_parent(self.workspace, step.path) as (folder, name):
             file = os.open(name, READ_FILE, dir_fd=folder)
             try:
                 found = os.fstat(file)
@@ -301,7 +300,7 @@ class Placement:
         """Give folders what they are to have, once nothing is put into them any more."""
         wanted = {step.path: step.then for step in self.steps if step.then.kind == "directory"}
         gone = {step.path for step in self.steps if step.then.kind != "directory"}
-        for path in sorted(wanted.keys() | self._times.keys() - gone, reverse=True):
+        for path in sorted(wanted.keys() | (self._modes.keys() | self.folders.keys()) - gone, reverse=True):
             if path not in wanted:
                 given = self.folders.get(path, AS_THERE)
                 mode = self._modes.get(path) if given.mode is None else given.mode
@@ -324,7 +323,7 @@ class Placement:
             set_traits(fd, traits)
 
     def _give_file(self, path: str, traits: FileTraits) -> None:
-        with self._enter(path) as (folder, name):
+        with open_parent(self.workspace, path) as (folder, name):
             file = os.open(name, READ_FILE, dir_fd=folder)
             try:
                 set_traits(file, traits)

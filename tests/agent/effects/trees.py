@@ -33,6 +33,8 @@ class Node:
 
 
 Tree = Mapping[str, Node]
+Told = dict[str, tuple[object, ...]]
+"""What can be told of the things in a folder."""
 
 
 @st.composite
@@ -107,17 +109,16 @@ def finish(path: Path, node: Node) -> None:
     os.utime(path, ns=(node.modified, node.modified))
 
 
-def read_tree(folder: Path, *, times: bool = True) -> dict[str, object]:
-    """Return all that can be told of what is in a folder, and of itself; hard links by the first of their names."""
-    found: dict[str, object] = {}
+def read_tree(folder: Path, *, root: bool = True) -> Told:
+    """Return all that can be told of what is in a folder, and of it as its `root`; hard links by their first name."""
+    found: Told = {}
     first: dict[int, str] = {}
-    for path in sorted([folder, *folder.rglob("*")]):
+    for path in sorted([*[folder] * root, *folder.rglob("*")]):
         seen, name = path.lstat(), str(path.relative_to(folder))
         notes = {} if path.is_symlink() else {one: os.getxattr(path, one) for one in os.listxattr(path)}
         content = os.readlink(path) if path.is_symlink() else path.read_bytes() if path.is_file() else None
         twin = "" if path.is_dir() and not path.is_symlink() else first.setdefault(seen.st_ino, name)
-        time = seen.st_mtime_ns if times else 0
-        found[name] = (stat.S_IFMT(seen.st_mode), stat.S_IMODE(seen.st_mode), time, notes, content, twin)
+        found[name] = (stat.S_IFMT(seen.st_mode), stat.S_IMODE(seen.st_mode), seen.st_mtime_ns, notes, content, twin)
     return found
 
 
@@ -143,3 +144,26 @@ def list_changes(before: Path, after: Path) -> list[PathChange]:
             effect = Effect.CREATE if not was.kind else Effect.DELETE if not now.kind else Effect.EDIT
             found.append(PathChange(path, effect, was, now))
     return found
+
+
+def find_parted(found: Told, changed: set[str]) -> set[str]:
+    """Return the names of files of which some names are changed and some are not."""
+    names = {name: value[5] for name, value in found.items() if value[5]}
+    kept = {twin for name, twin in names.items() if name not in changed}
+    parted = {twin for name, twin in names.items() if name in changed} & kept
+    return {name for name, twin in names.items() if twin in parted}
+
+
+def forget_twins(found: Told, parted: set[str]) -> Told:
+    return {name: value[:5] if name in parted else value for name, value in found.items()}
+
+
+def tell_after(folder: Path, unchanged: set[str]) -> Told:
+    """Return what can be told of a folder: of what is on no list of changes not its time and its other names."""
+    found = read_tree(folder)
+    first: dict[object, str] = {}
+    told = {name: value[:2] + value[3:5] for name, value in found.items() if name in unchanged}
+    for name in sorted(found.keys() - unchanged):
+        value = found[name]
+        told[name] = (*value[:5], value[5] and first.setdefault(value[5], name))
+    return told
