@@ -281,14 +281,15 @@ class Context(PolicySection):
 class Commands(PolicySection):
     """Which commands only observe, how long one may run (seconds), and the environment it sees. `reads`, `about` and
     `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
-    the world outside one. `open_ended` are leading words of commands that may go on to run anything. `execute_command`
-    is the tool behind the tag of that name."""
+    the world outside one, `deletes` are those that delete. `open_ended` are leading words of commands that may go on
+    to run anything. `execute_command` is the tool behind the tag of that name."""
 
     read_only: dict[str, CommandEntry]
     reads: dict[str, ReadEntry]
     about: tuple[str, ...]
     access: dict[str, tuple[str, ...]]
     confinement: Confinement
+    deletes: tuple[str, ...]
     wrappers: tuple[str, ...]
     open_ended: tuple[str, ...]
     execute_command: Literal["run_command", "run_shell"]

@@ -9,7 +9,8 @@ from functools import reduce
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.policy.risk.reading import is_held_work, is_read
+from foregate.policy.risk.commands import has_words_at
+from foregate.policy.risk.reading import is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
 from foregate.schemas.tool_call import (
     CallFacts,
@@ -232,7 +233,7 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple
     meant, instead = next((twin for twin in twins if twin[0]), ("", ""))
     told = next((r.id for r in aimed if is_named_by_file(r, facts, request)), "")
     kept = next(filter(None, (find_target_to_keep(r, request) for r in aimed)), "")
-    unscoped = is_unscoped(facts, turn, request, origins)
+    unscoped = is_unscoped(facts, turn, request, origins, policy)
     unspoken = (r.id for r in aimed if not r.changed_before and not is_named_by_user(r, request, origins))
     unasked = next(unspoken, "") if unscoped and facts.effect is Effect.DELETE else ""
     for name, slot, applies, why in (
@@ -318,9 +319,22 @@ def find_best_origin(resource: SurveyedResource, request: RequestFacts, origins:
     return origin
 
 
-def is_unscoped(facts: CallFacts, turn: Turn, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
+def is_deletion(facts: CallFacts, policy: Policy) -> bool:
+    """Whether a command that works in a sandbox is one that deletes: there, it is asked about before it runs."""
+    command = facts.survey.command
+    if not facts.contained or command is None:
+        return False
+    lines = [[word or "" for word in segment.words] for segment in read_command_line(command, policy).segments]
+    return any(has_words_at(entry.split(), words) for entry in policy.commands.deletes for words in lines)
+
+
+def is_unscoped(
+    facts: CallFacts, turn: Turn, request: RequestFacts, origins: Mapping[str, Origin], policy: Policy
+) -> bool:
     """Whether something destructive has no bounds: neither the request nor an accepted plan names what it is for."""
-    if facts.effect not in _DESTRUCTIVE or (facts.effect is not Effect.DELETE and not facts.irreversible):
+    if facts.effect not in _DESTRUCTIVE:
+        return False
+    if facts.effect is not Effect.DELETE and not facts.irreversible and not is_deletion(facts, policy):
         return False
     if turn.plan is not None or request.confirms:
         return False

@@ -243,6 +243,7 @@ _EMPTY_ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "reads"): {},
     ("commands", "about"): [],
     ("commands", "access"): {},
+    ("commands", "deletes"): [],
     ("files", "runs_by_itself"): [],
 }
 """What decides otherwise than versions without it did: where it is missing, its session was judged without."""

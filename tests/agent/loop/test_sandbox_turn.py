@@ -32,10 +32,15 @@ def play(open_session: OpenSession, workspace: Workspace) -> Play:
     if find_work_tier(workspace, POLICY)["tier"] != "full":
         pytest.skip("this machine has no sandboxes")
 
-    async def played(request: str, *lines: str, person: Any = None, milliseconds: int = 20_000) -> Session:
+    async def played(
+        request: str, *lines: str, person: Any = None, milliseconds: int = 20_000, ends: bool = True
+    ) -> Session:
         steps = [calls(("run_shell", {"command": line, "timeout_ms": milliseconds})) for line in lines]
         session = await open_session(
-            *steps, says("done"), tools=[run_shell(workspace, POLICY)], person=person or ScriptedPerson([])
+            *steps,
+            *([says("done")] if ends else []),
+            tools=[run_shell(workspace, POLICY)],
+            person=person or ScriptedPerson([]),
         )
         await run(session, request)
         return session
@@ -176,3 +181,15 @@ async def test_a_folder_with_a_secret_the_command_could_not_see_is_neither_moved
     for line in ("mv conf conf2", "rm -rf conf"):
         await play("tidy conf up", line, person=ScriptedPerson(["yes"] * 3))
         assert (folder / "conf/.env").read_text() == "KEY=1\n"
+
+
+async def test_a_deletion_for_a_request_that_says_nothing_of_it_is_asked_about_before_it_runs(
+    play: Play, folder: Path
+) -> None:
+    (folder / "logs").mkdir()
+    (folder / "logs/a.log").write_text("kept\n")
+    session = await play("Clean this up.", "rm -rf logs tmp build", ends=False)
+    assert (folder / "logs/a.log").exists()
+    events = await session.log.read()
+    assert "tool_started" not in [event.kind for event in events]
+    assert (await find_answer(session)).code == "uncertainty_clarification"
