@@ -63,7 +63,7 @@ async def test_a_command_says_its_exit_code_once_with_output_and_errors(workspac
 
 async def test_a_command_that_was_stopped_and_one_that_never_began_say_so(workspace: Workspace, policy: Policy) -> None:
     tool, tests = run_command(workspace, policy), run_tests(workspace, policy)
-    slow = await tool.run({"argv": ["sh", "-c", "echo begun; sleep 30"], "timeout_ms": 200})
+    slow = await tool.run({"argv": ["sh", "-c", "echo begun; sleep 30; touch made"], "timeout_ms": 200})
     text = format_result(tool.spec, "sh", slow, 0)
     assert text.startswith("command `sh`: did not end by itself (timeout)")
     assert "begun" in text
