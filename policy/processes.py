@@ -8,6 +8,8 @@ from pydantic import Field
 
 from foregate.policy.section import Count, PolicySection
 
+Port = Annotated[int, Field(ge=1, le=65535)]
+
 
 class Serving(PolicySection):
     """Serving this process's tools to other agents. Times in seconds, sizes in bytes."""
@@ -38,6 +40,8 @@ class SandboxLimits(PolicySection):
 
     `written` bytes and `files` are what it may write of the workspace; `kept` is how many seconds that is kept while
     nobody says whether it may be applied.
+    Of what lies outside: `sent` in bytes to all hosts, `connections` at a time, `ports` at which `network` reaches a
+    host.
     """
 
     memory: Annotated[int, Field(ge=1)]
@@ -46,6 +50,9 @@ class SandboxLimits(PolicySection):
     written: Annotated[int, Field(ge=65536)]
     files: Annotated[int, Field(ge=1)]
     kept: Annotated[int, Field(ge=60)]
+    sent: Annotated[int, Field(ge=1)]
+    connections: Annotated[int, Field(ge=1)]
+    ports: Annotated[tuple[Port, ...], Field(min_length=1, max_length=64)]
 
 
 class Confinement(PolicySection):

@@ -35,6 +35,10 @@ class WorkspaceError(ForegateError):
     """A path outside the workspace, protected, or not of the kind needed."""
 
 
+class AccessError(ForegateError):
+    """Access to something outside a sandbox that cannot be given; the message says why, or how to write it."""
+
+
 class NotText(WorkspaceError):
     """A name that is no valid text: it can be opened, but neither shown nor recorded."""
 

@@ -15,6 +15,7 @@ from foregate.agent.sandbox.capabilities import drop_capabilities
 from foregate.agent.sandbox.landlock import allow_writing_only_in
 from foregate.agent.sandbox.limits import limit_resources
 from foregate.agent.sandbox.namespaces import enter_namespaces
+from foregate.agent.sandbox.openings import bring_up_loopback, hand_out, open_listeners
 from foregate.agent.sandbox.plan import Command, Failure, Plan
 from foregate.agent.sandbox.root import build_root
 from foregate.agent.sandbox.seccomp import build_filter, load_filter
@@ -29,19 +30,20 @@ _NULL = os.makedev(1, 3)
 _STATUS = struct.Struct("=i")
 
 
-def confine(plan: Plan, command: Command, parent: int, report: int) -> NoReturn:
+def confine(plan: Plan, command: Command, parent: int, report: int, line: int | None = None) -> NoReturn:
     """Run the command in a sandbox and end as it ended: with its exit code, or by its signal.
 
     Called in a forked child of a process with one thread, which becomes the sandbox's keeper: when it dies, however,
     so does everything inside, and so does it when `parent` dies, the process that forked it. The streams 0, 1 and 2 are
     pipes or /dev/null, which also stands for one that is closed; every other descriptor is closed before the command
     runs. `report` is the writing end of a pipe: it ends empty when the command's program has started, and holds a
-    `Failure` as JSON when a step before that failed. Then nothing ran, and the exit code is 125.
+    `Failure` as JSON when a step before that failed. Then nothing ran, and the exit code is 125. `line` is a Unix
+    socket to whoever serves what the command is given of the network; the sockets of `open_listeners` are sent there.
     """
     try:
         _die_with_parent(parent)
         _take_streams()
-        program = build_filter()
+        program = build_filter(unix_sockets=bool(plan["access"]["sockets"]))
         view = make_early_view(plan)
         enter_namespaces()
         alive, keeper = os.pipe()  # open for reading inside, for writing only here
@@ -50,7 +52,7 @@ def confine(plan: Plan, command: Command, parent: int, report: int) -> NoReturn:
         if first == 0:
             os.close(keeper)
             os.close(ended)
-            _run_first_process(plan, command, program, view, alive, tell, report)
+            _run_first_process(plan, command, program, view, alive, tell, report, line)
     except BaseException as error:  # nothing may return into the caller's half of the fork
         _fail(error, report)
     for descriptor in (report, alive, tell, *([] if view is None else [view])):
@@ -133,14 +135,24 @@ def _open_null() -> None:
 
 
 def _run_first_process(
-    plan: Plan, command: Command, program: bytes, view: int | None, alive: int, tell: int, report: int
+    plan: Plan,
+    command: Command,
+    program: bytes,
+    view: int | None,
+    alive: int,
+    tell: int,
+    report: int,
+    line: int | None,
 ) -> NoReturn:
     """Be the first process inside: build what is seen, start the command, bury what dies, end with the command."""
     try:
         _die_with_parent(None, alive)
         _forget_signals()
         os.setsid()
+        bring_up_loopback()
         writable = build_root(plan, view)
+        if line is not None:
+            hand_out(open_listeners(plan["access"]), line)
         _open_null()
         child = os.fork()
         if child == 0:

@@ -22,6 +22,46 @@ class Limits(TypedDict, total=False):
     written_files: int
 
 
+class GivenAccess(TypedDict):
+    """What a sandbox is given of the world outside. Every path is absolute and resolved.
+
+    - `network`: "none"; "hosts", the hosts of `hosts` by HTTPS; or "open", any host that has a public address.
+    - `hosts`: names in lower case.
+    - `remote_ports`: the ports at which hosts are reached.
+    - `ports`: ports of this machine's loopback network, each shown as the same port of 127.0.0.1.
+    - `sockets`: Unix sockets of streams, each shown at its own path.
+    - `devices`: character devices, shown at their own paths.
+    - `folders`: folders outside of the workspace, shown writable at their own paths.
+    - `sent_bytes`: how much all connections to hosts may send together.
+    - `connections`: how many connections there may be at the same time.
+    """
+
+    network: Literal["none", "hosts", "open"]
+    hosts: list[str]
+    remote_ports: list[int]
+    ports: list[int]
+    sockets: list[str]
+    devices: list[str]
+    folders: list[str]
+    sent_bytes: int
+    connections: int
+
+
+def build_no_access() -> GivenAccess:
+    """Return the access of a sandbox that is given none."""
+    return GivenAccess(
+        network="none",
+        hosts=[],
+        remote_ports=[],
+        ports=[],
+        sockets=[],
+        devices=[],
+        folders=[],
+        sent_bytes=0,
+        connections=0,
+    )
+
+
 class Plan(TypedDict):
     """A sandbox. Every path is absolute and resolved, but for the keys of `links`; a path is text as in `os`.
 
@@ -41,7 +81,7 @@ class Plan(TypedDict):
       holds another file system's mount).
     - `scratch_bytes`: how much `/tmp`, HOME and `/dev/shm` hold together.
     - `limits`: see `Limits`.
-    - `network`: "none" is the only one there is.
+    - `access`: see `GivenAccess`.
     """
 
     workspace: str
@@ -56,7 +96,7 @@ class Plan(TypedDict):
     masks: list[str]
     scratch_bytes: int
     limits: Limits
-    network: Literal["none"]
+    access: GivenAccess
 
 
 class Command(TypedDict):

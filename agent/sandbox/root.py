@@ -26,6 +26,7 @@ from foregate.agent.sandbox.mounts import (
     restrict,
     restrict_at,
 )
+from foregate.agent.sandbox.openings import show_openings
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.system_calls import name_step
 from foregate.agent.sandbox.view import make_layer, make_view
@@ -52,6 +53,7 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
         view = make_view(plan)
     beside = [path for path in plan["layers"] if not _is_below(f"{path}/", workspace)]
     layers = {path: make_layer(path, plan["layers"][path]) for path in beside}
+    access = plan["access"]
     with name_step("proc", "a /proc of its own could not be mounted"):
         processes = make_mount("proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS)
         limit_process_numbers(processes, plan["limits"])
@@ -60,7 +62,9 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
     with name_step("clone", "what the sandbox shows could not be cloned"):
         shown = [folder for folder in plan["folders"] if not _is_below(folder, workspace)]
         trees = {folder: tree for folder in shown if (tree := _clone_if_there(folder)) is not None}
-        devices = {device: clone_tree(device, READ_ONLY | NO_SETUID | NO_PROGRAMS) for device in _DEVICES}
+        trees |= {folder: clone_tree(folder, NO_SETUID | NO_DEVICES) for folder in access["folders"]}
+        nodes = (*_DEVICES, *access["devices"])
+        devices = {node: clone_tree(node, READ_ONLY | NO_SETUID | NO_PROGRAMS) for node in nodes}
     with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
         bare = None if view else clone_tree(workspace, NO_SETUID | NO_DEVICES if plan["writable"] else _SEEN)
     with name_step("root", "the root of the sandbox could not be mounted"):
@@ -78,6 +82,7 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
                 _attach_at(trees.get(path) or layers.get(path) or _make_scratch(path), path)
         _attach_at(processes, "/proc")
         for device, tree in devices.items():
+            Path(device).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
             Path(device).touch()
             attach(tree, device)
         for link, target in [*plan["links"].items(), *((f"/dev/{name}", to) for name, to in _DEVICE_LINKS.items())]:
@@ -88,6 +93,8 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
         for path in plan["kept"]:
             if not Path(path).is_symlink() and (tree := _clone_if_there(path)) is not None:
                 attach(tree, path)
+    with name_step("openings", "what the sandbox is given of the world outside could not be put in place"):
+        show_openings(access, _BUILD)
     with name_step("seal", "the root of the sandbox could not be made read-only"):
         detach(_BUILD)
         Path(_BUILD).rmdir()

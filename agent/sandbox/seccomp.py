@@ -69,12 +69,12 @@ def _only(*values: int, refusal: int) -> list[Instruction]:
     return [*tests, _return(refuse_with(refusal)), _return(_ALLOW)]
 
 
-def build_filter() -> bytes:
+def build_filter(*, unix_sockets: bool = False) -> bytes:
     """Return the program for this machine. Raises StepFailed where its system calls are not known.
 
     A call of another architecture ends the process. Of sockets there are pairs of streams, and those of IP and of
     routes, which reach nothing from an empty network. A Unix socket could be connected to any path that is seen, and
-    a pair of datagrams turned to one, so neither exists.
+    a pair of datagrams turned to one, so neither exists but where a sandbox is given `unix_sockets`.
     """
     denied = _return(refuse_with(errno.EPERM))
     program: list[Instruction] = [(_LOAD, 0, 0, _ARCHITECTURE)]
@@ -93,7 +93,7 @@ def build_filter() -> bytes:
         "socket",
         (_LOAD, 0, 0, _low(0)),
         (_IF_EQUAL, 0, 1, _UNIX),
-        denied,
+        _return(_ALLOW) if unix_sockets else denied,
         (_IF_EQUAL, 0, 4, _NETLINK),
         (_LOAD, 0, 0, _low(2)),
         *_only(_ROUTE, refusal=errno.EPROTONOSUPPORT),

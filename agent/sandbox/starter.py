@@ -17,6 +17,9 @@ from foregate.agent.sandbox.plan import Failure, Plan
 from foregate.schemas.errors import WorkspaceError
 from foregate.telemetry.log.holder import list_marks
 
+_MOST_LISTENERS = 250
+_CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
+
 
 class SandboxFailed(WorkspaceError):
     """A sandbox that could not be made; nothing ran in it."""
@@ -45,6 +48,7 @@ class StartedProgram:
         self.excess = ""
         self.status: int | None = None
         self.error: int | Failure = 0
+        self._listeners: list[socket.socket] = []
 
     def fileno(self) -> int:
         """Return what can be read when something has become of the program; see `look`."""
@@ -56,11 +60,12 @@ class StartedProgram:
             return
         self._line.setblocking(wait)
         try:
-            more = self._line.recv(4096)
+            more, descriptors, _, _ = socket.recv_fds(self._line, 4096, _MOST_LISTENERS, _CLOSE_ON_EXEC)
         except BlockingIOError:
             return
         except OSError:
-            more = b""
+            more, descriptors = b"", []
+        self._listeners += [socket.socket(fileno=descriptor) for descriptor in descriptors]
         self._gone = not more
         *lines, self._said = (self._said + more).split(b"\n")
         for line in lines:
@@ -77,6 +82,11 @@ class StartedProgram:
         """Whether the program itself has ended, or what watched it has."""
         self.look()
         return self.status is not None or self._gone
+
+    def take_listeners(self) -> list[socket.socket]:
+        """Return the sockets that listen in its sandbox, none where it has none, as the caller's to serve and close."""
+        taken, self._listeners = self._listeners, []
+        return taken
 
     def terminate(self) -> None:
         """Ask the program and its group to end."""
@@ -95,7 +105,7 @@ class StartedProgram:
         while not self._gone:
             self.look(wait=True)
         self._line.close()
-        for stream in (self.stdin, self.stdout, self.stderr):
+        for stream in (self.stdin, self.stdout, self.stderr, *self.take_listeners()):
             with suppress(OSError):
                 if stream is not None:
                     stream.close()

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from foregate.agent.sandbox.packages import PACKAGE_CACHES
-from foregate.agent.sandbox.plan import Limits, Plan
+from foregate.agent.sandbox.plan import Limits, Plan, build_no_access
 
 _SYSTEM = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix/store /gnu/store".split()  # noqa: SIM905
 _CONFIGURATION = ("/etc", "/usr/local/etc")
@@ -18,7 +18,7 @@ _PROGRAM_FOLDERS = ("bin", "sbin", "shims", "condabin")
 # No installation is as wide as one of these; of the last two, a folder inside may be one.
 _TOO_WIDE = {"/", "/home", "/root", "/var", "/tmp", "/srv", "/mnt", "/media", "/run", "/dev", "/proc", "/sys"}  # noqa: S108
 _TOO_WIDE_AT_HOME = ("", ".local", ".local/share")
-_NEVER_AT_HOME = (".aws", ".config", ".docker", ".gnupg", ".kube", ".mozilla", ".password-store", ".ssh")
+NEVER_AT_HOME = (".aws", ".config", ".docker", ".gnupg", ".kube", ".mozilla", ".password-store", ".ssh")
 # What programs of the first folder need of the second.
 _COMPANIONS = {".cargo": ".rustup", ".local/bin": ".local/lib"}
 _TOKENS = (
@@ -124,7 +124,7 @@ def _list_prefixes(folder: str, home: str) -> Iterator[str]:
 def _can_be_shown(folder: str, home: str) -> bool:
     """Whether a resolved folder is one installation or project, and none of what a home keeps to itself."""
     too_wide = _TOO_WIDE | {os.path.normpath(f"{home}/{name}") for name in _TOO_WIDE_AT_HOME}
-    never = [f"{home}/{name}" for name in _NEVER_AT_HOME]
+    never = [f"{home}/{name}" for name in NEVER_AT_HOME]
     return folder not in too_wide and not is_inside(home, [folder]) and not is_inside(folder, never)
 
 
@@ -133,10 +133,13 @@ def list_system_secrets(folders: Sequence[str]) -> list[str]:
 
     Root without capabilities still owns `/etc/shadow`, host keys and sudoers, so that the modes alone hide nothing.
     """
-    found = {path for top in _CONFIGURATION for path in _list_private(top)}
-    for folder in folders:
-        found |= {path for name in _TOKENS if os.access(path := f"{folder}/{name}", os.R_OK)}
+    found = {path for top in _CONFIGURATION for path in _list_private(top)} | list_tokens(folders)
     return sorted(path for path in found if not is_inside(path, found - {path}))
+
+
+def list_tokens(folders: Iterable[str]) -> set[str]:
+    """Return the files in folders of programs that may hold tokens."""
+    return {path for folder in folders for name in _TOKENS if os.access(path := f"{folder}/{name}", os.R_OK)}
 
 
 def _list_private(top: str) -> Iterator[str]:
@@ -185,7 +188,7 @@ def plan_read(
         masks=list_system_secrets(visible.folders) + [_resolve_mask(workspace, mask) for mask in masks],
         scratch_bytes=scratch_bytes,
         limits=limits,
-        network="none",
+        access=build_no_access(),
     )
 
 

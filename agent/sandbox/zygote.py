@@ -155,7 +155,7 @@ def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoR
         for place, name in enumerate(NAMES[2:]):
             os.dup2(named[name], place)
         if request["plan"] is not None:
-            load_sandbox("confine").confine(request["plan"], request, os.getppid(), failing)
+            load_sandbox("confine").confine(request["plan"], request, os.getppid(), failing, named["line"])
         os.fchdir(named["folder"])
         os.execve(request["program"], request["argv"], request["environment"])  # noqa: S606 - it was judged
     except BaseException as error:

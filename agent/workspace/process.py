@@ -17,7 +17,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.egress.egress import NO_TRAFFIC, Traffic, serve_sandbox
+from foregate.agent.egress.environment import build_network_environment
+from foregate.agent.sandbox.plan import GivenAccess, Plan, build_no_access
 from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -101,6 +103,7 @@ class ProcessResult:
     out: HeadTail
     err: HeadTail
     timed_out: bool = False
+    traffic: Traffic = NO_TRAFFIC
 
     def read_whole(self, what: str) -> bytes:
         """Return all of the output; raise WorkspaceError when it was more than is kept."""
@@ -154,6 +157,8 @@ def run_and_wait(
     stop: threading.Event | None = None,
 ) -> ProcessResult:
     """Run `argv` and block until it and everything it started are gone; see `run_program`."""
+    if sandbox is not None:
+        environment = {**build_network_environment(sandbox["access"]), **environment}
     program = find_program(argv[0], environment.get("PATH", os.defpath), sandbox["workspace"] if sandbox else None)
     if program is None:
         raise WorkspaceError(f"the program `{argv[0][:80]}` was not found; name one that is installed")
@@ -166,7 +171,8 @@ def run_and_wait(
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise WorkspaceError(f"the program `{argv[0][:80]}` could not be started: {why}") from None
-    return _drain_program(started, timeout, cap, stop or threading.Event())
+    access = sandbox["access"] if sandbox is not None else build_no_access()
+    return _drain_program(started, access, timeout, cap, stop or threading.Event())
 
 
 def find_program(name: str, path: str, never_in: str | None) -> str | None:
@@ -191,14 +197,16 @@ def leave_out_posing(path: str, names: Iterable[str], never_in: Path) -> str:
     return os.pathsep.join(folder for folder in path.split(os.pathsep) if not is_posing(folder))
 
 
-def _drain_program(started: StartedProgram, timeout: float, cap: int, stop: threading.Event) -> ProcessResult:
+def _drain_program(
+    started: StartedProgram, access: GivenAccess, timeout: float, cap: int, stop: threading.Event
+) -> ProcessResult:
     """Read a program to its end, keeping at most `cap` bytes of each stream; nothing it started outlives it."""
     kept: dict[object, HeadTail] = {started.stdout: HeadTail(cap), started.stderr: HeadTail(cap)}
     deadline = time.monotonic() + timeout
     timed_out = killed = False
     idle = 0
     try:
-        with selectors.DefaultSelector() as selector:
+        with serve_sandbox(started.take_listeners(), access) as egress, selectors.DefaultSelector() as selector:
             for stream in filter(None, (started.stdout, started.stderr)):
                 selector.register(stream, selectors.EVENT_READ)
             selector.register(started, selectors.EVENT_READ)
@@ -221,7 +229,7 @@ def _drain_program(started: StartedProgram, timeout: float, cap: int, stop: thre
         code = started.end()
     if timed_out or stop.is_set():
         code = None
-    return ProcessResult(code, kept[started.stdout], kept[started.stderr], timed_out)
+    return ProcessResult(code, kept[started.stdout], kept[started.stderr], timed_out, egress.traffic)
 
 
 def build_environment(policy: Policy, workspace: Workspace, home: str, *, trusted_only: bool) -> dict[str, str]:

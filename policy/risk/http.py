@@ -60,7 +60,7 @@ def is_host_match(pattern: str, host: str) -> bool:
         return True
     if pattern.startswith("*."):
         base = normalise_host(pattern[2:])
-        return bool(base) and host.endswith(f".{base}") and not _is_address(host)
+        return bool(base) and host.endswith(f".{base}") and not is_address(host)
     return host == normalise_host(pattern)
 
 
@@ -92,7 +92,8 @@ def _find_inner_addresses(ip: IPv6Address) -> list[IPv4Address]:
     return found
 
 
-def _is_address(host: str) -> bool:
+def is_address(host: str) -> bool:
+    """Whether a host is written as an address, not as a name."""
     try:
         ip_address(host)
     except ValueError:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
-import socket
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
 
+from foregate.agent.egress.addresses import Resolve, find_addresses, system_resolve
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
 from foregate.agent.tools.tool import Arguments, Tool
@@ -25,9 +25,6 @@ from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetPar
 if TYPE_CHECKING:
     import httpx2
 
-
-Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
-"""Returns the addresses of a host and port; raises OSError when there are none."""
 
 _PORTS = {"http": 80, "https": 443}
 _MAX_URL = 8192
@@ -67,25 +64,6 @@ def parse_address(url: str) -> HttpAddress:
     return HttpAddress(parts.scheme, host, parts.port or _PORTS[parts.scheme], path)
 
 
-async def system_resolve(host: str, port: int) -> Sequence[str]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return list(dict.fromkeys(str(entry[4][0]) for entry in found))
-
-
-async def pin_address(address: HttpAddress, resolve: Resolve, is_refused: Callable[[str], bool]) -> str:
-    """Look a host up once and return the address to connect to; raise WorkspaceError unless all of them will do."""
-    try:
-        addresses = await resolve(address.host, address.port)
-    except OSError as error:
-        raise WorkspaceError(f"the host `{address.host}` was not found ({error.strerror or error})") from None
-    if not addresses:
-        raise WorkspaceError(f"the host `{address.host}` was not found")
-    if any(map(is_refused, addresses)):
-        raise WorkspaceError(f"the host `{address.host}` has an address that is not public; nothing was sent")
-    return addresses[0]
-
-
 def http_request(
     policy: Policy, *, resolve: Resolve = system_resolve, is_refused: Callable[[str], bool] = is_private
 ) -> Tool:
@@ -105,7 +83,7 @@ def http_request(
             raise WorkspaceError(f"a {method} request has no body; leave it out or use POST")
         try:
             async with asyncio.timeout(seconds):
-                pinned = await pin_address(address, resolve, is_refused)
+                pinned = (await find_addresses(address.host, address.port, resolve, is_refused))[0]
                 return await send_request(address, pinned, method, headers, body, seconds, cap)
         except TimeoutError:
             text = f"no whole answer from `{address.host}` within {seconds:g} seconds"

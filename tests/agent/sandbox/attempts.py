@@ -76,7 +76,10 @@ SECRETS = {
 }
 NETWORK = {
     "connect by TCP": "socket.create_connection(('127.0.0.1', tcp), 5)",
-    "send by UDP": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', udp))",
+    "be answered by UDP": (
+        "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('127.0.0.1', udp)); s.send(b'x'); s.recv(1)"
+    ),
+    "send to the network": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('192.0.2.1', udp))",
     "connect over IPv6": "socket.create_connection(('::1', tcp), 5)",
     "connect to a socket in the workspace": "socket.socket(socket.AF_UNIX).connect(ws + '/socket')",
     "connect to an abstract socket": "socket.socket(socket.AF_UNIX).connect(abstract)",

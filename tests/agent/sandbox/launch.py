@@ -1,8 +1,8 @@
 """Runs a command in a read sandbox, from inside a mount namespace of the test's own: `python -IS launch.py`.
 
-A request as JSON comes on standard input (`plan`, `command`, `user`, a number or null, and `mounted`, a folder to
-mount an empty file system on); streams 1 and 2 are pipes. It ends as the command ends; a failed step is written to
-stream 2 as JSON, with exit code 125.
+A request as JSON comes on standard input (`plan`, `command`, `user`, a number or null, `mounted`, a folder to mount an
+empty file system on, and `line`, a socket to hand sockets out by); streams 1 and 2 are pipes. It ends as the command
+ends; a failed step is written to stream 2 as JSON, with exit code 125.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def main() -> None:
     parent = os.getpid()
     child = os.fork()
     if child == 0:
-        confine(request["plan"], request["command"], parent, report)
+        confine(request["plan"], request["command"], parent, report, request.get("line"))
     os.close(report)
     with open(result, "rb") as reports:
         told = reports.read()

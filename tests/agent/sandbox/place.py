@@ -62,12 +62,15 @@ class Place:
         about = {"masks": (".env", "conf/secrets"), "scratch_bytes": 8 << 20, "limits": LIMITS, **more}
         return plan_work(str(self.workspace), PATH, str(self.home), upper=upper, **about)
 
-    def request(self, argv: Sequence[str], mounted: str | None = None, **changes: object) -> bytes:
+    def request(
+        self, argv: Sequence[str], mounted: str | None = None, line: int | None = None, **changes: object
+    ) -> bytes:
         """Return what `launch.py` reads; `changes` replace parts of the plan."""
         program = shutil.which(argv[0], path=PATH) or argv[0]
         command = {"program": program, "argv": argv, "environment": self.environment, "folder": str(self.workspace)}
         plan = {**self.plan, **changes}
-        return json.dumps({"plan": plan, "command": command, "user": self.user, "mounted": mounted}).encode()
+        about = {"plan": plan, "command": command, "user": self.user, "mounted": mounted, "line": line}
+        return json.dumps(about).encode()
 
     def run_inside(self, *argv: str, mounted: str | None = None, **changes: object) -> subprocess.CompletedProcess[str]:
         """Run a command in the sandbox; `mounted` is a folder on which another file system is mounted before."""

@@ -1,0 +1,106 @@
+"""A command that failed for want of something outside its sandbox is told, in one sentence, what to request."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.agent.egress.refusal import explain_refusal
+from foregate.policy.risk.access_request import parse_access
+
+PSQL = "psql: error: connection to server {} failed: {}\n\tIs the server running?"
+OUTPUTS = [
+    ("curl: (7) Failed to connect to localhost port 8080 after 0 ms: Couldn't connect to server", "port:8080"),
+    ("Error: connect ECONNREFUSED 127.0.0.1:5432\n    at TCPConnectWrap.afterConnect", "port:5432"),
+    ("Error: connect ECONNREFUSED ::1:5432", "port:5432"),
+    ("dial tcp [::1]:6379: connect: connection refused", "port:6379"),
+    ("dial tcp 127.0.0.1:6379: connect: connection refused", "port:6379"),
+    ("Could not connect to Redis at 127.0.0.1:6379: Connection refused", "port:6379"),
+    (PSQL.format('at "localhost" (127.0.0.1), port 5432', "Connection refused"), "port:5432"),
+    (
+        PSQL.format('on socket "/var/run/postgresql/.s.PGSQL.5432"', "No such file or directory"),
+        "socket:/var/run/postgresql/.s.PGSQL.5432",
+    ),
+    (
+        "Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
+        "socket:/var/run/docker.sock",
+    ),
+    (
+        "ERROR 2002: Can't connect to local server through socket '/run/mysqld/mysqld.sock' (2), no such file",
+        "socket:/run/mysqld/mysqld.sock",
+    ),
+    ("open /dev/kvm: no such file or directory", "device:/dev/kvm"),
+    ("Could not open '/dev/dri/renderD128': No such file or directory", "device:/dev/dri/renderD128"),
+    (
+        "OSError: [Errno 30] Read-only file system: '/home/u/.pyenv/versions/3/lib/x.py'",
+        "folder:/home/u/.pyenv/versions/3/lib",
+    ),
+]
+
+
+def explain(output: str, *wanted: str, code: int | None = 1, given: tuple[str, ...] = ()) -> str:
+    return explain_refusal(output, code, wanted, [parse_access(text) for text in given], home="/home/u")
+
+
+@pytest.mark.parametrize(("output", "access"), OUTPUTS)
+def test_what_a_program_complains_of_is_named_as_it_is_requested(output: str, access: str) -> None:
+    said = explain(output)
+    assert said.endswith(f"; request access `{access}`.")
+    assert said.count(". ") == 0
+    assert parse_access(access)
+
+
+@pytest.mark.parametrize(("output", "access"), OUTPUTS)
+def test_nothing_is_said_of_what_was_given(output: str, access: str) -> None:
+    assert access not in explain(output, given=(access,))
+
+
+@pytest.mark.parametrize(("output", "access"), OUTPUTS)
+def test_nothing_is_said_of_a_command_that_went_well(output: str, access: str) -> None:
+    assert explain(output, "pypi.org", code=0) == ""
+
+
+def test_hosts_that_were_wanted_come_first_and_at_most_three_are_named() -> None:
+    said = explain(OUTPUTS[0][0], "pypi.org", "not a host", "localhost", "b.example", "c.example", "d.example")
+    assert said == (
+        "It wanted to reach `pypi.org` and `b.example` and `c.example`, which is not given to its sandbox; "
+        "request access `network:pypi.org`, `network:b.example`, `network:c.example`."
+    )
+
+
+def test_a_call_that_was_ended_is_explained_as_well() -> None:
+    assert "network:pypi.org" in explain("", "pypi.org", code=None)
+
+
+@pytest.mark.parametrize(
+    ("output", "words"),
+    [
+        ("mv: cannot create regular file '/usr/x': Read-only file system", "read-only in its sandbox."),
+        ("npm ERR! code EROFS", "read-only in its sandbox."),
+        ("OSError: [Errno 18] Invalid cross-device link: 'a' -> 'b'", "use `move_path`."),
+        ("fatal: renaming 'a' failed: Invalid cross-device link", "use `move_path`."),
+        ("connect to 192.0.2.1 port 443: Network is unreachable", "have it reach a host by name."),
+    ],
+)
+def test_what_no_access_would_cure_is_told_without_a_request(output: str, words: str) -> None:
+    said = explain(output)
+    assert said.endswith(words)
+    assert "request" not in said
+
+
+@pytest.mark.parametrize("output", ["", "2 failed, 3 passed", "cat: /dev/sda: No such file", "x: not found"])
+def test_nothing_is_said_where_nothing_outside_was_wanted(output: str) -> None:
+    assert explain(output) == ""
+
+
+@given(output=st.text(max_size=400), wanted=st.lists(st.text(max_size=40), max_size=4))
+def test_whatever_is_printed_the_answer_is_one_line_of_bounded_length(output: str, wanted: list[str]) -> None:
+    said = explain(output, *wanted)
+    assert len(said.splitlines()) <= 1
+    assert said.isprintable()
+
+
+@pytest.mark.parametrize("output", ["/a" * 40000, "127.0.0.1 " * 9000, "failed /" * 9000, "socket '/" * 9000])
+def test_output_made_to_take_long_does_not(output: str) -> None:
+    assert len(explain(output)) < 400
