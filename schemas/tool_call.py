@@ -11,7 +11,7 @@ from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.sandbox import SandboxedChanges
+from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, ToolSpec
 
@@ -199,7 +199,8 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True):
     """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
 
     `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
-    nobody says yes to a command unaware of what it would replace.
+    nobody says yes to a command unaware of what it would replace. `access` is what the call requests of the world
+    outside its sandbox.
     """
 
     argv: tuple[str, ...] = ()
@@ -207,6 +208,7 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True):
     problem: str = ""
     folder: str = ""
     there: tuple[str, ...] = ()
+    access: tuple[Access, ...] = ()
 
 
 Tier = Literal["full", "limited", "none"]

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from foregate.agent.sandbox.plan import GivenAccess
 
-_NO_NEWS = {"PIP_DISABLE_PIP_VERSION_CHECK": "1", "npm_config_update_notifier": "false", "NO_UPDATE_NOTIFIER": "1"}
+_NO_NEWS = {
+    "GOTOOLCHAIN": "local",
+    "NO_UPDATE_NOTIFIER": "1",
+    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+    "PIP_NO_INPUT": "1",
+    "npm_config_audit": "false",
+    "npm_config_fund": "false",
+    "npm_config_update_notifier": "false",
+}
 _NO_RETRIES = {
     "BUNDLE_RETRY": "0",
     "CARGO_NET_RETRY": "0",

@@ -1,4 +1,4 @@
-"""What package managers need in a sandbox without network: the caches they build from, and words to give up at once."""
+"""What package managers need in a sandbox without network: the caches they build from."""
 
 from __future__ import annotations
 
@@ -19,17 +19,3 @@ PACKAGE_CACHES = (
     "go/pkg/mod",
 )
 """Folders of HOME where package managers keep what they fetched and built, each at its usual place."""
-PACKAGE_ENVIRONMENT = {
-    "CARGO_NET_RETRY": "0",
-    "GOTOOLCHAIN": "local",
-    "PIP_DISABLE_PIP_VERSION_CHECK": "1",
-    "PIP_NO_INPUT": "1",
-    "PIP_RETRIES": "0",
-    "UV_HTTP_RETRIES": "0",
-    "YARN_HTTP_RETRY": "0",
-    "npm_config_audit": "false",
-    "npm_config_fetch_retries": "0",
-    "npm_config_fund": "false",
-    "npm_config_update_notifier": "false",
-}
-"""Variables that make a fetch without network fail at once, with its own message, instead of trying for a minute."""

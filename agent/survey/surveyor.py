@@ -8,6 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from foregate.agent.survey.command_arguments import read_access, read_command
 from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.survey.self_running import mark_remote_resource, mark_self_running
 from foregate.agent.tools.builtin.commands import list_operands
@@ -212,7 +213,7 @@ class Surveyor:
         tier: Literal["", Tier],
     ) -> Iterable[SurveyedResource]:
         """Yield a command as its words; of one that only observes also the files it names."""
-        command = _read_command(given)
+        command = read_command(given)
         if command is None:
             return
         text, cwd = command.shell or shlex.join(command.argv), arguments.get("cwd")
@@ -260,12 +261,14 @@ class Surveyor:
         """Return the command a call would run and where, None for a call that runs none."""
         for target in self._get_targets(spec):
             if target.kind is ResourceKind.PROCESS:
-                command = _read_command(arguments.get(target.parameter)) or Command(problem="no command was given")
+                command = read_command(arguments.get(target.parameter)) or Command(problem="no command was given")
                 cwd, here = arguments.get("cwd"), ""
                 if isinstance(cwd, str):
                     here = self._survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
                 reads = is_read(command, self._policy, tier)
                 there = () if reads else self._find_named_paths(command, cwd)
+                access = read_access(arguments.get("access"))
+                command = replace(command, access=access)
                 return replace(command, folder="" if here == "." else here, there=there)
         return None
 
@@ -313,15 +316,6 @@ def _name_resource(resource: Resource, access: Effect, state: SessionState) -> S
 
 def _place_word(word: str, cwd: Json) -> str:
     return word if word.startswith("/") or not isinstance(cwd, str) else f"{cwd}/{word}"
-
-
-def _read_command(given: Json) -> Command | None:
-    """Return the command an argument holds: a list of words runs as it is, a text is for a shell; None for neither."""
-    if isinstance(given, str) and given:
-        return Command(shell=given)
-    if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
-        return Command(tuple(given))
-    return None
 
 
 def _estimate_size(survey: Survey) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import tempfile
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,13 +16,14 @@ from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.visible import plan_work
+from foregate.agent.workspace.access import check_secrets_stay, give_access
 from foregate.agent.workspace.confinement import list_secret_files, probe_plan
 from foregate.agent.workspace.git_repository import seek_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
-from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.sandbox import SandboxedChanges
+from foregate.schemas.errors import ForegateError, WorkspaceError
+from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.tool_spec import Effect
 
 _PREFIX = "run-"
@@ -50,11 +52,11 @@ def _probe(root: Path, folder: Path, path: str, limits: SandboxLimits) -> Probe:
             remove_tree(upper)
 
 
-def open_work_sandbox(workspace: Workspace, policy: Policy) -> Plan:
-    """Return the plan of a new sandbox, with a folder of its own for what is written there.
+def open_work_sandbox(workspace: Workspace, policy: Policy, access: Sequence[Access] = ()) -> Plan:
+    """Return the plan of a new sandbox that is given `access`, with a folder of its own for what is written there.
 
-    Secret files are not there, but for those that git tracks, which would look deleted. Raises WorkspaceError where no
-    sandbox can be made.
+    Secret files are not there, but for those that git tracks, which would look deleted; with a way out not even those.
+    Raises WorkspaceError where no sandbox can be made, or something cannot be given.
     """
     folder = _find_folder(workspace)
     try:
@@ -64,10 +66,17 @@ def open_work_sandbox(workspace: Workspace, policy: Policy) -> Plan:
             f"no sandbox can be made in `{folder}` ({error.strerror}); free some space, or set FOREGATE_HOME"
         ) from None
     secret, path = list_secret_files(workspace, policy), os.environ.get("PATH", os.defpath)
-    repository = seek_repository(workspace, policy, ".") if secret else None
+    repository = seek_repository(workspace, policy, ".") if secret and not access else None
     tracked = repository.list_tracked(secret) if repository is not None else []
     hidden = tuple(name for name in secret if name not in tracked)
-    return _plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden)
+    plan = _plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden)
+    try:
+        plan = give_access(plan, access, policy, home=str(Path.home()), own=str(folder.parent))
+        check_secrets_stay(plan, secret)
+    except ForegateError as error:
+        remove_tree(upper)
+        raise WorkspaceError(str(error)) from None
+    return plan
 
 
 def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> SandboxedChanges:

@@ -72,8 +72,12 @@ def is_held_read(command: Command, policy: Policy, tier: Literal["", Tier]) -> b
 
 def is_held_work(command: Command, policy: Policy, tier: Literal["", Tier]) -> bool:
     """Whether a command can be held to changing a copy of the workspace: `tier` does it, and it wants no more."""
-    held = _TIERS.index(tier) >= _TIERS.index(policy.commands.confinement.work)
-    return held and read_command_line(command, policy).answer == "work"
+    return can_hold_work(policy, tier) and read_command_line(command, policy).answer == "work"
+
+
+def can_hold_work(policy: Policy, tier: Literal["", Tier]) -> bool:
+    """Whether commands that change something run in a sandbox, also those that are given access to more."""
+    return _TIERS.index(tier) >= _TIERS.index(policy.commands.confinement.work)
 
 
 def read_command_line(command: Command, policy: Policy) -> CommandReading:
@@ -88,7 +92,8 @@ def read_command_line(command: Command, policy: Policy) -> CommandReading:
         _find_change(segment, policy) for segment in segments if segment.words[:1] not in {(f,) for f in line.functions}
     )
     reason = next(filter(None, reasons), "")
-    access = tuple(sorted({wanted for segment in segments for wanted in find_access(segment, policy)}))
+    wanted = {one for segment in segments for one in find_access(segment, policy)}
+    access = tuple(sorted({*command.access, *wanted}))
     named = [_list_operands(segment, policy) for segment in segments]
     inputs = [_place(r.target, r.folder) for r in line.redirections if r.operator == "<"]
     return CommandReading(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import re2
 from msgspec.structs import replace
 
+from foregate.agent.egress.refusal import explain_refusal
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.git import read_git_state
@@ -28,23 +30,31 @@ from foregate.agent.workspace.process import (
 from foregate.agent.workspace.work_sandbox import collect_changes, discard_sandbox, open_work_sandbox
 from foregate.agent.workspace.workspace import Workspace, check_judged_command, check_readable, find_judged_survey
 from foregate.policy.policy import Policy
+from foregate.policy.risk.access_request import FORMS, parse_access
 from foregate.policy.risk.reading import (
     CommandReading,
+    can_hold_work,
     is_held_read,
-    is_held_work,
     is_read,
     list_git_folders,
     read_command_line,
 )
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
-from foregate.schemas.sandbox import SandboxedChanges
+from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.strict_json import Json, as_texts, get_text
 from foregate.schemas.tool_call import Command, EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
 
 TIMEOUT = declaration.describe_count("Milliseconds after which it is stopped; no longer than the policy allows.")
 _CWD = declaration.describe_text("Folder to run in, relative to the workspace; the workspace itself when left out.")
+_ACCESS: Json = {
+    "type": "array",
+    "items": {"type": "string"},
+    "description": f"What it needs of the world outside its sandbox, each {FORMS}. Somebody is asked about it; leave "
+    "it out where the command only works in the workspace.",
+}
+_HOW: Mapping[str, Json] = {"cwd": _CWD, "timeout_ms": TIMEOUT, "access": _ACCESS}
 _IN_FOLDER = TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION)
 Sign = tuple[str, str, Sequence[str]]
 """A file, what it must hold (a target of a Makefile, a script of package.json; "" = anything), and the command."""
@@ -103,7 +113,7 @@ def build_runner(policy: Policy, name: str, description: str, required: Sequence
     return declaration.build_tool(
         name,
         description,
-        {"argv": argv, "cwd": _CWD, "timeout_ms": TIMEOUT},
+        {"argv": argv, **_HOW},
         required,
         [TargetParameter("argv", ResourceKind.PROCESS, Effect.EXECUTE), _IN_FOLDER],
         run,
@@ -132,7 +142,7 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
         check_operands(workspace, reading, named)
     repositories = await asyncio.to_thread(find_repositories, workspace, policy, reading, cwd) if held else []
     survey = find_judged_survey()
-    if survey is not None and not reads and is_held_work(command, policy, survey.work):
+    if survey is not None and not reads and can_hold_work(policy, survey.work):
         return await _run_work(workspace, policy, command, arguments, cwd, named)
     sandbox = None
     if reads:
@@ -164,7 +174,8 @@ async def _run_work(
     named: Mapping[str, str],
 ) -> ToolResult:
     """Run a command on a copy of the workspace; the result says what it changed there, and nothing else has changed."""
-    plan = await asyncio.to_thread(open_work_sandbox, workspace, policy)
+    access = read_command_line(replace(command, access=_read_requests(arguments)), policy).access
+    plan = await asyncio.to_thread(open_work_sandbox, workspace, policy, access)
     words = command.argv or ("/bin/sh", "-c", command.shell)
     found = SandboxedChanges(upper=plan["upper"])
     try:
@@ -176,9 +187,16 @@ async def _run_work(
             await asyncio.to_thread(discard_sandbox, found)
     shown = ran.code == 0 and not ran.out.parts()[2]
     records = build_records(workspace, policy, ran.out.bytes(), named, is_read=False) if shown else []
-    result = build_result(ran, tuple(records), seconds, True)
+    result = build_result(ran, tuple(records), seconds, not access)
+    if why := explain_refusal(result.content, ran.code, ran.traffic.wanted, access, home=str(Path.home())):
+        result = replace(result, content=f"{result.content}\n{why}")
     more = f"\nnot put into the workspace: {'; '.join(found.left_out[:8])}" if found.left_out else ""
     return replace(result, content=f"{result.content}{more}", sandboxed=found)
+
+
+def _read_requests(arguments: Arguments) -> tuple[Access, ...]:
+    given = arguments.get("access")
+    return tuple(parse_access(text) for text in as_texts(given, "access")) if given else ()
 
 
 def find_operands(
@@ -283,9 +301,14 @@ def run_shell(workspace: Workspace, policy: Policy) -> Tool:
 
     return declaration.build_tool(
         "run_shell",
-        "Run a line in the shell (sh), with pipes, globs and variables. One that does more than read counts as "
-        "something that cannot be undone.",
-        {"command": declaration.describe_text("The line to run."), "cwd": _CWD, "timeout_ms": TIMEOUT},
+        "Run a line in the shell (sh), with pipes, globs and variables. What it changes in the workspace can be "
+        "undone where the machine has sandboxes.",
+        {
+            "command": declaration.describe_text("The line to run."),
+            "cwd": _CWD,
+            "timeout_ms": TIMEOUT,
+            "access": _ACCESS,
+        },
         ["command"],
         [TargetParameter("command", ResourceKind.PROCESS, Effect.EXECUTE), _IN_FOLDER],
         run,

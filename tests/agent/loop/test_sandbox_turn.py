@@ -33,9 +33,9 @@ def play(open_session: OpenSession, workspace: Workspace) -> Play:
         pytest.skip("this machine has no sandboxes")
 
     async def played(
-        request: str, *lines: str, person: Any = None, milliseconds: int = 20_000, ends: bool = True
+        request: str, *lines: str, person: Any = None, milliseconds: int = 20_000, ends: bool = True, **more: Any
     ) -> Session:
-        steps = [calls(("run_shell", {"command": line, "timeout_ms": milliseconds})) for line in lines]
+        steps = [calls(("run_shell", {"command": line, "timeout_ms": milliseconds, **more})) for line in lines]
         session = await open_session(
             *steps,
             *([says("done")] if ends else []),
@@ -193,3 +193,16 @@ async def test_a_deletion_for_a_request_that_says_nothing_of_it_is_asked_about_b
     events = await session.log.read()
     assert "tool_started" not in [event.kind for event in events]
     assert (await find_answer(session)).code == "uncertainty_clarification"
+
+
+async def test_what_wants_the_network_is_asked_about_and_told_how_to_request_it(play: Play, folder: Path) -> None:
+    line = "python3 -c \"import socket; socket.create_connection(('example.invalid', 443))\""
+    session = await play("run it", line)
+    (finished,) = [e.body for e in await session.log.read() if isinstance(e.body, ToolFinished)]
+    assert "request access `network:example.invalid`" in finished.content
+
+
+async def test_nothing_runs_with_access_outside_that_nobody_has_said_yes_to(play: Play, folder: Path) -> None:
+    session = await play("run it", "echo x > a.txt", access=["network:example.org"])
+    assert list(folder.iterdir()) == []
+    assert "tool_started" not in [event.kind for event in await session.log.read()]
