@@ -6,6 +6,7 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
@@ -65,18 +66,25 @@ def open_work_sandbox(workspace: Workspace, policy: Policy, access: Sequence[Acc
         raise WorkspaceError(
             f"no sandbox can be made in `{folder}` ({error.strerror}); free some space, or set FOREGATE_HOME"
         ) from None
-    secret, path = list_secret_files(workspace, policy), os.environ.get("PATH", os.defpath)
-    repository = seek_repository(workspace, policy, ".") if secret and not access else None
-    tracked = repository.list_tracked(secret) if repository is not None else []
-    hidden = tuple(name for name in secret if name not in tracked)
-    plan = _plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden)
     try:
+        secret, path = list_secret_files(workspace, policy), os.environ.get("PATH", os.defpath)
+        tracked = () if access else _list_tracked(workspace, policy, secret)
+        hidden = tuple(name for name in secret if name not in tracked)
+        plan = _plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden)
         plan = give_access(plan, access, policy, home=str(Path.home()), own=str(folder.parent))
         check_secrets_stay(plan, secret)
     except ForegateError as error:
         remove_tree(upper)
         raise WorkspaceError(str(error)) from None
     return plan
+
+
+def _list_tracked(workspace: Workspace, policy: Policy, paths: Sequence[str]) -> Sequence[str]:
+    """Return those of some paths that git tracks, none where its repository is not to be looked into."""
+    with suppress(WorkspaceError):
+        repository = seek_repository(workspace, policy, ".") if paths else None
+        return repository.list_tracked(paths) if repository is not None else ()
+    return ()
 
 
 def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> SandboxedChanges:
