@@ -10,7 +10,7 @@ from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from foregate.agent.sandbox.view import MARKS
+from foregate.agent.sandbox.view import MARKS, find_layer
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
 _FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
@@ -96,7 +96,7 @@ class Merged:
 def open_layers(upper: str, caches: str, workspace: str) -> Iterator[tuple[Layer, Merged]]:
     """Open what a work sandbox wrote, and what it was laid over. Raises OSError."""
     marks = Path(upper, MARKS).read_text()
-    kept = Path(caches, marks.partition(".")[0])
+    kept = find_layer(caches, marks)
     with ExitStack() as opened:
 
         def enter(path: str | Path, own: str) -> int:
@@ -119,7 +119,7 @@ def list_submounts(workspace: str) -> list[str]:
 def open_entry(parent: int, name: str, *, own: bool) -> Iterator[int]:
     """Open a file or folder of an open folder for reading; a link is not followed. Raises OSError.
 
-    What a command made unreadable can be read meanwhile where it is our `own`; nothing of the workspace is.
+    Where it is our `own`, so that it lies in no workspace, what a command closed can be read and changed meanwhile.
     """
     with _make_readable(parent, name) if own else nullcontext():
         found = os.open(name, _FLAGS, dir_fd=parent)
@@ -134,7 +134,7 @@ def _make_readable(parent: int, name: str) -> Iterator[None]:
     found = os.open(name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=parent)
     try:
         status = os.fstat(found)
-        mode, least = stat.S_IMODE(status.st_mode), 0o500 if stat.S_ISDIR(status.st_mode) else 0o400
+        mode, least = stat.S_IMODE(status.st_mode), 0o700 if stat.S_ISDIR(status.st_mode) else 0o400
         lacking = mode & least != least
         if lacking:
             os.chmod(f"/proc/self/fd/{found}", mode | least)  # noqa: PTH101 - no path

@@ -99,7 +99,7 @@ class Unfolding:
                 for one in inner.list_names():
                     if found := inner.find(one):
                         self._copy(inner, found, Layer(made, folder.marks))
-                _copy_traits(inner.layers[0].folder, made, folder.marks)
+                copy_traits(inner.layers[0].folder, status, made, folder.marks)
         elif stat.S_ISREG(status.st_mode):
             self._budget.take(size=status.st_size)
             with open_entry(entry.layer.folder, name, own=bool(entry.layer.marks)) as file:
@@ -107,7 +107,7 @@ class Unfolding:
                 try:
                     while os.copy_file_range(file, made, _CHUNK):
                         pass
-                    _copy_traits(file, made, folder.marks)
+                    copy_traits(file, status, made, folder.marks)
                 finally:
                     os.close(made)
         else:
@@ -120,9 +120,10 @@ def _list_folders(folder: Layer) -> list[str]:
     return [name for name in names if stat.S_ISDIR(os.lstat(name, dir_fd=folder.folder).st_mode)]
 
 
-def _copy_traits(source: int, copy: int, marks: str) -> None:
-    status = os.fstat(source)
-    os.fchown(copy, status.st_uid, status.st_gid)
+def copy_traits(source: int, status: os.stat_result, copy: int, marks: str) -> None:
+    """Give an open file or folder all that another one has beside its content. Raises OSError."""
+    with suppress(PermissionError):
+        os.fchown(copy, status.st_uid, status.st_gid)
     for name, value in read_attributes(source, marks).items():
         with suppress(OSError):
             os.setxattr(copy, name, value)

@@ -50,9 +50,14 @@ def make_view(plan: Plan, marks: str = USER) -> int:
     with name_step("upper", f"what a sandbox writes cannot be held in {upper}"):
         names = [Path(mask).relative_to(workspace) for mask in plan["masks"] if Path(mask).is_relative_to(workspace)]
         _prepare(upper, workspace, marks, [name for name in names if name.parts])
-    layer = Path(plan["caches"], marks.partition(".")[0])
+    layer = find_layer(plan["caches"], marks)
     caches = [layer] if plan["caches"] and layer.is_dir() else []
     return _lay(upper, [*caches, workspace], marks)
+
+
+def find_layer(caches: str, marks: str) -> Path:
+    """Return the layer of a plan's `caches`; there is one for each kind of marks, which the other kind cannot read."""
+    return Path(caches, marks.partition(".")[0])
 
 
 def make_layer(folder: str, store: str) -> int:
