@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -41,6 +41,8 @@ from foregate.schemas.tool_spec import Resource, ResourceKind
 
 _NAMED = 20
 """Paths a text names at most."""
+_SAID = dict.fromkeys(("", NOT_DONE, PARTLY_DONE), "not all could be brought back; look before you go on")
+"""What is said of changes of which some stay, though all were to be applied or none."""
 
 
 def find_conflicts(workspace: Workspace, changes: Sequence[PathChange]) -> list[str]:
@@ -107,7 +109,7 @@ def apply_changes(place: Snapshots, kept: str, upper: Path) -> ToolResult:
     except (Conflict, PlacementFailed) as error:
         if not error.left:
             raise
-        return _build_result(place.workspace, stored, error.left, str(error))
+        return _build_result(place.workspace, stored, error.left, str(error), _SAID)
     return _report(stored.changes)
 
 
@@ -281,7 +283,13 @@ def _name_paths(paths: Sequence[str]) -> str:
     return ", ".join(f"`{path[:80]}`" for path in paths[:_NAMED]) + " and more" * (len(paths) > _NAMED)
 
 
-def _build_result(workspace: Workspace, stored: KeptChanges, left: Sequence[str] = (), why: str = "") -> ToolResult:
+def _build_result(
+    workspace: Workspace,
+    stored: KeptChanges,
+    left: Sequence[str] = (),
+    why: str = "",
+    said: Mapping[str, str] = SAID,
+) -> ToolResult:
     """Return what came of changes that were cut off, by looking."""
     now = {one.path: look_at_path(workspace, one.path).state for one in stored.changes}
     made = [one for one in stored.changes if is_at(now[one.path], one.after)]
@@ -292,7 +300,7 @@ def _build_result(workspace: Workspace, stored: KeptChanges, left: Sequence[str]
     else:
         error = PARTLY_DONE
     more = "; ".join(filter(None, (why, f"left as they are: {_name_paths(left)}" if left else "")))
-    return replace(_report(made), ok=not error, content=f"{SAID[error]}{more and f' ({more})'}", error=error)
+    return replace(_report(made), ok=not error, content=f"{said[error]}{more and f' ({more})'}", error=error)
 
 
 def _report(made: Sequence[PathChange]) -> ToolResult:

@@ -55,6 +55,7 @@ class Placement:
     _seen: dict[str, SeenPath] = field(default_factory=dict)
     _times: dict[str, int] = field(default_factory=dict)
     _modes: dict[str, int] = field(default_factory=dict)
+    _inodes: dict[str, int] = field(default_factory=dict)
     _mine: dict[str, int] = field(default_factory=dict)
     _twins: dict[object, str] = field(default_factory=dict)
     _left: list[str] = field(default_factory=list)
@@ -193,6 +194,7 @@ class Placement:
                 found = os.fstat(folder)
                 mode = self._modes[above] = stat.S_IMODE(found.st_mode)
                 self._times.setdefault(above, found.st_mtime_ns)
+                self._inodes[above] = found.st_ino
                 if mode & _OPENED != _OPENED and os.geteuid():
                     os.fchmod(folder, mode | _OPENED)
                     self._back.append((above, lambda: self._give(above, FileTraits(mode=mode))))
@@ -227,10 +229,12 @@ class Placement:
             raise Conflict([step.path])
 
     def _check_place(self, step: Step) -> None:
-        """Raise Conflict where a path does not lead to what was put there, as when a folder above it was moved."""
+        """Raise Conflict where the folder that something was put into is not where it was any more."""
+        above = step.path.rpartition("/")[0] or "."
         if step.is_staged:
-            with open_parent(self.workspace, step.path) as (folder, name):
-                self._check_mine(step, folder, name)
+            with self.workspace.directory(above) as folder:
+                if os.fstat(folder).st_ino != self._inodes[above]:
+                    raise Conflict([step.path])
 
     def _check_mine(self, step: Step, folder: int, name: str) -> None:
         if os.stat(name, dir_fd=folder, follow_symlinks=False).st_ino != self._mine[step.path]:
