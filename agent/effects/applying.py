@@ -29,7 +29,7 @@ from foregate.agent.workspace.directory import EMPTY
 from foregate.agent.workspace.file_traits import HARD_LINKS, FileTraits, set_traits
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_state import is_at, is_between
-from foregate.agent.workspace.path_step import Conflict, PlacementFailed, Source, Step, look_at_path
+from foregate.agent.workspace.path_step import Conflict, PlacementFailed, Source, Step
 from foregate.agent.workspace.placement import Placement
 from foregate.agent.workspace.stage import clear_stage
 from foregate.agent.workspace.workspace import Workspace
@@ -53,14 +53,14 @@ def find_conflicts(workspace: Workspace, changes: Sequence[PathChange]) -> list[
     cannot be looked at.
     """
     check_changes(changes)
-    steps = [Step(number, one.path, one.before, one.after) for number, one in enumerate(changes)]
-    return _find_moved(workspace, steps)
+    stored = KeptChanges(tuple(changes), (), "")
+    return _find_moved(workspace, stored, stored.list_forward())
 
 
-def _find_moved(workspace: Workspace, steps: Sequence[Step]) -> list[str]:
+def _find_moved(workspace: Workspace, stored: KeptChanges, steps: Sequence[Step]) -> list[str]:
     """Return the paths that steps cannot be taken from, as they or what is around them is otherwise."""
-    by_path = {step.path: step for step in steps}
-    found = {step.path for step in steps if not is_at(look_at_path(workspace, step.path).state, step.now)}
+    by_path, changes = {step.path: step for step in steps}, stored.changes
+    found = {step.path for step in steps if not is_at(stored.look(workspace, changes[step.number])[1], step.now)}
     for step in steps:
         above = step.path.rpartition("/")[0]
         if above and above not in by_path and workspace.look(above).kind != "directory":
@@ -70,6 +70,14 @@ def _find_moved(workspace: Workspace, steps: Sequence[Step]) -> list[str]:
         if step.path.endswith(".git/index") and f"{step.path}.lock" not in by_path:
             found |= {f"{step.path}.lock"} if workspace.look(f"{step.path}.lock").kind else set()
     return sorted(found)
+
+
+def _renew(workspace: Workspace, stored: KeptChanges, step: Step) -> Step:
+    """Return a step from what an index of git is now, where that is as good as what it was."""
+    if step.path not in stored.staged:
+        return step
+    now, known = stored.look(workspace, stored.changes[step.number])
+    return dataclasses.replace(step, now=now) if is_at(known, step.now) else step
 
 
 def _stays(step: Step | None) -> bool:
@@ -83,15 +91,17 @@ def _list_folder(workspace: Workspace, path: str) -> list[str]:
     return []
 
 
-def keep_images(place: Snapshots, changes: Sequence[PathChange]) -> str:
+def keep_images(place: Snapshots, changes: Sequence[PathChange], upper: Path) -> str:
     """Store changes and what they replace, and return the hash to record with the start of applying them.
+
+    `upper` is the folder with their new contents.
 
     What it names has all that applying, recovery and undo need. Files larger than the policy's `files.max_hash` are
     left out of it, and special ones: `load_changes(blobs, hash).lost` names those, and with any the changes cannot be
     taken back. Raises Conflict where something is not as it was judged, WorkspaceError for changes that are never
     applied, and LogError where nothing can be stored.
     """
-    return keep_changes(place.workspace, place.blobs, changes, place.policy.files.max_hash)
+    return keep_changes(place.workspace, place.blobs, changes, upper, place.policy.files.max_hash)
 
 
 def apply_changes(place: Snapshots, kept: str, upper: Path) -> ToolResult:
@@ -103,9 +113,10 @@ def apply_changes(place: Snapshots, kept: str, upper: Path) -> ToolResult:
     """
     stored = load_changes(place.blobs, kept)
     try:
-        if conflicts := _find_moved(place.workspace, stored.list_forward()):
+        if conflicts := _find_moved(place.workspace, stored, stored.list_forward()):
             raise Conflict(conflicts)
-        _place_forward(place, kept, stored, stored.list_forward(), upper)
+        steps = [_renew(place.workspace, stored, step) for step in stored.list_forward()]
+        _place_forward(place, kept, stored, steps, upper)
     except (Conflict, PlacementFailed) as error:
         if not error.left:
             raise
@@ -181,7 +192,7 @@ def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult
             raise
         except ForegateError as error:
             why = str(error)
-    elif not was_at_work and all(is_at(look_at_path(workspace, one.path).state, one.after) for one in stored.changes):
+    elif not was_at_work and all(is_at(stored.look(workspace, one)[1], one.after) for one in stored.changes):
         with workspace.directory(".") as root:
             set_traits(root, _list_folders_after(stored, again=True)["."])
         workspace.sync()
@@ -212,8 +223,9 @@ def _choose_steps(
     workspace: Workspace, stored: KeptChanges, steps: Sequence[Step], strays: Collection[str]
 ) -> tuple[list[Step], list[str]]:
     """Return the steps still to be taken, from what is there now, and the paths that are left as they are."""
-    now = {one.path: look_at_path(workspace, one.path).state for one in stored.changes}
-    left = {*strays, *(one.path for one in stored.changes if not _is_known(now[one.path], one))}
+    seen = {one.path: stored.look(workspace, one) for one in stored.changes}
+    now = {path: state for path, (state, _) in seen.items()}
+    left = {*strays, *(one.path for one in stored.changes if not _is_known(seen[one.path][1], one))}
     by_path = {step.path: step for step in steps}
     for step in sorted(steps, key=lambda step: step.path):
         above = step.path.rpartition("/")[0]
@@ -245,7 +257,7 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
     steps = [step for step in stored.list_back() if step.path in reported]
 
     def is_left() -> bool:
-        if moved := _find_moved(workspace, steps):
+        if moved := _find_moved(workspace, stored, steps):
             raise WorkspaceError(
                 f"{_name_paths(moved)} changed since; undo what came after it first, or change it by hand"
             )
@@ -254,11 +266,11 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
     def is_back() -> bool:
         if workspace.look(_name_stages(kept)[1]).kind:
             return False
-        return all(is_at(look_at_path(workspace, step.path).state, step.then) for step in steps)
+        return all(is_at(stored.look(workspace, stored.changes[step.number])[1], step.then) for step in steps)
 
     def is_midway() -> bool:
-        known = {one.path: one for one in stored.changes}
-        return all(_is_known(look_at_path(workspace, step.path).state, known[step.path]) for step in steps)
+        changes = [stored.changes[step.number] for step in steps]
+        return all(_is_known(stored.look(workspace, one)[1], one) for one in changes)
 
     def check_possible() -> None:
         if stored.lost:
@@ -291,7 +303,7 @@ def _build_result(
     said: Mapping[str, str] = SAID,
 ) -> ToolResult:
     """Return what came of changes that were cut off, by looking."""
-    now = {one.path: look_at_path(workspace, one.path).state for one in stored.changes}
+    now = {one.path: stored.look(workspace, one)[1] for one in stored.changes}
     made = [one for one in stored.changes if is_at(now[one.path], one.after)]
     if not left and len(made) == len(stored.changes):
         error = ""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 
 import msgspec
 from msgspec import Struct
@@ -14,6 +15,7 @@ from msgspec.structs import replace
 
 from foregate.agent.workspace.directory import ImageEntry, read_traits
 from foregate.agent.workspace.file_traits import FileTraits, choose_attributes, pack_attributes, read_attributes
+from foregate.agent.workspace.git_index import hash_index, is_index
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_state import READ_FILE, is_adjusted, is_at
 from foregate.agent.workspace.path_step import Conflict, Content, Step, look_at_path
@@ -33,17 +35,33 @@ class KeptChanges(Struct, frozen=True, dict=True):
 
     An image's `path` is relative to the workspace. One of a file without a `hash` is of a file too large to keep. Its
     `first` is another path of these that is a name of the same file. `stamp` is the time, in nanoseconds, that the
-    folders get which are changed only by what lies in them.
+    folders get which are changed only by what lies in them. `staged` are, by the path of an index of git, the hashes of
+    what it says is staged, before and after.
     """
 
     changes: tuple[PathChange, ...]
     images: tuple[ImageEntry, ...]
     stamp: str
+    staged: Mapping[str, tuple[str, str]] = {}
 
     @cached_property
     def by_path(self) -> dict[str, ImageEntry]:
         """The images by their paths."""
         return {image.path: image for image in self.images}
+
+    def look(self, workspace: Workspace, change: PathChange) -> tuple[PathState, PathState]:
+        """Return what a path is now, and that as one of the states of its change where it comes to the same.
+
+        So an index of git is as it was when only what it notes of the files on disk is new. Raises WorkspaceError.
+        """
+        now = look_at_path(workspace, change.path).state
+        staged = self.staged.get(change.path)
+        if staged is not None and now.kind == "file" and now.hash not in (change.before.hash, change.after.hash):
+            found = hash_index(workspace.read(change.path))
+            for state, hash_ in zip((change.before, change.after), staged, strict=True):
+                if found and found == hash_:
+                    return now, replace(now, hash=state.hash)
+        return now, now
 
     @cached_property
     def around(self) -> frozenset[str]:
@@ -103,7 +121,7 @@ def check_changes(changes: Sequence[PathChange]) -> None:
             raise WorkspaceError(f"the change of `{path[:80]}` is never applied ({why}); leave it out")
 
 
-def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChange], max_bytes: int) -> str:
+def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChange], upper: Path, max_bytes: int) -> str:
     """Store what changes replace, and the changes; return the hash of what names all of it.
 
     Of files larger than `max_bytes` no content is kept. Raises Conflict where something is not as it was judged,
@@ -127,7 +145,8 @@ def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChang
             image, stored = replace(image, hash=""), False
         images.append(image)
         blank.append((image, stored))
-    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()))
+    staged = _read_staged(workspace, changes, upper)
+    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()), staged)
     for above in sorted({".", *made.around}):
         image = _build_image(workspace, above, PathState("directory"))
         images.append(image)
@@ -137,6 +156,22 @@ def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChang
         if hash_ != found:
             raise Conflict([next(one.path for one in images if hash_ in (one.hash, one.attributes))])
     return blobs.put(msgspec.json.encode(replace(made, images=tuple(images))))
+
+
+def _read_staged(workspace: Workspace, changes: Sequence[PathChange], upper: Path) -> dict[str, tuple[str, str]]:
+    """Return what is staged before and after, by the paths of the indexes among the changes."""
+    indexes = [one for one in changes if is_index(one.path)]
+    if not indexes:
+        return {}
+    above, found = LocalWorkspace(upper), {}
+    try:
+        for one in indexes:
+            places = ((one.before, workspace), (one.after, above))
+            before, after = (hash_index(space.read(one.path)) if at.kind == "file" else "" for at, space in places)
+            found[one.path] = (before, after)
+    finally:
+        above.close()
+    return found
 
 
 def _build_image(workspace: Workspace, path: str, state: PathState) -> ImageEntry:

@@ -109,4 +109,4 @@ def rank_path(path: str) -> int:
     inside = parts[parts.index(".git") + 1 :]
     if "objects" in inside[:-1]:
         return 1 if path.endswith(".idx") else 0
-    return {"index": 4, "HEAD": 5}.get(inside[-1], 3)
+    return 3 if "logs" in inside else {"index": 4, "HEAD": 5}.get(inside[-1], 3)

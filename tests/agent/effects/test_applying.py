@@ -54,7 +54,7 @@ def test_a_workspace_becomes_what_a_sandbox_made_of_it_and_goes_back_exactly(bef
         was = read_tree(old)
         parted = find_parted(was, {one.path for one in changes})
         assert find_conflicts(place.workspace, changes) == []
-        kept = keep_images(place, changes)
+        kept = keep_images(place, changes, new)
         result = apply_changes(place, kept, new)
         assert result.ok
         unchanged = read_tree(new).keys() - {one.path for one in changes}

@@ -127,7 +127,7 @@ def kill_at_each_step(place: Place, act: Callable[[Snapshots, str], object]) -> 
     """Yield the place after each way to be killed, until it comes to its end."""
     for steps in range(10_000):
         snapshots = place.furnish()
-        kept = keep_images(snapshots, place.changes)
+        kept = keep_images(snapshots, place.changes, place.upper)
         ended = run_killed(lambda: act(snapshots, kept), steps)  # noqa: B023
         assert ended in (KILLED, FINISHED), "it failed where nothing stood in its way"
         yield snapshots, kept
@@ -172,7 +172,7 @@ def test_an_undo_that_was_killed_goes_on(before: Tree, after: Tree) -> None:
 
         for steps in range(10_000):
             snapshots = place.furnish()
-            kept = keep_images(snapshots, place.changes)
+            kept = keep_images(snapshots, place.changes, place.upper)
             apply(snapshots, kept)
             ended = run_killed(lambda: undo(snapshots, kept, changes), steps)  # noqa: B023
             assert ended in (KILLED, FINISHED)
@@ -190,7 +190,7 @@ def test_a_recovery_that_is_killed_is_recovered(before: Tree, after: Tree, first
     with furnished(before, after) as place:
         for upper in (place.upper, None):
             snapshots = place.furnish()
-            kept = keep_images(snapshots, place.changes)
+            kept = keep_images(snapshots, place.changes, place.upper)
             run_killed(lambda: apply_changes(snapshots, kept, place.upper), first)  # noqa: B023
             run_killed(lambda: go_on_or_back(snapshots, kept, upper), second)  # noqa: B023
             result = go_on_or_back(snapshots, kept, upper)

@@ -62,7 +62,7 @@ class Bench:
         os.utime(folder, ns=(10**18, 10**18))
         self.place = Snapshots(workspace, policy_with(EVERYTHING_OFF), MemoryBlobs())
         self.changes = list_changes(folder, self.upper)
-        self.kept = keep_images(self.place, self.changes)
+        self.kept = keep_images(self.place, self.changes, self.upper)
         self.was = read_tree(folder)
 
     def apply(self) -> None:
@@ -217,7 +217,7 @@ def apply_report(bench: Bench) -> tuple[object, ...]:
 def test_a_path_that_is_none_of_the_workspace_is_refused(bench: Bench, path: str) -> None:
     change = PathChange(path, Effect.CREATE, PathState(), PathState("file", "0" * 64, 0o644))
     with pytest.raises(WorkspaceError, match="is no path that can be changed; nothing was done"):
-        keep_images(bench.place, [change])
+        keep_images(bench.place, [change], bench.upper)
 
 
 @pytest.mark.parametrize(
@@ -266,7 +266,7 @@ def test_what_was_saved_in_the_last_moment_before_a_crash_comes_back(bench: Benc
         apply_changes(bench.place, bench.kept, bench.upper)
 
     changes = [one for one in bench.changes if one.path == "a"]
-    bench.kept = keep_images(bench.place, changes)
+    bench.kept = keep_images(bench.place, changes, bench.upper)
     assert run_killed(apply, 10_000) == KILLED
     assert (bench.folder / "a").read_text() == "new a"
     result = go_on_or_back(bench.place, bench.kept, bench.upper)
@@ -277,7 +277,7 @@ def test_what_was_saved_in_the_last_moment_before_a_crash_comes_back(bench: Benc
 def test_files_too_large_to_keep_are_named_and_are_not_taken_back(bench: Bench) -> None:
     policy = policy_with({**EVERYTHING_OFF, "files.max_hash": 4})
     place = Snapshots(bench.place.workspace, policy, bench.place.blobs)
-    kept = keep_images(place, bench.changes)
+    kept = keep_images(place, bench.changes, bench.upper)
     assert load_changes(place.blobs, kept).lost == ("a", "d/b", "gone/f")
     result = apply_changes(place, kept, bench.upper)
     assert result.ok
