@@ -13,7 +13,10 @@ DATES = {"GIT_AUTHOR_DATE": "2026-01-02T03:04:05Z", "GIT_COMMITTER_DATE": "2026-
 
 PYTHON = {
     ".gitignore": "__pycache__/\n.pytest_cache/\n.ruff_cache/\n.mypy_cache/\nbuild/\ndist/\n.env\n*.log\n",
-    "pyproject.toml": '[project]\nname = "stock"\nversion = "0.1.0"\n\n[tool.ruff]\nline-length = 100\n',
+    "pyproject.toml": (
+        '[project]\nname = "stock"\nversion = "0.1.0"\n\n[tool.ruff]\nline-length = 100\n\n'
+        '[tool.pytest.ini_options]\npythonpath = ["."]\n'
+    ),
     "README.md": "# Stock\n\nCounts what lies in a store.\n\n## Use\n\n    python -m stock\n",
     "CHANGELOG.md": "# Changes\n\n## 0.1.0\n\n- counts\n",
     "stock/__init__.py": '"""Counts what lies in a store."""\n\n__version__ = "0.1.0"\n',
