@@ -234,7 +234,7 @@ async def test_what_a_repository_says_of_itself_is_not_run_by_a_read(
 ) -> None:
     git(folder, "init", "-q")
     (folder / "a.txt").write_text("x\n")
-    (folder / "evil").write_text("#!/bin/sh\necho EVIL\n")
+    (folder / "evil").write_text("#!/bin/sh\necho EVIL; echo EVIL >&2\n")
     (folder / "evil").chmod(0o755)
     git(folder, "add", "a.txt")
     git(folder, "commit", "-qm", "one")
