@@ -9,6 +9,7 @@ from pydantic import Field
 
 from foregate.policy.processes import Confinement, ReadEntry, Runtime, SandboxLimits, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
+from foregate.policy.sensitive import Sensitive
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Mode
 from foregate.schemas.tool_call import EvidenceKind, Origin
@@ -348,16 +349,6 @@ class Files(PolicySection):
     max_hash: Annotated[int, Field(ge=1)]
     max_entries: Annotated[int, Field(ge=1)]
     max_survey: Annotated[int, Field(ge=1)]
-
-
-class Sensitive(PolicySection):
-    """What is masked before an event is written: matches of RE2 patterns, and values Foregate itself was given. `names`
-    are globs for the names of such values, in upper case, and `common` the values, in lower case, that are no secret
-    whatever their name."""
-
-    patterns: tuple[str, ...]
-    names: tuple[str, ...]
-    common: tuple[str, ...]
 
 
 class Policy(PolicySection):

@@ -36,7 +36,7 @@ async def apply_sandboxed(
         if conflicts := await asyncio.to_thread(find_conflicts, session.workspace, found.changes):
             named = ", ".join(f"`{path[:80]}`" for path in conflicts[:8])
             return CallNotStarted("stale_evidence", f"{named} changed while this ran; look again, then repeat the call")
-        images = await asyncio.to_thread(keep_images, place, found.changes)
+        images = await asyncio.to_thread(keep_images, place, found.changes, Path(found.upper, "upper"))
     except WorkspaceError as error:
         return CallNotStarted("tool_failed", str(error))
     session.prefetched.clear()

@@ -110,7 +110,7 @@ async def execute(
         clock = time.monotonic_ns()
         result = await _run_started(session, facts, now, actor, started)
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
-        result = snapshots.add_missing_changes(_clean_result(result, session.hidden, session.policy), kept)
+        result = snapshots.add_missing_changes(_clean_result(result, session.read_hidden(), session.policy), kept)
     if result.sandboxed.changes:
         await session.record(_draft_sandbox_end(session, started, result, elapsed))
     elif result.unknown and _has_effect(facts):

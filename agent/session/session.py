@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, cast
 
 from foregate.agent.session.interaction import Interaction
@@ -14,6 +15,7 @@ from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
 from foregate.agent.session.turn_builder import TurnBuilder
 from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.workspace.secret_values import SecretValues
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import Prelude, build_prelude
@@ -81,8 +83,9 @@ class Session:
         self.state = SessionState() if state is None else state
         self._left = dict(self.state.in_flight)
         self.secrets = secrets
-        self.hidden: Hidden = (*secrets, *policy.sensitive.patterns)
-        self.log = SessionLog(log, lease, self.state, policy.hash, self.hidden, clock)
+        self._patterns = policy.sensitive.expressions
+        self._of_files = SecretValues(workspace.root, policy) if workspace.root != Path("/") else None
+        self.log = SessionLog(log, lease, self.state, policy.hash, lambda: self.hidden, clock)
         for listener in listeners:
             self.log.subscribe(listener)
         self.record = self.log.record
@@ -125,6 +128,17 @@ class Session:
         self.turns = TurnBuilder(
             self.log, self.surveyor, self.prelude, self.policy, depth=self.depth, attended=self.person is not None
         )
+
+    @property
+    def hidden(self) -> Hidden:
+        """What is masked: Foregate's own secrets, those in the workspace's secret files as last read, and patterns."""
+        return (*self.secrets, *(self._of_files.values if self._of_files is not None else ()), *self._patterns)
+
+    def read_hidden(self) -> Hidden:
+        """Return the same, with the secret files read anew where they have changed."""
+        if self._of_files is not None:
+            self._of_files.find()
+        return self.hidden
 
     @property
     def catalogue_event(self) -> CatalogChanged:

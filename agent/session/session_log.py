@@ -11,7 +11,7 @@ from functools import lru_cache
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.protocols import Lease, Log
-from foregate.telemetry.log.masking import Hidden, mask_draft
+from foregate.telemetry.log.masking import Hidden, mask_draft, may_mask
 
 Clock = Callable[[], str]
 Listener = Callable[[Event], None]
@@ -40,12 +40,18 @@ class Subscription(ExitStack):
 class SessionLog:
     """The events of one session, under its lease. `state` is the fold over them and changes by nothing else.
 
-    `policy_hash` goes into every event; `hidden` is masked before anything is written. `began_after` is the last event
-    of earlier processes, 0 in a new session.
+    `policy_hash` goes into every event; what `hidden` returns then is masked before anything is written. `began_after`
+    is the last event of earlier processes, 0 in a new session.
     """
 
     def __init__(
-        self, store: Log, lease: Lease, state: SessionState, policy_hash: str, hidden: Hidden, clock: Clock
+        self,
+        store: Log,
+        lease: Lease,
+        state: SessionState,
+        policy_hash: str,
+        hidden: Callable[[], Hidden],
+        clock: Clock,
     ) -> None:
         self.store, self.lease, self.state = store, lease, state
         self._policy_hash, self._hidden, self.clock = policy_hash, hidden, clock
@@ -54,7 +60,8 @@ class SessionLog:
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
-        kept = [mask_draft(draft, self._hidden) for draft in drafts]
+        hidden = self._hidden() if any(map(may_mask, drafts)) else ()
+        kept = [mask_draft(draft, hidden) for draft in drafts]
         events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
         for event in events:
             self.state.apply(event)

@@ -11,6 +11,7 @@ import re2
 from foregate.agent.tools.builtin.git import resolve_commit
 from foregate.agent.workspace import git_repository
 from foregate.agent.workspace.git_repository import GitRepository
+from foregate.agent.workspace.secret_values import SecretValues
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
@@ -19,6 +20,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Command, ToolCall
+from foregate.telemetry.log.masking import find_held_secrets
 
 _OTHER = re.compile(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
 """Words of a line that may have git work on another repository than that of the folder the line runs in."""
@@ -31,16 +33,18 @@ _NAMED = 8
 
 
 class SecretScan:
-    """Looks into calls, staged content and working trees by the policy's patterns and secret paths."""
+    """Looks into calls, staged content and working trees by the policy's patterns, by secret paths, and by the values
+    that stand in secret files of the workspace."""
 
     def __init__(self, workspace: Workspace, policy: Policy) -> None:
         self._workspace, self._policy = workspace, policy
-        self._patterns: list[Any] | None = None
+        self._patterns: list[tuple[str, Any]] | None = None
+        self._values = SecretValues(workspace.root, policy)
 
     def scan_call(self, call: ToolCall) -> list[str]:
         """Return what looks secret in the arguments of a call, as sent and as meant."""
         texts = (call.raw, collect_texts(call.arguments))
-        return [f"the call matches {name}" for text in texts for name in self.find_patterns(text.encode())]
+        return [f"the call {what}" for text in texts for what in self.find_secrets(text.encode())]
 
     def scan_staged(self, found: GitRepository) -> list[str]:
         """Return what looks secret of the staged content."""
@@ -100,17 +104,22 @@ class SecretScan:
 
     def scan_text(self, text: bytes, paths: Sequence[str], state: str) -> list[str]:
         """Return what of a text and of paths looks secret; `state` says what has become of them."""
-        found = [f"what is {state} matches {name}" for name in self.find_patterns(text)]
+        found = [f"what is {state} {what}" for what in self.find_secrets(text)]
         names = [path for path in paths if find_protection(path, self._policy) == "secret"]
         return found + [f"`{strict_json.scrub(name)[:120]}` is {state}" for name in names[:_NAMED]]
 
-    def find_patterns(self, data: bytes) -> list[str]:
-        """Return the names of the policy's sensitive patterns that occur in `data`."""
+    def find_secrets(self, data: bytes) -> list[str]:
+        """Return what makes `data` hold a secret, as the end of a sentence: a pattern's key, or a value's name."""
         if self._patterns is None:
             options = re2.Options()
             options.log_errors = False
-            self._patterns = [re2.compile(pattern.encode(), options) for pattern in self._policy.sensitive.patterns]
-        return [f"sensitive.patterns[{n}]" for n, pattern in enumerate(self._patterns) if pattern.search(data)]
+            section = self._policy.sensitive
+            named = [(f"patterns[{number}]", pattern) for number, pattern in enumerate(section.patterns)]
+            named += [(f"formats.{name}", pattern) for name, pattern in section.formats.items()]
+            self._patterns = [(name, re2.compile(pattern.encode(), options)) for name, pattern in named]
+        matched = [f"matches sensitive.{name}" for name, pattern in self._patterns if pattern.search(data)]
+        held = find_held_secrets(data, self._values.find())
+        return matched + [f"holds the value of `{name}` in a secret file" for name in held[:_NAMED]]
 
 
 def find_command_folder(command: Command, folder: str) -> str:

@@ -20,7 +20,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
-from foregate.policy.risk.globs import find_protection
+from foregate.policy.risk.globs import find_protection, may_run_by_itself
 from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, read_command_line
 from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
@@ -63,11 +63,11 @@ class Surveyor:
         declared = None if again else self._tools.classify(call)
         try:
             declared = self._tools.classify(call) if again else declared
-            # what would happen is judged, not what is left out
             meant = {**call.arguments, **self._tools.fill_arguments(call)}
             tier = self._find_confinement(spec)
-            looked_at = tuple(self._survey_resources(spec, meant, declared, state, tier))
-            resources = mark_self_running(looked_at, call, self._workspace, self._tools, self._policy)
+            resources = tuple(self._survey_resources(spec, meant, declared, state, tier))
+            if any(_may_run_later(resource, self._policy) for resource in resources):
+                resources = mark_self_running(resources, call, self._workspace, self._tools, self._policy)
             if again:
                 return Survey(call.id, resources=resources)
             command = self._find_command(spec, meant, state, tier)
@@ -307,6 +307,12 @@ class Surveyor:
         if has_url or Effect.SEND in (spec.effect, survey.declared_effect):
             found += self._leaks.scan_call(call)
         return tuple(dict.fromkeys(found))
+
+
+def _may_run_later(resource: SurveyedResource, policy: Policy) -> bool:
+    """Whether a resource is changed that a program may run, or a folder is moved in which such a thing may lie."""
+    moves_folder = resource.access is Effect.MOVE and resource.kind is ResourceKind.DIRECTORY
+    return resource.access.changes and (moves_folder or may_run_by_itself(resource.id, policy))
 
 
 def _name_resource(resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:

@@ -26,7 +26,7 @@ class MatchingFiles:
     """Files and folders of a root that match one of the patterns; links are not followed, nor is git's own folder."""
 
     def __init__(self, root: Path, patterns: tuple[str, ...]) -> None:
-        self._root, self._patterns = root, patterns
+        self._root, self._patterns = str(root), patterns
         self._known: dict[str, Folder] = {}
 
     def find(self) -> list[str]:
@@ -48,7 +48,7 @@ class MatchingFiles:
         return found
 
     def _read_folder(self, here: str) -> Folder:
-        path = self._root / here
+        path = f"{self._root}/{here}"
         modified = os.lstat(path).st_mtime_ns
         known = self._known.get(here)
         if known is not None and known.modified == modified:

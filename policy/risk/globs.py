@@ -88,6 +88,18 @@ def find_protection(path: str, policy: Policy) -> str:
     return "secret" if is_beneath(path, policy.files.secret) else ""
 
 
+PARTS_OF_REPOSITORY = ("head", "config", "hooks", "objects", "refs")
+"""What git looks for in a folder that is a repository, in lower case."""
+
+
+def may_run_by_itself(path: str, policy: Policy) -> bool:
+    """Whether a change of a path may decide what a program runs unasked, by its name alone; see `self_running`."""
+    entries = policy.files.runs_by_itself
+    if any(is_beneath(path, entry.paths) for entry in entries):
+        return True
+    return bool(entries) and any(part in PARTS_OF_REPOSITORY for part in fold_path(path).split("/"))
+
+
 def is_off_limits(path: str, policy: Policy) -> bool:
     """Whether nothing of the agent may ever change the path, whatever was judged."""
     return is_beneath(path, policy.files.protected)
@@ -114,11 +126,27 @@ def is_beneath(path: str, patterns: tuple[str, ...]) -> bool:
     A glob without a slash that holds a `*` or `?`, such as `*.pem`, is compared with names at every depth. A glob that
     cannot be compared at all matches everything.
     """
-    folded = fold_path(path)
+    if not patterns:
+        return False
     try:
-        return any(matches_beneath(extend_glob(fold_path(pattern)), folded) for pattern in patterns)
+        expression = _compile_beneath(patterns)
     except ValueError:
         return True
+    return expression.fullmatch(scrub(fold_name(fold_path(path)))) is not None
+
+
+@lru_cache(maxsize=64)
+def _compile_beneath(patterns: tuple[str, ...]) -> Any:
+    """Return one expression for all globs, as a secret file is searched for among all names of a workspace."""
+    globs = (fold_name(extend_glob(fold_path(pattern))).rstrip("/") for pattern in patterns)
+    expressions = []
+    for glob in globs:
+        compile_glob(f"{glob}/**")  # one that is too long or too large
+        expressions.append(build_expression(scrub(f"{glob}/**"), paths=True))
+    try:
+        return re2.compile("|".join(f"(?:{expression})" for expression in expressions), _OPTIONS)
+    except re2.error:
+        raise ValueError("the patterns together are too large; shorten them") from None
 
 
 def extend_glob(pattern: str) -> str:

@@ -102,6 +102,9 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
     carries = commits or sends or any(resource.kind is ResourceKind.URL for resource in survey.resources)
     if before.sensitive.patterns != after.sensitive.patterns and carries:
         return "sensitive.patterns"
+    for key in ("formats", "names", "common", "values"):
+        if getattr(before.sensitive, key) != getattr(after.sensitive, key) and carries:
+            return f"sensitive.{key}"
     return "files.secret" if before.files.secret != after.files.secret and commits else ""
 
 

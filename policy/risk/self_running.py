@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from foregate.policy.policy import Policy, SelfRunning
-from foregate.policy.risk.globs import fold_path, is_beneath
+from foregate.policy.risk.globs import PARTS_OF_REPOSITORY, fold_path, is_beneath
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
@@ -20,7 +20,8 @@ from foregate.schemas.strict_json import Json
 RUNS_BY_ITSELF = "runs_by_itself"
 """Why a resource is protected that a program runs unasked, as a survey says it."""
 BARE_REPOSITORY = "git takes the folder for a repository and runs what its hooks and configuration name"
-_PARTS_OF_GIT = ("config", "hooks", "objects", "refs")
+
+_OTHER_PARTS = PARTS_OF_REPOSITORY[1:]
 
 
 class Contents(NamedTuple):
@@ -68,9 +69,9 @@ def is_in_bare_repository(path: str, exists: Callable[[str], bool]) -> bool:
     parts = path.split("/")
     for place, name in enumerate(fold_path(path).split("/")):
         above = "".join(f"{part}/" for part in parts[:place])
-        if name == "head" and place == len(parts) - 1 and any(exists(above + part) for part in _PARTS_OF_GIT):
+        if name == "head" and place == len(parts) - 1 and any(exists(above + part) for part in _OTHER_PARTS):
             return True
-        if name in _PARTS_OF_GIT and exists(f"{above}HEAD"):
+        if name in _OTHER_PARTS and exists(f"{above}HEAD"):
             return True
     return False
 

@@ -164,6 +164,9 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
     for path, _, glob in find_self_running_globs(policy):
         if why := explain_bad_glob(glob):
             yield path, why
+    for name, pattern in policy.sensitive.formats.items():
+        if why := explain_bad_expression(pattern):
+            yield ("sensitive", "formats", name), why
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]
     if missing:
         yield ("scores", "risk", "effect"), f"a weight is missing for {', '.join(missing)}; give each effect one"
@@ -279,7 +282,9 @@ def explain_bad_phrase(phrase: str) -> str:
 
 
 _EXPLAIN: dict[str, Callable[[str], str]] = {
-    **dict.fromkeys(("files.protected", "files.secret", "sensitive.names"), explain_bad_glob),
+    **dict.fromkeys(
+        ("files.protected", "files.secret", "sensitive.names", "sensitive.values.besides"), explain_bad_glob
+    ),
     "http.hosts": explain_bad_host,
     "sensitive.patterns": explain_bad_expression,
     "commands.open_ended": explain_bad_words,

@@ -238,15 +238,17 @@ def find_provenance(tree: Tree) -> dict[str, str]:
     return found
 
 
-_EMPTY_ONCE: Mapping[tuple[str, str], Data] = {
+_ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "open_ended"): [],
     ("commands", "reads"): {},
     ("commands", "about"): [],
     ("commands", "access"): {},
     ("commands", "deletes"): [],
     ("files", "runs_by_itself"): [],
+    ("sensitive", "formats"): {},
+    ("sensitive", "values"): {"named": 0, "random": 8, "entropy": 0, "besides": []},
 }
-"""What decides otherwise than versions without it did: where it is missing, its session was judged without."""
+"""Keys that decide otherwise than versions without them did: where one is missing, its session was judged like this."""
 
 
 def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> dict[str, Json]:
@@ -280,14 +282,14 @@ def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy
 def restore_policy(data: Json) -> Policy:
     """Return a policy a session recorded; keys an earlier version did not know have their defaults.
 
-    What stands in `_EMPTY_ONCE` is empty. Raises ValueError for what is no policy.
+    A key of `_ONCE` has the value that stands for doing without. Raises ValueError for what is no policy.
     """
     try:
         return build_from_data(data)
     except ValidationError:
         default = dict(default_data())
-        for (section, key), empty in _EMPTY_ONCE.items():
-            default[section] = {**default[section], key: empty}
+        for (section, key), value in _ONCE.items():
+            default[section] = {**default[section], key: value}
         return build_from_data(fill_defaults(data, default))
 
 

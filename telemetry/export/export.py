@@ -12,7 +12,7 @@ from foregate.schemas.errors import InvalidJson, LogError, ModelError, TamperedL
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.protocols import Blobs, Readable
-from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
+from foregate.schemas.strict_json import Json
 from foregate.telemetry.export.atif import build_document, validate_document
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import TextRemover, mask_event, mask_json
@@ -25,7 +25,7 @@ from foregate.telemetry.export.lines import (
 )
 from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards, find_pairs
 from foregate.telemetry.log import chain
-from foregate.telemetry.log.masking import Hidden
+from foregate.telemetry.log.masking import Hidden, read_patterns
 
 Format = Literal["atif", "sao", "openai"]
 FORMATS: tuple[Format, ...] = ("atif", "sao", "openai")
@@ -209,6 +209,6 @@ def _collect_patterns(events: Sequence[Event], more: Hidden) -> Hidden:
         pattern
         for event in events
         if isinstance(body := event.body, (SessionStarted, PolicyChanged)) and body.policy is not None
-        for pattern in as_texts(get_list(get_object(body.policy, "sensitive"), "patterns"), "sensitive.patterns")
+        for pattern in read_patterns(body.policy)
     ]
     return tuple(dict.fromkeys([*more, *own]))

@@ -73,6 +73,14 @@ Hidden = tuple[str | Secret, ...]
 """What is masked: patterns for what looks like a secret, and secrets themselves."""
 
 
+_MASKED = (ToolFinished, OutcomeUnknown, ModelResponded, CallAnswered)
+
+
+def may_mask(draft: Draft) -> bool:
+    """Whether a draft is of a kind that holds text from outside."""
+    return isinstance(draft.body, _MASKED)
+
+
 def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
     """Return the draft with what `patterns` match or hold masked; the same draft where nothing matches.
 
@@ -135,6 +143,27 @@ def mask_text(text: str, patterns: Hidden) -> str:
     return text if found is searchable else found
 
 
+def find_held_secrets(data: bytes, secrets: tuple[Secret, ...]) -> list[str]:
+    """Return the names of the secrets that stand in `data`, in any of their spellings, each once."""
+    if not secrets:
+        return []
+    spelt, marks = _compile_spellings(secrets)
+    text = strict_json.scrub(data.decode("utf-8", "replace")) if spelt.search(data) is not None else ""
+    found = (text[slice(*match.span())] for match in spelt.finditer(text))
+    held = (next(mark for start, mark in marks if one.startswith(start)) for one in found)
+    return list(dict.fromkeys(mark[len("[masked ") : -1] for mark in held))
+
+
+def read_patterns(policy: Mapping[str, Json]) -> tuple[str, ...]:
+    """Return the RE2 patterns a recorded policy masks by; raise InvalidJson where it does not say."""
+    section = strict_json.get_object(policy, "sensitive")
+    formats = strict_json.get_object(section, "formats")
+    return (
+        *strict_json.as_texts(section.get("patterns"), "sensitive.patterns"),
+        *strict_json.as_texts(list(formats.values()), "sensitive.formats"),
+    )
+
+
 def _replace_matches(text: str, expression: Any, mark: Callable[[str], str]) -> str:
     """Return the text with the mark of each match in its place, the same object where there is none."""
     if expression.search(text.encode()) is None:  # bytes cost RE2 no counting of characters
@@ -182,5 +211,5 @@ def _compile_patterns(patterns: tuple[str, ...]) -> Any:
             _compile(pattern)
         except re2.error as error:
             why = f"is no RE2 expression ({error}); correct or remove it"
-            raise PolicyError(f"`{pattern}` in policy sensitive.patterns {why}") from None
+            raise PolicyError(f"`{pattern}` in the policy's `sensitive` {why}") from None
     return _compile("|".join(f"(?:{pattern})" for pattern in patterns))

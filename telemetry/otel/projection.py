@@ -32,10 +32,10 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import Usage
-from foregate.schemas.strict_json import Json, as_texts, get_object
+from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import read_decisions
-from foregate.telemetry.log.masking import Hidden, Secret
+from foregate.telemetry.log.masking import Hidden, Secret, read_patterns
 from foregate.telemetry.otel import names, rows, views
 from foregate.telemetry.otel.rows import Attributes
 
@@ -129,7 +129,7 @@ class Projection:
 
     def _read_hidden(self, policy: Mapping[str, Json]) -> Hidden:
         """Return the secrets, and what a recorded policy calls sensitive; raise InvalidJson where it does not say."""
-        return (*self._secrets, *as_texts(get_object(policy, "sensitive").get("patterns"), "patterns"))
+        return (*self._secrets, *read_patterns(policy))
 
     def _apply_to_task(self, at: Moment) -> None:
         task, patterns = at.task, at.view.patterns

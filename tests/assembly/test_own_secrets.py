@@ -137,6 +137,27 @@ async def test_neither_the_log_nor_the_model_gets_a_secret_a_tool_showed(options
     assert SECRET not in msgspec.json.encode([event.body for event in events]).decode()
 
 
+async def test_a_value_of_a_secret_file_is_masked_wherever_it_turns_up_also_one_that_came_meanwhile(
+    options: dict[str, Any], folder: Path
+) -> None:
+    (folder / ".env").write_text("DB_PASSWORD=another.value9\n")
+    (folder / "copy.txt").write_text("it is another.value9\nand later.value7\n")
+    seen: list[str] = []
+
+    def read_again(request: ModelRequest) -> Any:
+        seen.append(told(request))
+        (folder / ".env").write_text("DB_PASSWORD=another.value9\nAPI_TOKEN=later.value7\n")
+        return calls(("read_file", {"path": "copy.txt"}))
+
+    model = ScriptedModel([calls(("read_file", {"path": "copy.txt"})), read_again, says("ok")])
+    async with Agent(model=model, **options) as agent:
+        await agent.run("read copy.txt")
+        bodies = [event.body for event in await options["log"].read(agent.session)]
+    shown = [body.content for body in bodies if isinstance(body, ToolFinished)]
+    assert "it is [masked DB_PASSWORD]\\nand later.value7" in seen[0]
+    assert shown[1] == "it is [masked DB_PASSWORD]\nand [masked API_TOKEN]\n"
+
+
 async def test_no_half_of_a_secret_is_left_where_a_result_is_cut(options: dict[str, Any]) -> None:
     policy = policy_with({"files.max_output": 1000, "files.max_read": 1000, "http.max_bytes": 1000})
 

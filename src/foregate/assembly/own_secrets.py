@@ -15,12 +15,10 @@ from foregate.telemetry.log.masking import SHORTEST, Secret
 
 if TYPE_CHECKING:
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-    from foregate.policy.policy import Sensitive
+    from foregate.policy.sensitive import Sensitive
     from foregate.schemas.protocols import Model
 
 KEY = "OPENAI_API_KEY"
-_PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
-"""The password in an address, such as that of a database."""
 _SCHEME = re.compile(r"(?:bearer|basic|token)\s+(\S+)\Z", re.IGNORECASE)
 """What a header begins with that holds a token; the token is secret by itself."""
 _MARKED = 64
@@ -68,29 +66,24 @@ def _find_named_secrets(
     environ: Mapping[str, str], sensitive: Sensitive, servers: Sequence[ServerConfiguration]
 ) -> Iterator[tuple[str, str]]:
     """Yield what has the name of a secret, and the passwords in addresses."""
+    from foregate.policy.risk.secret_values import PASSWORD, is_secret_name
+
     for name, value in environ.items():
-        if _is_secret_name(name, sensitive):
+        if is_secret_name(name, sensitive):
             yield name, value
-        for password in _PASSWORD.findall(value):
+        for password in PASSWORD.findall(value):
             yield from ((name, text) for text in dict.fromkeys((password, unquote(password))))
         if name.startswith("OTEL_") and name.endswith("_HEADERS"):
             for pair in value.split(","):
                 header, _, text = pair.partition("=")
-                if _is_secret_name(header.strip(), sensitive):
+                if is_secret_name(header.strip(), sensitive):
                     yield from ((header.strip(), one) for one in dict.fromkeys((text, unquote(text))))
     for server in servers:
         from foregate.agent.tools.mcp.server_configuration import expand_variables
 
         with suppress(UsageError):  # where a variable is missing, it does not start
             given = expand_variables({**server.env, **server.headers}, environ)
-            yield from ((name, value) for name, value in given.items() if _is_secret_name(name, sensitive))
-
-
-def _is_secret_name(name: str, sensitive: Sensitive) -> bool:
-    from foregate.policy.risk.globs import matches_text
-
-    plain = name.upper().replace("-", "_")  # `x-api-key` counts as `X_API_KEY`
-    return any(matches_text(glob.upper(), plain) for glob in sensitive.names)
+            yield from ((name, value) for name, value in given.items() if is_secret_name(name, sensitive))
 
 
 def _is_secret(value: str, sensitive: Sensitive) -> bool:

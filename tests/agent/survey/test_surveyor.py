@@ -258,6 +258,24 @@ def test_secrets_of_a_request_are_found_wherever_they_are(look: Look, where: str
     assert found.secrets == ("the call matches sensitive.patterns[2]",)
 
 
+@pytest.mark.parametrize("spelt", ["hunter2+hunter2", "hunter2%2Bhunter2", "aHVudGVyMitodW50ZXIy"])
+def test_the_value_of_a_secret_file_is_found_in_what_is_sent_or_committed(
+    repository: Path, look: Look, spelt: str
+) -> None:
+    (repository / ".env").write_text("DB_PASSWORD=hunter2+hunter2\n")
+    (repository / "notes").write_text(f"see {spelt}\n")
+    stage(repository, "notes")
+    said = "holds the value of `DB_PASSWORD` in a secret file"
+    assert look("git_commit", message="m").secrets == (f"what is staged {said}",)
+    assert f"the call {said}" in look("http_request", url=f"https://example.org/?q={spelt}").secrets
+    assert look("http_request", url="https://example.org/?q=hunter3").secrets == ()
+
+
+def test_a_format_of_a_service_is_found_under_its_name(look: Look) -> None:
+    found = look("http_request", url=f"https://example.org/?q=glpat-{'a1' * 12}")
+    assert found.secrets == ("the call matches sensitive.formats.gitlab_token",)
+
+
 def test_a_survey_beyond_its_bound_holds_the_call(look: Look) -> None:
     found = look("run_command", argv=["echo", "x" * 10_000])
     assert "names too much" in found.problem

@@ -116,3 +116,69 @@ def test_a_pattern_that_matches_nothing_at_all_changes_nothing() -> None:
 def test_a_pattern_re2_cannot_read_is_one_clear_error() -> None:
     with pytest.raises(PolicyError, match="is no RE2 expression"):
         mask_value("some text that is long", ("a(?=b)",))
+
+
+FORMATS = {
+    "aws_temporary_key": "ASIA" + "B2" * 8,
+    "github_fine_grained_token": "github_pat_" + "a1" * 20,
+    "gitlab_token": "glpat-" + "a1" * 10,
+    "slack_token": "xoxb-" + "1234567890-" * 2 + "a1" * 8,
+    "slack_webhook": "https://hooks.slack.com/services/" + "T0A1/" + "B0" * 20,
+    "discord_webhook": "https://discord.com/api/webhooks/123456789012345678/" + "a1" * 32,
+    "telegram_bot_token": "123456789:AA" + "a1" * 16 + "b",
+    "stripe_key": "sk_live_" + "a1" * 12,
+    "google_api_key": "AIza" + "a1" * 17 + "b",
+    "google_oauth_secret": "GOCSPX-" + "a1" * 14,
+    "azure_storage_key": "AccountKey=" + "a1" * 43 + "==",
+    "digitalocean_token": "dop_v1_" + "a1" * 32,
+    "npm_token": "npm_" + "a1" * 18,
+    "pypi_token": "pypi-AgE" + "a1" * 30,
+    "rubygems_token": "rubygems_" + "a1" * 24,
+    "docker_token": "dckr_pat_" + "a1" * 14,
+    "huggingface_token": "hf_" + "a1" * 17,
+    "replicate_token": "r8_" + "a1" * 18 + "b",
+    "groq_key": "gsk_" + "a1" * 26,
+    "xai_key": "xai-" + "a1" * 40,
+    "perplexity_key": "pplx-" + "a1" * 24,
+    "databricks_token": "dapi" + "a1" * 16,
+    "doppler_token": "dp.st.dev." + "a1" * 20,
+    "vault_token": "hvs." + "a1" * 12,
+    "terraform_token": "a1" * 7 + ".atlasv1." + "a1" * 30,
+    "pulumi_token": "pul-" + "a1" * 20,
+    "planetscale_token": "pscale_tkn_" + "a1" * 16,
+    "supabase_key": "sbp_" + "a1" * 20,
+    "grafana_token": "glsa_" + "a1" * 16,
+    "sentry_token": "sntrys_" + "a1" * 20,
+    "newrelic_key": "NRAK-" + "A1" * 13 + "B",
+    "postman_key": "PMAK-" + "a1" * 12 + "-" + "a1" * 17,
+    "sendgrid_key": "SG." + "a1" * 11 + "." + "a1" * 21 + "b",
+    "mailgun_key": "key-" + "a1" * 16,
+    "twilio_key": "SK" + "a1" * 16,
+    "shopify_token": "shpat_" + "a1" * 16,
+    "square_token": "sq0atp-" + "a1" * 11,
+    "linear_key": "lin_api_" + "a1" * 20,
+    "notion_token": "ntn_" + "a1" * 20,
+    "atlassian_token": "ATATT3" + "a1" * 60,
+    "age_key": "AGE-SECRET-KEY-1" + "A1" * 29,
+    "json_web_token": "eyJ" + "a1" * 8 + ".eyJ" + "a1" * 8 + "." + "a1" * 12,
+}
+
+
+def test_a_key_of_each_format_is_masked_also_behind_an_escaped_newline(policy: Policy) -> None:
+    assert {*FORMATS} == {*policy.sensitive.formats}
+    for name, key in FORMATS.items():
+        own = (policy.sensitive.formats[name],)
+        assert key[-8:] not in str(mask_value(f"x\\n{key}\\n", own)), name
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "npm_config_registry_and_everything_else",
+        "monkey-223921b76ee99bde995b7ff738513eef100fb51d",
+        "SKIP",
+        "deadbeef" * 8,
+    ],
+)
+def test_what_only_resembles_a_key_stays(policy: Policy, text: str) -> None:
+    assert mask_value(text, tuple(policy.sensitive.formats.values())) == text

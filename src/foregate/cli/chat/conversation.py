@@ -71,7 +71,7 @@ class ChatSession:
             from foregate.cli.chat.completion import Completions
 
             meanings = {name: command.meaning for name, command in COMMANDS.items()}
-            self.terminal.forgets = lambda text: mask_value(text, self.session.hidden) != text
+            self.terminal.forgets = lambda text: mask_value(text, self.session.read_hidden()) != text
             self.terminal.completer = Completions(meanings, self.opened.workspace, self.list_arguments)
         if self.person is not None:
             self.person.reads_wait = self.session.policy.approval.reads == "ask"

@@ -107,6 +107,7 @@ def _build_options(
     form: str, pairs: bool, content: str, reward: str, check: bool, policy: str | None, workspace: Path
 ) -> ExportOptions:
     """Return how to export; raise UsageError for options that do not go together."""
+    from foregate.agent.workspace.secret_values import SecretValues
     from foregate.agent.workspace.user_files import load_function
     from foregate.assembly.open import choose_policy
     from foregate.assembly.own_secrets import find_own_secrets
@@ -128,7 +129,8 @@ def _build_options(
     if check and known != "atif":
         raise UsageError("`--check` goes with `--format atif`; for the others there is no published model")
     _, in_force = choose_policy(SessionOptions(workspace=workspace, policy=policy), require_folder(workspace))
-    own, patterns = find_own_secrets(os.environ, in_force.sensitive), in_force.sensitive.patterns
+    own = (*find_own_secrets(os.environ, in_force.sensitive), *SecretValues(workspace, in_force).find())
+    patterns = in_force.sensitive.expressions
     worth = load_function(reward, "a trajectory") if reward else None
     return ExportOptions(known, pairs, content == "on", (*own, *patterns), worth, check)
 
