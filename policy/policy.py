@@ -282,8 +282,8 @@ class Context(PolicySection):
 class Commands(PolicySection):
     """Which commands only observe, how long one may run (seconds), and the environment it sees. `reads`, `about` and
     `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
-    the world outside one, `deletes` are those that delete. `open_ended` are leading words of commands that may go on
-    to run anything. `execute_command` is the tool behind the tag of that name."""
+    the world outside one, `deletes` are those that delete, `installs` those that install. `open_ended` are leading
+    words of commands that may go on to run anything. `execute_command` is the tool behind the tag of that name."""
 
     read_only: dict[str, CommandEntry]
     reads: dict[str, ReadEntry]
@@ -291,6 +291,7 @@ class Commands(PolicySection):
     access: dict[str, tuple[str, ...]]
     confinement: Confinement
     deletes: tuple[str, ...]
+    installs: tuple[str, ...]
     wrappers: tuple[str, ...]
     open_ended: tuple[str, ...]
     execute_command: Literal["run_command", "run_shell"]

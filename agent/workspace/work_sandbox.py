@@ -13,6 +13,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.agent.sandbox.changes import list_changes
+from foregate.agent.sandbox.kept import keep_folders, prune_caches
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.removal import remove_tree
@@ -24,7 +25,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
 from foregate.schemas.errors import ForegateError, WorkspaceError
-from foregate.schemas.sandbox import Access, SandboxedChanges
+from foregate.schemas.sandbox import Access, PathChange, SandboxedChanges
 from foregate.schemas.tool_spec import Effect
 
 _PREFIX = "run-"
@@ -71,6 +72,7 @@ def open_work_sandbox(workspace: Workspace, policy: Policy, access: Sequence[Acc
         tracked = () if access else _list_tracked(workspace, policy, secret)
         hidden = tuple(name for name in secret if name not in tracked)
         plan = _plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden)
+        prune_caches(plan["caches"], plan["workspace"])
         plan = give_access(plan, access, policy, home=str(Path.home()), own=str(folder.parent))
         check_secrets_stay(plan, secret)
     except ForegateError as error:
@@ -87,11 +89,11 @@ def _list_tracked(workspace: Workspace, policy: Policy, paths: Sequence[str]) ->
     return ()
 
 
-def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> SandboxedChanges:
+def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, *, installs: bool) -> SandboxedChanges:
     """Return what a finished program has changed in its sandbox, and nothing else of it.
 
-    Caches whose content is run unread stay with the sandboxes of this workspace. Raises WorkspaceError where there is
-    too much to list.
+    Caches whose content is run unread stay with the sandboxes of this workspace, but where the command `installs`.
+    Raises WorkspaceError where there is too much to list.
     """
     limits, root = policy.commands.sandbox, workspace.root
     masks = [os.path.relpath(mask, root) for mask in plan["masks"] if Path(mask).is_relative_to(root)]
@@ -103,8 +105,17 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> Sandbox
         max_paths=limits.files,
         max_bytes=limits.written,
     )
-    caches = frozenset(policy.files.executed_caches)
-    rest = [one for one in listed if one.effect is Effect.DELETE or caches.isdisjoint(one.path.split("/"))]
+    names = () if installs else policy.files.executed_caches
+    cached = {one.path: top for one in listed if (top := _find_cache(one, names))}
+    keep_folders(
+        plan["upper"],
+        plan["caches"],
+        plan["workspace"],
+        sorted(set(cached.values())),
+        max_paths=limits.files,
+        max_bytes=limits.written,
+    )
+    rest = [one for one in listed if one.path not in cached]
     rest = [one for one in rest if one.path != "."]  # the workspace's own mode is the person's
     unseen = next((one.path for one in rest if one.refused == "unseen"), None)
     if unseen is not None:
@@ -118,6 +129,13 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan) -> Sandbox
         discard_sandbox(found)
         return replace(found, upper="")
     return found
+
+
+def _find_cache(change: PathChange, names: Sequence[str]) -> str:
+    """Return the folder of one of the names in which something was made or changed, "" for a change elsewhere."""
+    parts = change.path.split("/")
+    at = next((place for place, part in enumerate(parts) if part in names), None)
+    return "" if at is None or change.effect is Effect.DELETE else "/".join(parts[: at + 1])
 
 
 def is_kept(found: SandboxedChanges) -> bool:

@@ -9,8 +9,7 @@ from functools import reduce
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
-from foregate.policy.risk.commands import has_words_at
-from foregate.policy.risk.reading import is_held_work, is_read, read_command_line
+from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import RequestFacts, find_kept_word, find_namesake, is_named, read_request
 from foregate.schemas.tool_call import (
     CallFacts,
@@ -324,8 +323,7 @@ def is_deletion(facts: CallFacts, policy: Policy) -> bool:
     command = facts.survey.command
     if not facts.contained or command is None:
         return False
-    lines = [[word or "" for word in segment.words] for segment in read_command_line(command, policy).segments]
-    return any(has_words_at(entry.split(), words) for entry in policy.commands.deletes for words in lines)
+    return has_leading_words(read_command_line(command, policy), policy.commands.deletes)
 
 
 def is_unscoped(

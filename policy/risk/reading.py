@@ -5,7 +5,7 @@ The sandbox holds what the words only announce. A command that is misread fails 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import takewhile
 from typing import Any, Literal, NamedTuple
@@ -105,6 +105,12 @@ def read_command_line(command: Command, policy: Policy) -> CommandReading:
         tuple(dict.fromkeys(path for _, texts in named for path in texts if path)),
         reason,
     )
+
+
+def has_leading_words(reading: CommandReading, entries: Iterable[str]) -> bool:
+    """Whether one of the simple commands begins with the words of an entry; options may stand in between."""
+    lines = [[word or "" for word in segment.words] for segment in reading.segments]
+    return any(commands.has_words_at(entry.split(), words) for entry in entries for words in lines)
 
 
 def list_git_folders(reading: CommandReading) -> list[str]:

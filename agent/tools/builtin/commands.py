@@ -34,6 +34,7 @@ from foregate.policy.risk.access_request import FORMS, parse_access
 from foregate.policy.risk.reading import (
     CommandReading,
     can_hold_work,
+    has_leading_words,
     is_held_read,
     is_read,
     list_git_folders,
@@ -174,14 +175,15 @@ async def _run_work(
     named: Mapping[str, str],
 ) -> ToolResult:
     """Run a command on a copy of the workspace; the result says what it changed there, and nothing else has changed."""
-    access = read_command_line(replace(command, access=_read_requests(arguments)), policy).access
+    reading = read_command_line(replace(command, access=_read_requests(arguments)), policy)
+    access, installs = reading.access, has_leading_words(reading, policy.commands.installs)
     plan = await asyncio.to_thread(open_work_sandbox, workspace, policy, access)
     words = command.argv or ("/bin/sh", "-c", command.shell)
     found = SandboxedChanges(upper=plan["upper"])
     try:
         ran, seconds = await run_words(workspace, policy, words, arguments, cwd, sandbox=plan)
         if ran.code is not None:
-            found = await asyncio.to_thread(collect_changes, workspace, policy, plan)
+            found = await asyncio.to_thread(collect_changes, workspace, policy, plan, installs=installs)
     finally:
         if not found.changes:
             await asyncio.to_thread(discard_sandbox, found)

@@ -206,3 +206,13 @@ async def test_nothing_runs_with_access_outside_that_nobody_has_said_yes_to(play
     session = await play("run it", "echo x > a.txt", access=["network:example.org"])
     assert list(folder.iterdir()) == []
     assert "tool_started" not in [event.kind for event in await session.log.read()]
+
+
+async def test_a_cache_of_programs_stays_with_the_sandboxes_and_is_there_in_the_next(play: Play, folder: Path) -> None:
+    (folder / "lib.py").write_text("x = 1\n")
+    look = "python3 -c 'import lib' && ls __pycache__"
+    session = await play("run it", look, "ls __pycache__ > found.txt")
+    assert sorted(path.name for path in folder.iterdir()) == ["found.txt", "lib.py"]
+    assert (folder / "found.txt").read_text().startswith("lib.cpython")
+    kinds = await list_kinds(session)
+    assert kinds[:2] == ["tool_started", "tool_finished"]
