@@ -31,12 +31,12 @@ async def apply_sandboxed(
     call, state = facts.call, session.state
     if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
         raise NoPermit(f"there is no unused permit for what call `{call.id}` changed")
-    place = Snapshots(session.workspace, session.policy, session.blobs)
+    place, upper = Snapshots(session.workspace, session.policy, session.blobs), Path(found.upper, "upper")
     try:
         if conflicts := await asyncio.to_thread(find_conflicts, session.workspace, found.changes):
             named = ", ".join(f"`{path[:80]}`" for path in conflicts[:8])
             return CallNotStarted("stale_evidence", f"{named} changed while this ran; look again, then repeat the call")
-        images = await asyncio.to_thread(keep_images, place, found.changes, Path(found.upper, "upper"))
+        images = await asyncio.to_thread(keep_images, place, found.changes, upper)
     except WorkspaceError as error:
         return CallNotStarted("tool_failed", str(error))
     session.prefetched.clear()
@@ -55,7 +55,7 @@ async def apply_sandboxed(
     await session.record(Draft(started, "sandbox"))
     await session.log.settle()
     clock = time.monotonic_ns()
-    applying = asyncio.ensure_future(asyncio.to_thread(apply_changes, place, images, Path(found.upper, "upper")))
+    applying = asyncio.ensure_future(asyncio.to_thread(apply_changes, place, images, upper))
     cancelled = await _wait_for(applying)
     try:
         applied = applying.result()

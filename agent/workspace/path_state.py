@@ -51,7 +51,8 @@ def look_at(folder: int, name: str) -> SeenPath:
     kind = get_kind(found.st_mode)
     if kind == "link":
         target = os.fsencode(os.readlink(name, dir_fd=folder))
-        return SeenPath(PathState("link", hashlib.sha256(target).hexdigest(), 0, len(target)), found, at)
+        digest = hashlib.sha256(target).hexdigest()
+        return SeenPath(PathState("link", digest, 0, len(target), owner=_name_owner(found)), found, at)
     if kind == "other":
         return SeenPath(PathState("other", mode=stat.S_IMODE(found.st_mode)), found, at)
     file = os.open(name, READ_FOLDER if kind == "directory" else READ_FILE, dir_fd=folder)
@@ -60,15 +61,23 @@ def look_at(folder: int, name: str) -> SeenPath:
         if get_kind(found.st_mode) != kind:  # it was replaced by something special in between
             return SeenPath(PathState("other"), found, at)
         mode, traits = stat.S_IMODE(found.st_mode), hash_attributes(read_attributes(file))
+        owner = _name_owner(found)
         if kind == "directory":
-            return SeenPath(PathState("directory", "", mode, 0, traits), found, at)
-        return SeenPath(PathState("file", hash_content(file), mode, found.st_size, traits), found, at)
+            return SeenPath(PathState("directory", "", mode, 0, traits, owner), found, at)
+        return SeenPath(PathState("file", hash_content(file), mode, found.st_size, traits, owner), found, at)
     finally:
         os.close(file)
 
 
+def _name_owner(found: os.stat_result) -> str:
+    return f"{found.st_uid}:{found.st_gid}"
+
+
 def is_at(now: PathState, wanted: PathState) -> bool:
-    """Whether a state is the wanted one, as far as the kind of thing has what is compared."""
+    """Whether a state is the wanted one, as far as the kind of thing has what is compared.
+
+    Owners are not compared: a file that is put in a place may have to stay ours.
+    """
     if now.kind != wanted.kind:
         return False
     if now.kind == "link":
@@ -79,7 +88,8 @@ def is_at(now: PathState, wanted: PathState) -> bool:
 
 def is_adjusted(now: PathState, then: PathState) -> bool:
     """Whether a file becomes what it is to be where it lies: its content and attributes are as they are to be."""
-    return now.kind == then.kind == "file" and (now.hash, now.traits) == (then.hash, then.traits)
+    same = (now.hash, now.traits, now.owner) == (then.hash, then.traits, then.owner)
+    return now.kind == then.kind == "file" and same
 
 
 def is_between(now: PathState, change: PathChange) -> bool:
