@@ -13,8 +13,9 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.sandbox.attributes import choose_attributes, pack_attributes, read_attributes
 from foregate.agent.workspace.directory import ImageEntry, read_traits
-from foregate.agent.workspace.file_traits import FileTraits, choose_attributes, pack_attributes, read_attributes
+from foregate.agent.workspace.file_traits import FileTraits
 from foregate.agent.workspace.git_index import hash_index, is_index
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.path_state import READ_FILE, is_adjusted, is_at

@@ -71,9 +71,9 @@ class _Listing:
 
     def run(self) -> None:
         """Find all changes."""
-        marks, bottom = self.written.marks, self.below.layers[-1].folder
-        before = read_state(bottom, ".", self.budget, marks=marks)
-        after = read_state(self.written.folder, ".", self.budget, marks=marks)
+        bottom = self.below.layers[-1].folder
+        before = read_state(bottom, ".", self.budget)
+        after = read_state(self.written.folder, ".", self.budget)
         if before != after:
             self._add(".", before, after)
         self._compare("", self.written, self.below, whole=is_opaque(self.written))
@@ -125,7 +125,7 @@ class _Listing:
     def _change(self, path: str, folder: Layer, name: str, entry: Entry | None) -> None:
         """List what lies at a path in the upper layer, unless it is what was there before."""
         before = _NOTHING if entry is None else self._read(entry)
-        after = read_state(folder.folder, name, self.budget, marks=folder.marks, own=True)
+        after = read_state(folder.folder, name, self.budget, own=True)
         if before == after:
             return
         refused: Refusal = ""
@@ -139,7 +139,7 @@ class _Listing:
 
     def _read(self, entry: Entry) -> PathState:
         layer = entry.layer
-        return read_state(layer.folder, entry.name, self.budget, marks=self.written.marks, own=bool(layer.marks))
+        return read_state(layer.folder, entry.name, self.budget, own=bool(layer.marks))
 
     def _add(self, path: str, before: PathState, after: PathState, refused: Refusal = "") -> None:
         self.budget.take(paths=1)

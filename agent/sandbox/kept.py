@@ -191,7 +191,7 @@ def _merge_folder(source: Layer, status: os.stat_result, target: Layer, name: st
         inner = opened.enter_context(under.open(name)) if under and not is_opaque(into) else None
         for one in list_names(source.folder):
             _merge(source, into, one, inner)
-        copy_traits(source.folder, status, into.folder, source.marks)
+        copy_traits(source.folder, status, into.folder)
 
 
 def _look(folder: int, name: str) -> os.stat_result | None:

@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Mapping
 from contextlib import suppress
 
+from foregate.agent.sandbox.attributes import hash_attributes, read_attributes
 from foregate.agent.sandbox.layers import open_entry
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathKind, PathState
 
 _CHUNK = 1 << 20
 _CAPABILITIES = "security.capability"
-# Labels of other security modules belong to the place a file lies in, not to the file.
-_ATTRIBUTES = ("user.", "trusted.", "system.posix_acl_", _CAPABILITIES)
 
 
 class Budget:
@@ -39,11 +37,10 @@ def get_kind(mode: int) -> PathKind:
     return kinds.get(stat.S_IFMT(mode), "other")
 
 
-def read_state(folder: int, name: str, budget: Budget, *, marks: str = "", own: bool = False) -> PathState:
+def read_state(folder: int, name: str, budget: Budget, *, own: bool = False) -> PathState:
     """Return what is called `name` in an open folder; "." is the folder itself. Raises OSError and WorkspaceError.
 
-    A file that cannot be read has no hash. Names that start with `marks` are the kernel's own; `own` is as for
-    `open_entry`.
+    A file that cannot be read has no hash. `own` is as for `open_entry`.
     """
     status = os.lstat(name, dir_fd=folder)
     kind, content = get_kind(status.st_mode), b""
@@ -55,7 +52,7 @@ def read_state(folder: int, name: str, budget: Budget, *, marks: str = "", own: 
     digest = hashlib.sha256(content).hexdigest() if content else ""
     if kind in ("file", "directory"):
         with suppress(PermissionError), open_entry(folder, name, own=own) as entry:
-            attributes = read_attributes(entry, marks)
+            attributes = read_attributes(entry)
             if kind == "file":
                 budget.take(size=status.st_size)
                 digest = _hash(entry)
@@ -64,7 +61,7 @@ def read_state(folder: int, name: str, budget: Budget, *, marks: str = "", own: 
         hash=digest,
         mode=stat.S_IMODE(status.st_mode),
         size=0 if kind == "directory" else status.st_size,
-        traits=_hash_attributes(attributes),
+        traits=hash_attributes(attributes),
         owner=f"{status.st_uid}:{status.st_gid}",
     )
 
@@ -78,22 +75,6 @@ def is_privileged(folder: int, name: str) -> bool:
         return True
     with open_entry(folder, name, own=True) as entry:
         return _CAPABILITIES in os.listxattr(entry)
-
-
-def read_attributes(entry: int, marks: str = "") -> dict[str, bytes]:
-    """Return the extended attributes of an open file or folder that belong to it, without the kernel's own marks."""
-    found: dict[str, bytes] = {}
-    with suppress(OSError):  # a file system without them
-        for name in os.listxattr(entry):
-            if name.startswith(_ATTRIBUTES) and not (marks and name.startswith(marks)):
-                with suppress(OSError):  # it is not ours to read
-                    found[name] = os.getxattr(entry, name)
-    return found
-
-
-def _hash_attributes(attributes: Mapping[str, bytes]) -> str:
-    whole = "".join(f"{len(name)} {name} {value.hex()}\n" for name, value in sorted(attributes.items()))
-    return hashlib.sha256(os.fsencode(whole)).hexdigest() if whole else ""
 
 
 def _hash(file: int) -> str:

@@ -11,6 +11,7 @@ import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from foregate.agent.sandbox.attributes import choose_attributes, read_attributes
 from foregate.agent.sandbox.layers import (
     Entry,
     Layer,
@@ -21,7 +22,7 @@ from foregate.agent.sandbox.layers import (
     open_entry,
     read_mark,
 )
-from foregate.agent.sandbox.states import Budget, read_attributes
+from foregate.agent.sandbox.states import Budget
 from foregate.agent.sandbox.view import TRUSTED
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -99,7 +100,7 @@ class Unfolding:
                 for one in inner.list_names():
                     if found := inner.find(one):
                         self._copy(inner, found, Layer(made, folder.marks))
-                copy_traits(inner.layers[0].folder, status, made, folder.marks)
+                copy_traits(inner.layers[0].folder, status, made)
         elif stat.S_ISREG(status.st_mode):
             self._budget.take(size=status.st_size)
             with open_entry(entry.layer.folder, name, own=bool(entry.layer.marks)) as file:
@@ -107,7 +108,7 @@ class Unfolding:
                 try:
                     while os.copy_file_range(file, made, _CHUNK):
                         pass
-                    copy_traits(file, status, made, folder.marks)
+                    copy_traits(file, status, made)
                 finally:
                     os.close(made)
         else:
@@ -120,11 +121,11 @@ def _list_folders(folder: Layer) -> list[str]:
     return [name for name in names if stat.S_ISDIR(os.lstat(name, dir_fd=folder.folder).st_mode)]
 
 
-def copy_traits(source: int, status: os.stat_result, copy: int, marks: str) -> None:
+def copy_traits(source: int, status: os.stat_result, copy: int) -> None:
     """Give an open file or folder all that another one has beside its content. Raises OSError."""
     with suppress(PermissionError):
         os.fchown(copy, status.st_uid, status.st_gid)
-    for name, value in read_attributes(source, marks).items():
+    for name, value in choose_attributes(read_attributes(source)).items():
         with suppress(OSError):
             os.setxattr(copy, name, value)
     os.fchmod(copy, stat.S_IMODE(status.st_mode))

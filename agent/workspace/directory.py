@@ -13,7 +13,8 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.workspace.file_traits import FileTraits, pack_attributes, unpack_attributes
+from foregate.agent.sandbox.attributes import pack_attributes, unpack_attributes
+from foregate.agent.workspace.file_traits import FileTraits
 from foregate.agent.workspace.workspace import Workspace, get_kind, refuse_errors
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError

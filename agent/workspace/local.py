@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from foregate.agent.workspace.file_traits import AS_THERE, HARD_LINKS, FileTraits, read_attributes, set_traits
+from foregate.agent.sandbox.attributes import read_attributes
+from foregate.agent.workspace.file_traits import AS_THERE, HARD_LINKS, FileTraits, set_traits
 from foregate.agent.workspace.syncing import sync_change, sync_file_system
 from foregate.agent.workspace.workspace import PathState, Workspace, build_outside_error, get_kind, refuse_errors
 from foregate.schemas.errors import NotText, WorkspaceError

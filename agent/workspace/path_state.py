@@ -8,8 +8,8 @@ import stat
 import time
 from dataclasses import dataclass
 
+from foregate.agent.sandbox.attributes import hash_attributes, read_attributes
 from foregate.agent.workspace.copying import hash_content
-from foregate.agent.workspace.file_traits import hash_attributes, read_attributes
 from foregate.agent.workspace.workspace import get_kind
 from foregate.schemas.sandbox import PathChange, PathState
 

@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
+from foregate.agent.sandbox.attributes import hash_attributes, read_attributes
 from foregate.agent.workspace.copying import copy_content
-from foregate.agent.workspace.file_traits import AS_THERE, FileTraits, hash_attributes, read_attributes, set_traits
+from foregate.agent.workspace.file_traits import AS_THERE, FileTraits, set_traits
 from foregate.agent.workspace.path_state import READ_FILE, READ_FOLDER, SeenPath, is_at, look_at
 from foregate.agent.workspace.path_step import (
     Conflict,

@@ -11,6 +11,7 @@ import pytest
 
 from foregate.agent.sandbox import layers
 from foregate.agent.sandbox.changes import list_changes
+from foregate.agent.workspace.path_state import is_at, look_at
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathChange
 from tests.agent.sandbox.place import Place
@@ -77,6 +78,23 @@ def test_an_attribute_and_the_mode_of_the_workspace_are_changes(work: Work) -> N
     changes = work("chmod 700 .; python3 -c \"import os; os.setxattr('data.json', 'user.a', b'1')\"")
     assert list(changes) == [".", "data.json"]
     assert changes["data.json"].after.traits != changes["data.json"].before.traits == ""
+
+
+def test_what_was_there_is_told_as_applying_sees_it(place: Place, work: Work) -> None:
+    """Else a change would look as if somebody else had changed the file meanwhile."""
+    paths = ["data.json", "src", "link"]
+    (place.workspace / "link").symlink_to("src")
+    for path in paths[:2]:
+        os.setxattr(place.workspace / path, "user.a", b"1")
+    folder = os.open(place.workspace, os.O_RDONLY)
+    try:
+        changes = work("rm -r data.json src link")
+        assert [path for path in paths if not is_at(look_at(folder, path).state, changes[path].before)] == []
+    finally:
+        os.close(folder)
+        (place.workspace / "link").unlink()
+        for path in paths[:2]:
+            os.removexattr(place.workspace / path, "user.a")
 
 
 def test_what_was_moved_lies_where_it_was_moved_to(place: Place, work: Work) -> None:
