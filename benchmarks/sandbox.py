@@ -77,7 +77,7 @@ class Repeating:
         if number is None:
             return says("That is all.")
         argv = self.made(number)
-        self.bare.append(run_bare(argv, self.workspace))
+        self.bare.append(run_bare(argv, Path(f"{self.workspace}-bare")))
         return calls(("run_command", {"argv": list(argv)}), text=TALK)
 
 
@@ -167,10 +167,14 @@ def print_row(name: str, found: Timed, most: float) -> bool:
 
 
 def fill(workspace: Path, count: int = 0) -> Path:
-    """Make a workspace with the files that are read, and with `count` others in folders of a thousand."""
-    workspace.mkdir()
-    for number in range(ROUNDS + 1):
-        (workspace / f"file{number}.txt").write_text("a line\n")
+    """Make a workspace with the files that are read, and with `count` others in folders of a thousand.
+
+    Beside it there is a folder for the bare process, with nothing but the files that are read.
+    """
+    for folder in (workspace, Path(f"{workspace}-bare")):
+        folder.mkdir()
+        for number in range(ROUNDS + 1):
+            (folder / f"file{number}.txt").write_text("a line\n")
     for number in range(count):
         if number % 1000 == 0:
             (workspace / f"folder{number // 1000}").mkdir()
