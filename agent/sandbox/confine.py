@@ -11,6 +11,7 @@ import struct
 from collections.abc import Iterable
 from typing import NoReturn
 
+from foregate.agent.sandbox.bpf import load_filter
 from foregate.agent.sandbox.capabilities import drop_capabilities
 from foregate.agent.sandbox.landlock import allow_writing_only_in
 from foregate.agent.sandbox.limits import limit_resources
@@ -18,7 +19,7 @@ from foregate.agent.sandbox.namespaces import enter_namespaces
 from foregate.agent.sandbox.openings import bring_up_loopback, hand_out, open_listeners
 from foregate.agent.sandbox.plan import Command, Failure, Plan
 from foregate.agent.sandbox.root import build_root
-from foregate.agent.sandbox.seccomp import build_filter, load_filter
+from foregate.agent.sandbox.seccomp import build_filter
 from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, StepFailed, call, name_step
 from foregate.agent.sandbox.view import make_early_view
 
@@ -41,8 +42,8 @@ def confine(plan: Plan, command: Command, parent: int, report: int, line: int | 
     socket to whoever serves what the command is given of the network; the sockets of `open_listeners` are sent there.
     """
     try:
-        _die_with_parent(parent)
-        _take_streams()
+        die_with_parent(parent)
+        take_streams()
         program = build_filter(unix_sockets=bool(plan["access"]["sockets"]))
         view = make_early_view(plan)
         enter_namespaces()
@@ -54,7 +55,7 @@ def confine(plan: Plan, command: Command, parent: int, report: int, line: int | 
             os.close(ended)
             _run_first_process(plan, command, program, view, alive, tell, report, line)
     except BaseException as error:  # nothing may return into the caller's half of the fork
-        _fail(error, report)
+        fail(error, report)
     for descriptor in (report, alive, tell, *([] if view is None else [view])):
         os.close(descriptor)
     _end_as(_wait_for(first, ended))
@@ -77,25 +78,40 @@ def _end_as(status: int) -> NoReturn:
     os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else NOT_STARTED)
 
 
-def _fail(error: BaseException, report: int) -> NoReturn:
-    """Report what failed and end; what is no StepFailed is a fault of ours, and ends the call as well."""
-    step, number = (error.step, error.number) if isinstance(error, StepFailed) else ("fault", 0)
-    sentence = str(error) if isinstance(error, StepFailed) else f"the sandbox failed: {type(error).__name__}: {error}"
+def close_others(report: int) -> int:
+    """Close every descriptor but the streams and `report`, and return the number that one has then."""
+    os.dup2(report, _REPORT, inheritable=False)
+    call("close_range", _REPORT + 1, _ALL_DESCRIPTORS, 0)
+    return _REPORT
+
+
+def fail(error: BaseException, report: int) -> NoReturn:
+    """Report what failed and end."""
     try:
-        os.write(report, json.dumps(Failure(step=step, number=number, sentence=sentence)).encode())
+        os.write(report, json.dumps(describe_failure(error)).encode())
     finally:
         os._exit(NOT_STARTED)
 
 
-def _die_with_parent(parent: int | None, alive: int | None = None) -> None:
-    """Be killed when the parent dies, also when it did just before; its number is not to be seen from inside."""
+def describe_failure(error: BaseException) -> Failure:
+    """Return what failed; what is no StepFailed is a fault of ours, and ends the call as well."""
+    if isinstance(error, StepFailed):
+        return Failure(step=error.step, number=error.number, sentence=str(error))
+    return Failure(step="fault", number=0, sentence=f"the sandbox failed: {type(error).__name__}: {error}")
+
+
+def die_with_parent(parent: int | None, alive: int | None = None) -> None:
+    """Be killed when the parent dies, also when it did just before.
+
+    Its number is not to be seen from inside, where `alive` ends with it.
+    """
     call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     gone = os.getppid() != parent if alive is None else bool(select.select([alive], [], [], 0)[0])
     if gone:
         os._exit(NOT_STARTED)
 
 
-def _take_streams() -> None:
+def take_streams() -> None:
     """Let go of what a stream could be used for beyond reading and writing.
 
     Of a file or a device outside, its owner may change the mode, size and times through any descriptor of it, and a
@@ -126,8 +142,8 @@ def _fill(stream: int, path: str, flags: int = os.O_PATH) -> None:
         os.set_inheritable(stream, True)
 
 
-def _open_null() -> None:
-    """Open the sandbox's own /dev/null, which is read-only but for what is written to it, where a stream was none."""
+def open_null() -> None:
+    """Open /dev/null anew where a stream was that or closed: in a sandbox of namespaces it has one of its own."""
     for stream in _STREAMS:
         if not stat.S_ISFIFO(os.fstat(stream).st_mode):
             os.close(stream)
@@ -146,19 +162,19 @@ def _run_first_process(
 ) -> NoReturn:
     """Be the first process inside: build what is seen, start the command, bury what dies, end with the command."""
     try:
-        _die_with_parent(None, alive)
+        die_with_parent(None, alive)
         _forget_signals()
         os.setsid()
         bring_up_loopback()
         writable = build_root(plan, view)
         if line is not None:
             hand_out(open_listeners(plan["access"]), line)
-        _open_null()
+        open_null()
         child = os.fork()
         if child == 0:
             _run_command(plan, command, program, writable, report)
     except BaseException as error:  # nothing may return into the caller's half of the fork
-        _fail(error, report)
+        fail(error, report)
     os.close(report)
     while True:
         ended, status = os.waitpid(-1, 0)
@@ -179,9 +195,7 @@ def _run_command(plan: Plan, command: Command, program: bytes, writable: Iterabl
     """Give up everything that is left and become the command."""
     try:
         os.setsid()
-        os.dup2(report, _REPORT, inheritable=False)
-        call("close_range", _REPORT + 1, _ALL_DESCRIPTORS, 0)
-        report = _REPORT
+        report = close_others(report)
         drop_capabilities()
         with name_step("folder", f"the folder {command['folder']} cannot be entered in the sandbox"):
             os.chdir(command["folder"])
@@ -191,4 +205,4 @@ def _run_command(plan: Plan, command: Command, program: bytes, writable: Iterabl
         with name_step("start", f"{command['program']} cannot be started in the sandbox"):
             os.execve(command["program"], command["argv"], command["environment"])  # noqa: S606 - judged before
     except BaseException as error:  # nothing may return into the caller's half of the fork
-        _fail(error, report)
+        fail(error, report)

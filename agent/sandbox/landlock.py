@@ -1,48 +1,91 @@
-"""Landlock as a second lock: nothing is opened for writing outside the scratch folders, whatever kind of file it is.
-
-A read-only mount does not stop writing to a named pipe, behind which a process of the machine may read.
-"""
+"""Landlock: what a process and all it starts may do with files, by the folders they lie in, and nothing it can undo."""
 
 from __future__ import annotations
 
 import os
 import struct
 from collections.abc import Iterable
+from contextlib import closing
 
-from foregate.agent.sandbox.system_calls import call, name_step
+from foregate.agent.sandbox.system_calls import StepFailed, call, name_step
 
+EXECUTE, WRITE, READ, LIST = 1 << 0, 1 << 1, 1 << 2, 1 << 3
+MAKE_DEVICES = 1 << 6 | 1 << 11
+_MOVE, _TRUNCATE, _CONTROL_DEVICES = 1 << 13, 1 << 14, 1 << 15
+_OF_FILES = EXECUTE | WRITE | READ | _TRUNCATE | _CONTROL_DEVICES
+_MOVE_SINCE = 2  # without it, no rule can allow to move a file from folder to folder
+HOLDS_TRUNCATION_SINCE, _NETWORK_SINCE, _CONTROL_SINCE, HOLDS_SIGNALS_SINCE = 3, 4, 5, 6
 _ASK_VERSION = 1
 _BENEATH_PATH = 1
-_WRITE, _MOVE = 1 << 1, 1 << 13
-_MOVE_SINCE = 2  # without it, no rule can allow to move a file from folder to folder
 
 
 def has_landlock() -> bool:
     """Whether this kernel has Landlock and it is turned on."""
-    return _get_version() > 0
+    return find_version() > 0
 
 
-def _get_version() -> int:
+def find_version() -> int:
+    """Return the version of Landlock, 0 for none."""
     try:
         return call("landlock_create_ruleset", None, 0, _ASK_VERSION)
     except OSError:
         return 0
 
 
+def list_all_rights(version: int) -> int:
+    """Return every right on files a version of Landlock can refuse."""
+    rights = _MOVE - 1
+    for right, since in ((_MOVE, _MOVE_SINCE), (_TRUNCATE, HOLDS_TRUNCATION_SINCE), (_CONTROL_DEVICES, _CONTROL_SINCE)):
+        rights |= right if version >= since else 0
+    return rights
+
+
+class Rules:
+    """What stays allowed of the rights that are `handled`: those granted, each with all that lies beneath a file.
+
+    With `alone` there are also no ports, and no signals and abstract sockets of others, as far as `version` goes.
+    """
+
+    def __init__(self, version: int, handled: int, *, alone: bool = False) -> None:
+        self._handled = handled
+        ports = 3 if alone and version >= _NETWORK_SINCE else 0
+        others = 3 if alone and version >= HOLDS_SIGNALS_SINCE else 0
+        self._rules = call("landlock_create_ruleset", struct.pack("=QQQ", handled, ports, others), 24, 0)
+
+    def grant(self, file: int, rights: int, *, folder: bool = True) -> None:
+        """Allow rights on an open file, and where that is a folder on all that lies beneath it."""
+        granted = rights & self._handled & (-1 if folder else _OF_FILES)
+        call("landlock_add_rule", self._rules, _BENEATH_PATH, struct.pack("=Qi", granted, file), 0)
+
+    def enforce(self) -> None:
+        """Hold this process and all it starts. Needs `no_new_privs`."""
+        call("landlock_restrict_self", self._rules, 0)
+
+    def close(self) -> None:
+        """Let go of the rules; a process they hold stays held."""
+        os.close(self._rules)
+
+
 def allow_writing_only_in(folders: Iterable[str]) -> None:
     """Refuse this process and all it starts to write elsewhere, where the kernel can.
 
-    Needs `no_new_privs`; raises StepFailed.
+    It is a second lock: a read-only mount does not stop writing to a named pipe, behind which a process of the machine
+    may read. Needs `no_new_privs`; raises StepFailed.
     """
-    version = _get_version()
+    version = find_version()
     if not version:
         return
-    handled = _WRITE | (_MOVE if version >= _MOVE_SINCE else 0)
-    with name_step("landlock", "the rules of Landlock could not be set"):
-        rules = call("landlock_create_ruleset", struct.pack("=Q", handled), 8, 0)
+    handled = list_all_rights(version) & (WRITE | _MOVE)
+    with name_step("landlock", "the rules of Landlock could not be set"), closing(Rules(version, handled)) as rules:
         for path in folders:
             folder = os.open(path, os.O_PATH | os.O_CLOEXEC)
-            call("landlock_add_rule", rules, _BENEATH_PATH, struct.pack("=Qi", handled, folder), 0)
+            rules.grant(folder, handled)
             os.close(folder)
-        call("landlock_restrict_self", rules, 0)
-        os.close(rules)
+        rules.enforce()
+
+
+def require_landlock() -> int:
+    """Return the version of Landlock; raise StepFailed where there is none."""
+    if version := find_version():
+        return version
+    raise StepFailed("landlock", 0, "this kernel has no Landlock, or it is turned off")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Literal, TypedDict
 
+HoldingTier = Literal["full", "limited"]
+"""How a sandbox is held: by namespaces, or by Landlock and a filter of system calls alone."""
+
 
 class Limits(TypedDict, total=False):
     """Bounds of a call; one that is left out does not hold.
@@ -65,6 +68,7 @@ def build_no_access() -> GivenAccess:
 class Plan(TypedDict):
     """A sandbox. Every path is absolute and resolved, but for the keys of `links`; a path is text as in `os`.
 
+    - `tier`: how it is held. With `limited` a writable workspace has neither masks nor `kept`, and there is no `upper`.
     - `workspace`: the folder shown at its own path, read-only but where `writable` is true or `upper` is given.
     - `upper`: a folder of the machine that takes what is written to the workspace, which itself stays as it is; "" for
       none. Its `upper` and `work` are made where they are missing, and it is closed to other users.
@@ -73,17 +77,20 @@ class Plan(TypedDict):
     - `layers`: folders beside the workspace that are shown writable, each with the folder of the machine that takes and
       keeps what is written to it. Inside the workspace none counts.
     - `kept`: paths in a writable workspace that stay read-only, those of them that are there.
-    - `home`: where an empty HOME lies; it is not the workspace and not in it.
+    - `home`: where an empty HOME lies; it is not the workspace and not in it. In `limited` a command with this HOME is
+      given one in the private folder.
+    - `scratch`: in which folder a private one is made, in `limited`.
     - `folders`: what else is shown read-only at its own path; one that is gone is left out. Inside the workspace
       none counts.
     - `links`: links outside of all folders, and where they lead (`/bin` to `usr/bin`).
-    - `masks`: paths that do not exist (in the workspace) or cannot be opened (elsewhere, and in a workspace that
-      holds another file system's mount).
+    - `masks`: paths that do not exist (in the workspace) or cannot be opened (elsewhere, in a workspace that holds
+      another file system's mount, and in `limited`).
     - `scratch_bytes`: how much `/tmp`, HOME and `/dev/shm` hold together.
     - `limits`: see `Limits`.
     - `access`: see `GivenAccess`.
     """
 
+    tier: HoldingTier
     workspace: str
     writable: bool
     upper: str
@@ -91,6 +98,7 @@ class Plan(TypedDict):
     layers: dict[str, str]
     kept: list[str]
     home: str
+    scratch: str
     folders: list[str]
     links: dict[str, str]
     masks: list[str]

@@ -9,12 +9,18 @@ from typing import Literal, TypedDict
 
 from foregate.agent.sandbox.plan import Failure
 
-TRY = 'test -r . && test ! -w . && test ! -w / && test -w "$HOME" && test -r /proc/self/status'
+TRY = {
+    "full": 'test -r . && test ! -w . && test ! -w / && test -w "$HOME" && test -r /proc/self/status',
+    # The modes of files tell nothing here, so that each thing is really tried; $PPID is the guard outside.
+    "limited": 'exec 2>/dev/null; ls . >"$HOME/list" && ! ls / && ! ls "$HOME/../.." && ! chmod 700 "$HOME" && '
+    "! kill -0 $PPID && ! (: </proc/$PPID/status) && ! (: >./.foregate-try) || { rm ./.foregate-try; exit 1; }",
+}
+"""By tier, the line of a shell that ends with 0 where a sandbox that shows a workspace holds."""
 _REFUSED = (errno.EPERM, errno.EACCES)
 
 
 class Probe(TypedDict):
-    """What a machine can do: the tier, and where it is `none`, why, and how it can be changed ("" for not)."""
+    """What a machine can do: the tier, and where it is not `full`, why, and how it can be changed ("" for not)."""
 
     tier: Literal["full", "limited", "none"]
     reason: str
@@ -27,6 +33,10 @@ def explain(failure: Failure) -> Probe:
     refused = failure["number"] in _REFUSED
     if failure["step"] == "machine":
         cure = "use Linux on x86_64 or aarch64"
+    elif failure["step"] == "landlock" and not failure["number"]:
+        cure = "use Linux 5.13 or later and start it with `landlock` among the modules of `lsm=`"
+    elif failure["step"] == "scratch":
+        cure = "set TMPDIR to a folder this user can write to"
     elif failure["number"] == errno.ENOSYS:
         reason, cure = f"{reason} (Linux {os.uname().release})", "use Linux 5.12 or later"
     elif failure["step"] in ("overlay", "workspace"):

@@ -162,6 +162,7 @@ def plan_read(
     *,
     masks: Iterable[str] = (),
     more: Iterable[str] = (),
+    scratch: str = "/tmp",  # noqa: S108 - a folder of its own is made there
     scratch_bytes: int,
     limits: Limits,
 ) -> Plan:
@@ -176,6 +177,7 @@ def plan_read(
     visible = list_visible_folders(os.pathsep.join(outside), home, more)
     resolved = os.path.realpath(home)
     return Plan(
+        tier="full",
         workspace=workspace,
         writable=False,
         upper="",
@@ -183,6 +185,7 @@ def plan_read(
         layers={},
         kept=[],
         home=_HOME_OF_NOBODY if resolved == "/" or is_inside(resolved, [workspace]) else resolved,
+        scratch=scratch,
         folders=[folder for folder in visible.folders if not is_inside(folder, [workspace])],
         links=visible.links,
         masks=list_system_secrets(visible.folders) + [_resolve_mask(workspace, mask) for mask in masks],

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import Limits, Plan
 
 _SLICE = 0.002
 """Seconds of a look that may go into counting."""
@@ -20,8 +20,13 @@ _UNBOUNDED = 1 << 62
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
+def list_stores(plan: Plan) -> list[str]:
+    """Return the folders that hold what the command of a plan writes, none where nothing is written to disk."""
+    return [f"{store}/upper" for store in (plan["upper"], *plan["layers"].values()) if store]
+
+
 class Written:
-    """What is written to the folders of a plan. Made before its command starts; `find_excess` looks on meanwhile.
+    """What a command writes to some folders. Made before it starts; `find_excess` looks on meanwhile.
 
     What is free on the disk is looked at each time. Where that says that a bound could have been passed, and now and
     then, everything that has changed since the start is counted, a little each time. Where not all can be counted, for
@@ -29,11 +34,9 @@ class Written:
     counted or not: a file without a name is on no list.
     """
 
-    def __init__(self, plan: Plan) -> None:
-        stores = [store for store in (plan["upper"], *plan["layers"].values()) if store]
-        self._folders = [f"{store}/upper" for store in stores]
-        self._disk = next(str(up) for up in (Path(stores[0]), *Path(stores[0]).parents) if up.exists())
-        limits = plan["limits"]
+    def __init__(self, folders: Sequence[str], limits: Limits) -> None:
+        self._folders = folders
+        self._disk = next(str(up) for up in (Path(folders[0]), *Path(folders[0]).parents) if up.exists())
         self._bounds = (limits.get("written_bytes", _UNBOUNDED), limits.get("written_files", _UNBOUNDED))
         self._start = time.time() - 0.1  # the clock of files is coarse
         self._first = self._last = self._look()
@@ -56,6 +59,9 @@ class Written:
                 return ""
             self._counting, self._is_complete, self._last = self._count(), True, free
         return self._describe(self._go_on_counting(free))
+
+    def close(self) -> None:
+        """Do nothing: what was written is for others to use."""
 
     def _go_on_counting(self, free: tuple[int, int]) -> tuple[int, int]:
         """Count for a slice of time; return what is known to be written, in bytes and in files."""

@@ -31,6 +31,8 @@ NAMES = ("line", "folder", "stdin", "stdout", "stderr")
 KILL, TERMINATE = b"k", b"t"
 """What Foregate says on the line: end everything at once, or ask the program's group to end."""
 _PACKAGE = "foregate.agent.sandbox"
+_LOADED = ("confine", "limited", "watch", "written")
+"""What of the package is loaded before the first guard of a sandbox is forked."""
 _PR_SET_CHILD_SUBREAPER = 36
 _ROUND = 0.02
 """Seconds between two looks: at what is written, and for what is still there while a tree is ended."""
@@ -67,8 +69,8 @@ class Zygote:
             os.set_inheritable(descriptor, False)
         request = json.loads(read_exactly(self._control, HEAD.unpack(head)[0]))
         if request["plan"] is not None:
-            load_sandbox("confine")
-            load_sandbox("written")
+            for name in _LOADED:
+                load_sandbox(name)
         pid = os.fork()
         if pid == 0:
             self._control.close()
@@ -93,14 +95,14 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     """Start the program of a request, tell how it ended, and once told to end it leave when all of its tree is gone.
 
     Each line it says is an object with one of these: `pid` or `error`, an errno or what a sandbox failed in, at the
-    start, `excess` when it is ended because it wrote too much, `status` (as `waitpid` has it) when the program itself
+    start, `excess` when it is ended because it used too much, `status` (as `waitpid` has it) when the program itself
     has ended, and last `left`, how many of its tree could not be killed.
     """
     os.setsid()
     named = dict(zip(NAMES, descriptors, strict=False))
     line, woken = socket.socket(fileno=named["line"]), watch_children()
     failed, failing = os.pipe()
-    written = watch_writing(request["plan"])
+    watch = open_watch(request, line)
     pid = os.fork()
     if pid == 0:
         execute(request, named, failing)
@@ -116,10 +118,10 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
             kill_tree(os.getpid(), pid)
             rounds += 1
         watched: list[Any] = [woken] if ending else [woken, line]
-        ready, _, _ = select.select(watched, [], [], _ROUND if ending or written else None)
+        ready, _, _ = select.select(watched, [], [], _ROUND if ending or watch else None)
         if line in ready:
             ending = obey(line, pid)
-        if not ending and written and (excess := written.find_excess()):
+        if not ending and watch and (excess := watch.find_excess()):
             ending = True
             say(line, excess=excess)
         if woken in ready:
@@ -128,6 +130,9 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
                 runs = False
                 say(line, status=status)
     say(line, left=len(list_tree(os.getpid())))
+    line.close()  # nobody has to wait until a private folder is removed
+    if watch:
+        watch.close()
     os._exit(0)
 
 
@@ -146,7 +151,7 @@ def obey(line: socket.socket, pid: int) -> bool:
 def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoReturn:
     """Become the program, in a session of its own, with no descriptor but the three; write the error where it fails.
 
-    With a plan in the request it runs in a sandbox, and `confine` writes what failed.
+    With a plan in the request it runs in a sandbox, and the way into it writes what failed.
     """
     try:
         os.setsid()
@@ -155,7 +160,10 @@ def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoR
         for place, name in enumerate(NAMES[2:]):
             os.dup2(named[name], place)
         if request["plan"] is not None:
-            load_sandbox("confine").confine(request["plan"], request, os.getppid(), failing, named["line"])
+            about = (request["plan"], request, os.getppid(), failing)
+            if request["plan"]["tier"] == "limited":
+                load_sandbox("limited").confine_limited(*about, request["scratch"])
+            load_sandbox("confine").confine(*about, named["line"])
         os.fchdir(named["folder"])
         os.execve(request["program"], request["argv"], request["environment"])  # noqa: S606 - it was judged
     except BaseException as error:
@@ -163,9 +171,25 @@ def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoR
     os._exit(127)
 
 
-def watch_writing(plan: dict[str, Any] | None) -> Any:
-    """Return what tells whether a sandbox writes too much, None where nothing is written to disk."""
-    return load_sandbox("written").Written(plan) if plan and (plan["upper"] or plan["layers"]) else None
+def open_watch(request: dict[str, Any], line: socket.socket) -> Any:
+    """Return what tells whether a sandbox uses too much, None where the kernel bounds it; leave where there is none.
+
+    A sandbox without namespaces gets its private folder of it.
+    """
+    plan = request["plan"]
+    if plan is None:
+        return None
+    try:
+        if plan["tier"] == "limited":
+            watch = load_sandbox("watch").Watch(plan, lambda: list_tree(os.getpid()))
+            request["scratch"] = watch.scratch.path
+            return watch
+        written = load_sandbox("written")
+        stores = written.list_stores(plan)
+        return written.Written(stores, plan["limits"]) if stores else None
+    except Exception as error:
+        say(line, error=load_sandbox("confine").describe_failure(error))
+        os._exit(0)
 
 
 def say(line: socket.socket, **what: Any) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import HoldingTier, Plan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.starter import SandboxFailed, start_program
 from foregate.agent.sandbox.visible import plan_read
@@ -39,10 +40,11 @@ def plan_sandbox(
     Of its secret files only those are there that are `named`, by paths relative to the workspace; with None all are.
     What it shows of the machine are the system, the programs of `path` ("" = our own PATH) and the folders `more`.
     """
-    if find_tier(workspace, policy)["tier"] != "full":
+    tier = find_tier(workspace, policy)["tier"]
+    if tier == "none":
         return None
     path = path or os.environ.get("PATH", os.defpath)
-    plan = _plan(str(workspace.root), path, policy.commands.sandbox, more)
+    plan = _plan(tier, str(workspace.root), path, policy.commands.sandbox, more)
     if named is None:
         return plan
     hidden = [f"{workspace.root}/{name}" for name in list_secret_files(workspace, policy) if name not in named]
@@ -69,9 +71,14 @@ def list_kept_files(root: Path, policy: Policy) -> list[str]:
     return remember_files(root, (*policy.files.protected, *running)).find()
 
 
+def can_keep(plan: Plan | None) -> bool:
+    """Whether a sandbox can hold parts of a writable workspace read-only."""
+    return plan is not None and plan["tier"] == "full"
+
+
 @lru_cache(maxsize=32)
-def _plan(root: str, path: str, limits: SandboxLimits, more: tuple[str, ...] = ()) -> Plan:
-    return plan_read(
+def _plan(tier: HoldingTier, root: str, path: str, limits: SandboxLimits, more: tuple[str, ...] = ()) -> Plan:
+    plan = plan_read(
         root,
         path,
         str(Path.home()),
@@ -79,11 +86,19 @@ def _plan(root: str, path: str, limits: SandboxLimits, more: tuple[str, ...] = (
         scratch_bytes=limits.scratch,
         limits={"memory_bytes": limits.memory, "processes": limits.processes, "file_bytes": limits.scratch},
     )
+    return {**plan, "tier": tier, "scratch": tempfile.gettempdir()}
 
 
 @lru_cache(maxsize=32)
 def _probe(root: str, path: str, limits: SandboxLimits) -> Probe:
-    return probe_plan(lambda: _plan(root, path, limits), TRY)
+    full = probe_plan(partial(_plan, "full", root, path, limits), TRY["full"])
+    if full["tier"] == "full":
+        return full
+    limited = probe_plan(partial(_plan, "limited", root, path, limits), TRY["limited"])
+    if limited["tier"] == "limited":
+        return {**full, "tier": "limited"}
+    reasons = dict.fromkeys([full["reason"], limited["reason"]])
+    return {**full, "reason": "; and ".join(reasons), "cure": full["cure"] or limited["cure"]}
 
 
 def probe_plan(make: Callable[[], Plan], line: str) -> Probe:
@@ -109,4 +124,4 @@ def probe_plan(make: Callable[[], Plan], line: str) -> Probe:
         started.look(wait=True)
     if code := started.end():
         return Probe(tier="none", reason=f"a sandbox started and did not hold (exit code {code})", cure="")
-    return Probe(tier="full", reason="", cure="")
+    return Probe(tier=plan["tier"], reason="", cure="")

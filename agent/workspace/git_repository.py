@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from foregate.agent.sandbox.plan import Plan
-from foregate.agent.workspace.confinement import plan_sandbox
+from foregate.agent.workspace.confinement import can_keep, plan_sandbox
 from foregate.agent.workspace.git_folder import find_common_folder, find_git_folder, refuse_ways_out
 from foregate.agent.workspace.git_settings import ENVIRONMENT, build_argv
 from foregate.agent.workspace.process import ProcessResult, build_environment, run_and_wait, run_program
@@ -123,7 +123,7 @@ class GitRepository:
     def _plan_sandbox(self, command: str) -> Plan | None:
         """Return the sandbox of a command that reads or changes the repository, where this machine has one."""
         plan = plan_sandbox(self.workspace, self.policy) if command in (*_READING, *_CHANGING) else None
-        kept = [f"{self.workspace.root}/{self.git}/{name}" for name in ("config", "hooks")]
+        kept = [f"{self.workspace.root}/{self.git}/{name}" for name in ("config", "hooks") if can_keep(plan)]
         return {**plan, "writable": True, "kept": kept} if plan is not None and command in _CHANGING else plan
 
     def check_safe(self, *, as_it_is: bool = False) -> None:

@@ -227,6 +227,8 @@ def _drain_program(
                     break
     finally:
         code = started.end()
+    if started.excess:
+        kept[started.stdout].feed(f"\nthe command was ended: {started.excess}\n".encode())
     if timed_out or stop.is_set():
         code = None
     return ProcessResult(code, kept[started.stdout], kept[started.stderr], timed_out, egress.traffic)

@@ -8,6 +8,8 @@ environment of the processes above.
 
 from __future__ import annotations
 
+from foregate.agent.sandbox.system_calls import number_of
+
 WORKSPACE = {
     "create a file in the workspace": "open(ws + '/new', 'w')",
     "overwrite a file": "open(ws + '/README.md', 'w')",
@@ -125,8 +127,44 @@ CALLS = {
     "ioctl": "1, 0x5412, 0",
 }
 
+# What only a sandbox that shares the machine's processes, memory and mounts has to hold.
+LIMITED = {
+    "list the processes": "os.listdir('/proc')",
+    "read the command line of the starter": "open(f'/proc/{pid}/cmdline').read()",
+    "read the environment of the parent": "open(f'/proc/{os.getppid()}/environ').read()",
+    "signal the parent": "os.kill(os.getppid(), 0)",
+    "signal the group of the parent": "os.killpg(os.getpgid(os.getppid()), 0)",
+    "aim signals at the starter": "fcntl.fcntl(0, fcntl.F_SETOWN, pid)",
+    "bound the starter": "resource.prlimit(pid, resource.RLIMIT_CORE, resource.prlimit(pid, resource.RLIMIT_CORE))",
+    "slow the starter down": "os.setpriority(os.PRIO_PROCESS, pid, os.getpriority(os.PRIO_PROCESS, pid))",
+    "slow the user down": "os.setpriority(os.PRIO_USER, 0, os.getpriority(os.PRIO_USER, 0))",
+    "move the starter": "os.sched_setaffinity(pid, os.sched_getaffinity(pid))",
+    "make memory others can open": f"call({number_of('shmget')}, 0, 4096, 0o1600)",
+    "make a queue others can open": f"call({number_of('mq_open')}, b'foregate-test', 0o102, 0o600, 0)",
+    "watch a folder outside": f"call({number_of('inotify_init1')}, 0)",
+    "keep others from opening a file": "fcntl.fcntl(os.open(ws + '/README.md', os.O_RDONLY), fcntl.F_SETLEASE, 0)",
+    "empty a file that is opened for reading": "os.open(ws + '/README.md', os.O_RDONLY | os.O_TRUNC)",
+    "empty a file that is opened for nothing": "os.open(ws + '/README.md', 3 | os.O_TRUNC)",
+    "change the flags of a file": (
+        "fcntl.ioctl(os.open(ws + '/README.md', os.O_RDONLY), 0x40086602, b'\\x40' + bytes(7))"
+    ),
+    "change the mode of a file that is read": "os.fchmod(os.open(ws + '/README.md', os.O_RDONLY), 0o600)",
+    "change the times of a file that is read": "os.utime(os.open(ws + '/README.md', os.O_RDONLY))",
+    "set an attribute of a file that is read": "os.setxattr(os.open(ws + '/README.md', os.O_RDONLY), 'user.x', b'x')",
+    "write into the shared /tmp": "open('/tmp/foregate-test', 'w')",
+    "see the private folders of other calls": "os.listdir(os.environ['HOME'] + '/../..')",
+    "bring a file out of a private folder": "os.rename(os.environ['HOME'] + '/mine', ws + '/mine')",
+    "hold a private link to a file": "os.link(ws + '/README.md', os.environ['HOME'] + '/hard')",
+    "read a key by a private link": (
+        "os.symlink(home + '/.ssh/id', os.environ['HOME'] + '/key'), open(os.environ['HOME'] + '/key').read()"
+    ),
+    "fill the private folder": "open(os.environ['HOME'] + '/big', 'wb').write(bytes(20 << 20))",
+    "make a device in the private folder": "os.mknod(os.environ['HOME'] + '/null', 0o20666, os.makedev(1, 3))",
+}
+
 RUNNER = """
-import ctypes, errno, json, os, socket, sys
+import ctypes, errno, fcntl, json, os, resource, signal, socket, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 values = json.loads(sys.argv[1])
 library = ctypes.CDLL(None, use_errno=True)
 def call(number, *arguments):

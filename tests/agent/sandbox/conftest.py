@@ -14,3 +14,10 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     """A workspace with a repository, owned by the user who runs in it."""
     with open_place(request.param) as opened:
         yield opened
+
+
+@pytest.fixture(scope="session", params=list_users())
+def limited(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """The same, with commands that no namespace holds."""
+    with open_place(request.param, "limited") as opened:
+        yield opened

@@ -1,8 +1,9 @@
 """Runs a command in a read sandbox, from inside a mount namespace of the test's own: `python -IS launch.py`.
 
 A request as JSON comes on standard input (`plan`, `command`, `user`, a number or null, `mounted`, a folder to mount an
-empty file system on, and `line`, a socket to hand sockets out by); streams 1 and 2 are pipes. It ends as the command
-ends; a failed step is written to stream 2 as JSON, with exit code 125.
+empty file system on, `landlock`, a version to take the kernel's for, and `line`, a socket to hand sockets out by);
+streams 1 and 2 are pipes. It ends as the command ends; a failed step is written to stream 2 as JSON, with exit code
+125.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of
     sys.modules[name] = package = ModuleType(name)
     package.__path__ = [str(ROOT / "agent/sandbox")]
 
+from foregate.agent.sandbox import limited  # noqa: E402
 from foregate.agent.sandbox.confine import confine  # noqa: E402
+from foregate.agent.sandbox.landlock import require_landlock  # noqa: E402
+from foregate.agent.sandbox.limited import confine_limited  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
 from foregate.agent.sandbox.plan import Failure  # noqa: E402
+from foregate.agent.sandbox.scratch import Scratch  # noqa: E402
 from foregate.agent.sandbox.system_calls import call  # noqa: E402
 
 
@@ -58,14 +63,21 @@ def main() -> None:
         sys.stderr.write(json.dumps(failure))
         sys.exit(125)
     result, report = os.pipe()
-    parent = os.getpid()
+    plan, parent = request["plan"], os.getpid()
+    scratch = Scratch(plan["scratch"]) if plan["tier"] == "limited" else None
     child = os.fork()
     if child == 0:
-        confine(request["plan"], request["command"], parent, report, request.get("line"))
+        os.setsid()
+        if scratch is not None:
+            limited.require_landlock = lambda: request["landlock"] or require_landlock()
+            confine_limited(plan, request["command"], parent, report, scratch.path)
+        confine(plan, request["command"], parent, report, request.get("line"))
     os.close(report)
     with open(result, "rb") as reports:
         told = reports.read()
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if scratch is not None:
+        scratch.remove()
     if told:
         sys.stderr.write(told.decode())
         code = 125

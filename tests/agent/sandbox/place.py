@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -23,6 +23,7 @@ from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.visible import plan_read, plan_work
 
 LAUNCH = Path(__file__).with_name("launch.py")
+Tier = Literal["full", "limited"]
 PATH = "/usr/local/bin:/usr/bin:/bin"
 NOBODY = 65534
 CANARY = "canary-of-the-parent"
@@ -31,11 +32,16 @@ LIMITS = Limits(processes=400, memory_bytes=2 << 30, file_bytes=1 << 24, open_fi
 
 @dataclass(frozen=True)
 class Place:
-    """A base folder, a store for what sandboxes write, and a user: a number where this process has to become it."""
+    """A base folder, a store for what sandboxes write, and a user: a number where this process has to become it.
+
+    Its sandboxes are held by `tier`. With a `landlock` of its own the kernel's is taken for one of that version.
+    """
 
     base: Path
     store: Path
     user: int | None
+    tier: Tier = "full"
+    landlock: int = 0
 
     @property
     def workspace(self) -> Path:
@@ -54,7 +60,8 @@ class Place:
         return {"PATH": PATH, "HOME": str(self.home), "LANG": "C.UTF-8"}
 
     def make_plan(self, masks: Sequence[str] = (".env", "conf/secrets"), limits: Limits = LIMITS) -> Plan:
-        return plan_read(str(self.workspace), PATH, str(self.home), masks=masks, scratch_bytes=8 << 20, limits=limits)
+        about = {"masks": masks, "scratch": str(self.store), "scratch_bytes": 8 << 20, "limits": limits}
+        return {**plan_read(str(self.workspace), PATH, str(self.home), **about), "tier": self.tier}  # type: ignore[arg-type]
 
     def make_work_plan(self, name: str = "", **more: Any) -> Plan:
         """Return the plan of a sandbox that may write; what it writes is held in the folder `name` of the store."""
@@ -69,8 +76,8 @@ class Place:
         program = shutil.which(argv[0], path=PATH) or argv[0]
         command = {"program": program, "argv": argv, "environment": self.environment, "folder": str(self.workspace)}
         plan = {**self.plan, **changes}
-        about = {"plan": plan, "command": command, "user": self.user, "mounted": mounted, "line": line}
-        return json.dumps(about).encode()
+        about = {"user": self.user, "mounted": mounted, "landlock": self.landlock, "line": line}
+        return json.dumps({"plan": plan, "command": command, **about}).encode()
 
     def run_inside(self, *argv: str, mounted: str | None = None, **changes: object) -> subprocess.CompletedProcess[str]:
         """Run a command in the sandbox; `mounted` is a folder on which another file system is mounted before."""
@@ -93,10 +100,10 @@ class Place:
 
     def run_probe(self, **changes: object) -> Probe:
         """Return what is found out by trying a sandbox in this place; `changes` replace parts of the plan."""
-        ran = self.run_inside("sh", "-c", TRY, **changes)
+        ran = self.run_inside("sh", "-c", TRY[self.tier], **changes)
         if ran.returncode == 125:
             return explain(json.loads(ran.stderr))
-        return Probe(tier="none" if ran.returncode else "full", reason=ran.stderr, cure="")
+        return Probe(tier="none" if ran.returncode else self.tier, reason=ran.stderr, cure="")
 
 
 def launch(request: bytes) -> subprocess.CompletedProcess[str]:
@@ -134,11 +141,11 @@ git commit -qam Two && echo changed >> src/data.csv && echo new > untracked.txt"
 
 
 @contextmanager
-def open_place(user: int | None) -> Iterator[Place]:
+def open_place(user: int | None, tier: Tier = "full", landlock: int = 0) -> Iterator[Place]:
     """Open a place for a user, who owns all of it; skip where the machine cannot hold a sandbox, with its reason."""
     base, store = (Path(os.path.realpath(tempfile.mkdtemp(prefix="foregate-sandbox-"))) for _ in range(2))
     try:
-        place = Place(base, store, user)
+        place = Place(base, store, user, tier, landlock)
         for name, text in FILES.items():
             path = place.workspace / name
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -153,7 +160,7 @@ def open_place(user: int | None) -> Iterator[Place]:
         assert made.returncode == 0, made.stderr
         (place.home / ".ssh").chmod(0o700)
         found = place.run_probe()
-        if found["tier"] != "full":
+        if found["tier"] != tier:
             assert found["cure"], f"the sandbox is broken: {found['reason']}"
             pytest.skip(f"no sandbox here: {found['reason']}; {found['cure']}")
         yield place

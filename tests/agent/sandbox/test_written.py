@@ -12,7 +12,7 @@ from foregate.agent.sandbox.namespaces import NEW_MOUNTS
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.starter import Starter
 from foregate.agent.sandbox.system_calls import call
-from foregate.agent.sandbox.written import Written
+from foregate.agent.sandbox.written import Written, list_stores
 from tests.agent.sandbox.place import LIMITS, Place
 from tests.agent.sandbox.users import run_as
 
@@ -66,7 +66,7 @@ def written(place: Place) -> tuple[Written, Path]:
     old = upper / "old"
     old.write_bytes(bytes(4 << 20))
     os.utime(old, (0, 0))
-    watching = Written(plan)
+    watching = Written(list_stores(plan), plan["limits"])
     watching._start = old.stat().st_ctime + 1e-6
     return watching, upper
 
@@ -110,7 +110,7 @@ def test_a_file_without_a_name_takes_at_most_half_of_what_was_free(place: Place)
         make_all_private()
         assert "shared:" not in Path("/proc/self/mountinfo").read_text()
         attach(make_mount("tmpfs", 0, size="16m"), str(disk))
-        watching = Written({**place.make_work_plan(), "upper": str(disk / "upper")})
+        watching = Written([str(disk / "upper")], {})
         with (disk / "unnamed").open("wb") as file:
             (disk / "unnamed").unlink()
             file.write(bytes(7 << 20))

@@ -56,7 +56,7 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         space.close()
     means = {
         "full": "commands that only read see the workspace read-only, no network, no home and no secrets",
-        "limited": "commands that only read are held by Landlock alone",
+        "limited": "commands that only read see no more than in `full` but names, change nothing and reach nobody",
         "none": "commands that only read run as you do, from a short list",
     }
     servers = {
