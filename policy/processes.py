@@ -35,6 +35,13 @@ class Runtime(PolicySection):
     ping: Annotated[int, Field(ge=1)]
 
 
+class SnapshotBounds(PolicySection):
+    """Of how much copies are kept while a command works in place: paths, and bytes of files."""
+
+    files: Annotated[int, Field(ge=1)]
+    bytes: Annotated[int, Field(ge=1)]
+
+
 class SandboxLimits(PolicySection):
     """What a command in a sandbox may use, in bytes: `memory` of each process, `scratch` for all its own files.
 
@@ -42,6 +49,7 @@ class SandboxLimits(PolicySection):
     nobody says whether it may be applied.
     Of what lies outside: `sent` in bytes to all hosts, `connections` at a time, `ports` at which `network` reaches a
     host.
+    `snapshot` bounds what is kept of the workspace where a command works in place.
     """
 
     memory: Annotated[int, Field(ge=1)]
@@ -53,6 +61,7 @@ class SandboxLimits(PolicySection):
     sent: Annotated[int, Field(ge=1)]
     connections: Annotated[int, Field(ge=1)]
     ports: Annotated[tuple[Port, ...], Field(min_length=1, max_length=64)]
+    snapshot: SnapshotBounds
 
 
 class Confinement(PolicySection):
