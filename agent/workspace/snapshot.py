@@ -11,6 +11,7 @@ import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 
 import msgspec
 from msgspec import Struct
@@ -18,7 +19,7 @@ from msgspec import Struct
 from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.scan import Met, scan
 from foregate.agent.workspace.snapshot_entry import Entry, read_entry, stamp
-from foregate.agent.workspace.snapshot_store import LATEST, PENDING, SnapshotStore
+from foregate.agent.workspace.snapshot_store import AFTER, LATEST, PENDING, SnapshotStore
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SnapshotBounds
@@ -90,6 +91,7 @@ def take_snapshot(workspace: Workspace, policy: Policy, store: SnapshotStore) ->
     if data != store.read_note(LATEST):
         store.note(LATEST, data, durable=True)
     store.keep_only(name for entry in kept.values() for name in (entry.name or entry.content, entry.attributes))
+    store.forget(AFTER)
     store.note(PENDING, b"x")
     return snapshot
 
@@ -113,8 +115,13 @@ def find_reason_to_ask(snapshot: Snapshot) -> str:
 
 
 def _load(store: SnapshotStore) -> Snapshot:
+    return _decode(store.read_note(LATEST))
+
+
+@lru_cache(maxsize=2)
+def _decode(data: bytes) -> Snapshot:
     try:
-        return msgspec.msgpack.decode(store.read_note(LATEST), type=Snapshot)
+        return msgspec.msgpack.decode(data, type=Snapshot)
     except msgspec.MsgspecError:  # there is none, or a power cut left half of one
         return Snapshot({})
 

@@ -21,6 +21,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import scrub
+from foregate.telemetry.log.temporary_file import is_temporary, sweep_temporary
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -50,6 +51,7 @@ class _Restoration:
 
     def run(self) -> None:
         """Remove what is to go, make folders, put files and links back, and last give folders what they had."""
+        self._sweep()
         outermost = sorted(self._after, key=lambda path: path.split("/"))
         wanted = [(path, entry) for path in outermost if (entry := self._find(path)) is not None]
         folders = [(path, entry) for path, entry in wanted if entry.stamp.kind == "directory"]
@@ -63,6 +65,14 @@ class _Restoration:
         for path in sorted(self._inside, key=lambda path: path.split("/"), reverse=True):
             if (found := self._find(path)) is not None and found.stamp.kind == "directory":
                 self._try(path, self._finish_folder, found)
+
+    def _sweep(self) -> None:
+        """Remove what an earlier restoration left that was cut off."""
+        for path, names in self._inside.items():
+            with suppress(OSError, WorkspaceError), self._workspace.directory(path) as folder:
+                for name in os.listdir(folder):  # noqa: PTH208 - a descriptor is no path
+                    if is_temporary(name) and name not in names:
+                        sweep_temporary(folder, name)
 
     def _find(self, path: str) -> Entry | None:
         return self._entries.get(os.fsencode(path))
