@@ -46,10 +46,9 @@ class SandboxLimits(PolicySection):
     """What a command in a sandbox may use, in bytes: `memory` of each process, `scratch` for all its own files.
 
     `written` bytes and `files` are what it may write of the workspace; `kept` is how many seconds that is kept while
-    nobody says whether it may be applied.
-    Of what lies outside: `sent` in bytes to all hosts, `connections` at a time, `ports` at which `network` reaches a
-    host.
-    `snapshot` bounds what is kept of the workspace where a command works in place.
+    nobody says whether it may be applied. Of what lies outside: `sent` in bytes to all hosts, `connections` at a time,
+    `ports` at which `network` reaches a host. `snapshot` bounds what is kept where a command works in the workspace
+    itself.
     """
 
     memory: Annotated[int, Field(ge=1)]

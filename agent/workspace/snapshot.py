@@ -16,7 +16,7 @@ from functools import lru_cache
 import msgspec
 from msgspec import Struct
 
-from foregate.agent.workspace.git_repository import find_repository
+from foregate.agent.workspace.git_repository import seek_repository
 from foregate.agent.workspace.scan import Met, scan
 from foregate.agent.workspace.snapshot_entry import Entry, read_entry, stamp
 from foregate.agent.workspace.snapshot_store import AFTER, LATEST, PENDING, SnapshotStore
@@ -169,11 +169,10 @@ def _keep(met: Met, store: SnapshotStore) -> Entry:
 
 def _list_ignored(workspace: Workspace, policy: Policy) -> frozenset[bytes]:
     """Return what git ignores, a folder with all in it once; nothing without a repository."""
-    try:
-        repository = find_repository(workspace, policy, ".")
-        listed = repository.run(*_IGNORED).read_whole("what is ignored")
-    except WorkspaceError:
+    repository = seek_repository(workspace, policy, ".")
+    if repository is None:
         return frozenset()
+    listed = repository.run(*_IGNORED).read_whole("what is ignored")
     prefix = b"" if repository.id == "." else os.fsencode(f"{repository.id}/")
     return frozenset(prefix + name.rstrip(b"/") for name in listed.split(b"\0") if name)
 

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from foregate.agent.workspace.copying import hash_content
 from foregate.agent.workspace.scan import Met, scan
 from foregate.agent.workspace.snapshot import Snapshot
-from foregate.agent.workspace.snapshot_entry import Entry, Stamp, hash_file, look_at, stamp
+from foregate.agent.workspace.snapshot_entry import Entry, Stamp, look_at, stamp
 from foregate.agent.workspace.snapshot_store import AFTER, SnapshotStore
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.policy import Policy
@@ -119,7 +120,7 @@ class _Comparison:
             return entry.state
         file = self.store.open(entry.name)
         try:
-            return replace(entry.state, hash=hash_file(file))
+            return replace(entry.state, hash=hash_content(file))
         finally:
             os.close(file)
 

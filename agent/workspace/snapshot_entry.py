@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import stat
 import time
@@ -12,7 +11,8 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.workspace.file_traits import pack_attributes, read_attributes
+from foregate.agent.workspace.copying import hash_content
+from foregate.agent.workspace.file_traits import choose_attributes, pack_attributes, read_attributes
 from foregate.agent.workspace.scan import Met
 from foregate.schemas.sandbox import PathKind, PathState
 from foregate.schemas.strict_json import sha256
@@ -21,7 +21,6 @@ _KINDS: dict[int, PathKind] = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", 
 _OPEN = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _SETTLED = 2_000_000_000
 """Nanoseconds after which the times of a file are sure to tell a later change apart, on any file system."""
-_CHUNK = 1 << 20
 
 
 class Stamp(Struct, frozen=True, array_like=True):
@@ -86,6 +85,7 @@ class Entry(Struct, frozen=True, array_like=True):
             mode=stat.S_IMODE(self.stamp.mode),
             size=self.stamp.size,
             traits=self.attributes,
+            owner="{}:{}".format(*self.stamp.owner),
         )
 
 
@@ -103,7 +103,7 @@ def read_entry(met: Met, put: Callable[[bytes], str], put_file: Callable[[int], 
     file = os.open(met.name, _OPEN, dir_fd=met.folder)
     try:
         content = put_file(file) if stat.S_ISREG(met.found.st_mode) else ""
-        found = read_attributes(file)
+        found = choose_attributes(read_attributes(file))
         entry = Entry(stamp(met.found), content, put(pack_attributes(found)) if found else "", name)
         return _settle(entry, at if stamp(os.fstat(file)) == entry.stamp else 0)
     finally:
@@ -115,16 +115,8 @@ def _settle(entry: Entry, at: int) -> Entry:
     return replace(entry, settled=at - newest > _SETTLED)
 
 
-def hash_file(file: int) -> str:
-    """Return the SHA-256 of an open file's content."""
-    digest = hashlib.sha256()
-    while data := os.read(file, _CHUNK):
-        digest.update(data)
-    return digest.hexdigest()
-
-
 def look_at(met: Met) -> Entry:
     """Return what was met and keep nothing. Raises OSError but for what this user may not read."""
     with suppress(PermissionError):
-        return read_entry(met, sha256, hash_file)
+        return read_entry(met, sha256, hash_content)
     return Entry(stamp(met.found), unread=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import secrets
 import stat
@@ -11,7 +10,8 @@ from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
 
-from foregate.agent.workspace.file_traits import FileTraits, read_attributes, set_traits, unpack_attributes
+from foregate.agent.workspace.copying import copy_content
+from foregate.agent.workspace.file_traits import FileTraits, set_traits, unpack_attributes
 from foregate.agent.workspace.scan import Met
 from foregate.agent.workspace.snapshot import Snapshot
 from foregate.agent.workspace.snapshot_changes import Stamps, find_stamps
@@ -25,8 +25,7 @@ from foregate.telemetry.log.temporary_file import is_temporary, sweep_temporary
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_CHUNK = 1 << 20
+_NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def restore(workspace: Workspace, policy: Policy, store: SnapshotStore, snapshot: Snapshot) -> list[str]:
@@ -208,21 +207,17 @@ class _Restoration:
 
     def _copy(self, entry: Entry, folder: int, new: str) -> None:
         source, file = self._store.open(entry.content), os.open(new, _NEW, 0o600, dir_fd=folder)
-        with os.fdopen(source, "rb") as reading, os.fdopen(file, "wb") as writing:
-            digest = hashlib.sha256()
-            while data := reading.read(_CHUNK):
-                digest.update(data)
-                writing.write(data)
-        if digest.hexdigest() != entry.content:
-            raise WorkspaceError("the copies of the workspace were damaged; look what is in it")
+        try:
+            if copy_content(source, file) != entry.content:
+                raise WorkspaceError("the copies of the workspace were damaged; look what is in it")
+        finally:
+            os.close(source)
+            os.close(file)
 
     def _give(self, file: int, entry: Entry) -> None:
         """Give an open file or folder what it had beside its content."""
         about = entry.stamp
         attributes = unpack_attributes(self._store.get(entry.attributes)) if entry.attributes else {}
-        for name in read_attributes(file).keys() - attributes.keys():
-            with suppress(OSError):
-                os.removexattr(file, name)
         set_traits(file, FileTraits(stat.S_IMODE(about.mode), about.modified, attributes, about.owner))
 
     def _finish_folder(self, path: str, entry: Entry) -> None:

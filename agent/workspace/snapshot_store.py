@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import fcntl
-import hashlib
 import os
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.syncing import sync_file_system
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
-_CHUNK = 1 << 20
+_NEW = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+_LARGE = 1 << 20
 _HALF = ".half"
 LATEST, PENDING, AFTER = "latest", "pending", "after"
 """The notes: the snapshot that was taken last, that its command is not settled, and where that changed something."""
@@ -59,18 +59,15 @@ class SnapshotStore:
 
     def put_file(self, file: int) -> str:
         """Keep the content of an open file, read from where it is, and return its hash."""
-        first = os.read(file, _CHUNK)
-        if len(first) < _CHUNK:
-            return self.put(first)
-        digest = hashlib.sha256()
-        with os.fdopen(os.open(_HALF, _NEW, 0o600, dir_fd=self._folder), "wb") as half:
-            data = first
-            while data:
-                digest.update(data)
-                half.write(data)
-                data = os.read(file, _CHUNK)
-        self._place(digest.hexdigest())
-        return digest.hexdigest()
+        if os.fstat(file).st_size < _LARGE:
+            return self.put(os.read(file, _LARGE))
+        half = os.open(_HALF, _NEW, 0o600, dir_fd=self._folder)
+        try:
+            name = copy_content(file, half)
+        finally:
+            os.close(half)
+        self._place(name)
+        return name
 
     def link(self, folder: int, name: str, as_name: str) -> bool:
         """Keep a file of an open folder by giving it a further name; False where that cannot be done."""

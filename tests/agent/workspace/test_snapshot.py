@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
+import tempfile
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from foregate.agent.workspace import snapshot_entry, snapshot_restore
-from foregate.agent.workspace.snapshot import Snapshot, find_reason_to_ask, load_snapshot, settle, take_snapshot
+from foregate.agent.workspace.local import LocalWorkspace
+from foregate.agent.workspace.snapshot import find_reason_to_ask, load_snapshot, settle, take_snapshot
 from foregate.agent.workspace.snapshot_changes import compare
 from foregate.agent.workspace.snapshot_restore import restore
 from foregate.agent.workspace.snapshot_store import SnapshotStore
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
+from tests.agent.sandbox.place import NOBODY
+from tests.agent.sandbox.users import run_as
 from tests.agent.tools.builtin.test_git import git
 from tests.agent.workspace.snapshot_trees import look
 from tests.policies import policy_with
@@ -43,6 +48,13 @@ def project(folder: Path) -> Path:
     (folder / "cache").mkdir()
     (folder / "cache/x").write_text("ignored\n")
     return folder
+
+
+@pytest.fixture
+def late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The clock is put forward, as nothing is settled that changed within the last two seconds."""
+    now = snapshot_entry.time.time_ns()
+    monkeypatch.setattr(snapshot_entry.time, "time_ns", lambda: now + 10_000_000_000)
 
 
 def bound(files: int = 1000, size: int = 1 << 20) -> Policy:
@@ -87,11 +99,13 @@ def test_objects_of_git_are_kept_by_a_further_name_and_come_back(
 
 
 def test_only_what_has_changed_since_the_last_snapshot_is_read(
-    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, monkeypatch: pytest.MonkeyPatch
+    project: Path,
+    workspace: Workspace,
+    policy: Policy,
+    store: SnapshotStore,
+    late: None,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The clock is put forward, as nothing is settled that changed within the last two seconds."""
-    now = snapshot_entry.time.time_ns()
-    monkeypatch.setattr(snapshot_entry.time, "time_ns", lambda: now + 10_000_000_000)
     read: list[str] = []
     put_file = store.put_file
 
@@ -182,29 +196,28 @@ def test_a_file_with_a_name_outside_of_the_workspace_asks(
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away and become somebody else")
-def test_what_this_user_cannot_read_or_give_back_asks(
-    folder: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
-) -> None:
-    (folder / "own").write_text("x")
-    os.chown(folder, 65534, 65534)
-    os.chown(folder / "own", 65534, 65534)
-    (folder / "foreign").write_text("x")
-    os.seteuid(65534)
+def test_what_this_user_cannot_read_or_give_back_asks(policy: Policy) -> None:
+    base = Path(tempfile.mkdtemp(prefix="foregate-snapshot-"))
     try:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(store, "note", lambda *_, **__: None)
-            assert "`foreign` belongs to another user" in find_reason_to_ask(_take_as(workspace, policy, store))
-            (folder / "own").chmod(0)
-            assert "`own` cannot be read" in find_reason_to_ask(_take_as(workspace, policy, store))
+        folder = base / "workspace"
+        folder.mkdir()
+        for name in ("own", "foreign"):
+            (folder / name).write_text("x")
+        for path in (base, folder, folder / "own"):
+            os.chown(path, NOBODY, NOBODY)
+
+        def find_reason() -> str:
+            with closing(LocalWorkspace(folder)) as workspace, SnapshotStore(base / "store") as store:
+                found = find_reason_to_ask(take_snapshot(workspace, policy, store))
+                settle(store)
+                return found
+
+        assert "`foreign` belongs to another user" in run_as(NOBODY, find_reason)
+        (folder / "own").chmod(0)
+        (folder / "foreign").unlink()
+        assert "`own` cannot be read" in run_as(NOBODY, find_reason)
     finally:
-        os.seteuid(0)
-
-
-def _take_as(workspace: Workspace, policy: Policy, store: SnapshotStore) -> Snapshot:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "put", lambda data: "0" * 64)
-        patch.setattr(store, "keep_only", lambda names: None)
-        return take_snapshot(workspace, policy, store)
+        shutil.rmtree(base)
 
 
 def test_what_somebody_saved_after_the_comparison_is_left_and_named(
@@ -245,10 +258,8 @@ def test_a_restoration_that_is_cut_off_anywhere_goes_on(
 
         for name in ("rename", "unlink", "rmdir", "mkdir", "utime"):
             patch.setattr(snapshot_restore.os, name, cut(getattr(os, name)))
-        try:
+        with suppress(StopIteration, RuntimeError):
             restore(workspace, policy, store, snapshot)
-        except (StopIteration, RuntimeError):
-            pass
     assert restore(workspace, policy, load_store(store), load_snapshot(store, snapshot.id)) == []
     assert look(project) == before
 
@@ -289,6 +300,21 @@ def test_no_second_command_begins_before_the_first_is_settled(
         load_snapshot(store, first.id)
 
 
+def test_what_an_earlier_command_changed_is_not_taken_for_what_this_one_did(
+    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, late: None
+) -> None:
+    """Where nothing changed in between two snapshots are the same, and so are their names."""
+    first = take_snapshot(workspace, policy, store)
+    assert compare(workspace, policy, store, first) == []
+    settle(store)
+    second = take_snapshot(workspace, policy, store)
+    assert second.id == first.id
+    before = look(project)
+    (project / "src/a.py").unlink()
+    assert restore(workspace, policy, store, second) == []
+    assert look(project) == before
+
+
 def test_copies_nobody_needs_any_more_are_removed(
     project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, tmp_path: Path
 ) -> None:
@@ -316,6 +342,6 @@ def test_what_may_never_stay_is_marked(
     project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, line: str, refused: str
 ) -> None:
     snapshot = take_snapshot(workspace, policy, store)
-    assert os.system(f"cd {project} && {line}") == 0  # noqa: S605 - a line of the test's own
+    assert os.system(f"cd {project} && {line}") == 0
     (change,) = compare(workspace, policy, store, snapshot)
     assert (change.path, change.refused) == ("link", refused)
