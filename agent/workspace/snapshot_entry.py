@@ -11,8 +11,8 @@ from contextlib import suppress
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.sandbox.attributes import choose_attributes, pack_attributes, read_attributes
 from foregate.agent.workspace.copying import hash_content
-from foregate.agent.workspace.file_traits import choose_attributes, pack_attributes, read_attributes
 from foregate.agent.workspace.scan import Met
 from foregate.schemas.sandbox import PathKind, PathState
 from foregate.schemas.strict_json import sha256

@@ -10,8 +10,9 @@ from contextlib import contextmanager, suppress
 
 from msgspec.structs import replace
 
+from foregate.agent.sandbox.attributes import unpack_attributes
 from foregate.agent.workspace.copying import copy_content
-from foregate.agent.workspace.file_traits import FileTraits, set_traits, unpack_attributes
+from foregate.agent.workspace.file_traits import FileTraits, set_traits
 from foregate.agent.workspace.scan import Met
 from foregate.agent.workspace.snapshot import Snapshot
 from foregate.agent.workspace.snapshot_changes import Stamps, find_stamps
