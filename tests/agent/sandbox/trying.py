@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 
@@ -69,7 +69,8 @@ def try_everything(place: Place, plan: Plan, more: Mapping[str, str] = MappingPr
         yield found
         for name in ("socket", "datagrams", "pipe"):
             Path(names[name]).unlink()
-        Path(names["empty"]).rmdir()
+        with suppress(FileNotFoundError):  # where it may be removed
+            Path(names["empty"]).rmdir()
 
 
 def _is_reached(listener: socket.socket) -> bool:
