@@ -18,9 +18,7 @@ def run_as(user: int | None, function: Callable[[], Result]) -> Result:
     child = os.fork()
     if child == 0:
         try:
-            os.setgroups([])
-            os.setresgid(user, user, user)
-            os.setresuid(user, user, user)
+            become(user)
             told = (function(), None)
         except BaseException as error:
             told = (None, error)  # type: ignore[assignment]
@@ -34,3 +32,11 @@ def run_as(user: int | None, function: Callable[[], Result]) -> Result:
     if raised is not None:
         raise raised
     return returned  # type: ignore[no-any-return]
+
+
+def become(user: int | None) -> None:
+    """Be a user from now on; None is the one who runs already."""
+    if user is not None:
+        os.setgroups([])
+        os.setresgid(user, user, user)
+        os.setresuid(user, user, user)
