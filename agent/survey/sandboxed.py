@@ -6,7 +6,7 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -16,6 +16,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import find_protection, is_beneath
+from foregate.policy.risk.self_running import RUNS_BY_ITSELF, Contents, is_self_running
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathChange, SandboxedChanges
@@ -34,6 +35,7 @@ class ChangeSurveyor:
 
     def __init__(self, workspace: Workspace, policy: Policy, state: SessionState, found: SandboxedChanges) -> None:
         self._workspace, self._policy, self._state, self._found = workspace, policy, state, found
+        self._after = {change.path: change.after for change in found.changes}
         self._moved = {change.after.hash for change in found.changes if change.effect is Effect.CREATE}
 
     def survey(self, call: ToolCall, changes: str, command: Survey) -> Survey:
@@ -61,7 +63,7 @@ class ChangeSurveyor:
             if _RUNS.match(name) or (not name and change.effect is Effect.DELETE):
                 kind = _KINDS.get((change.after.kind or before.kind), ResourceKind.OTHER)
                 return SurveyedResource(
-                    kind, path, change.effect, bool(before.kind), protected="runs_by_itself" if name else "git_internal"
+                    kind, path, change.effect, bool(before.kind), protected=RUNS_BY_ITSELF if name else "git_internal"
                 )
             return SurveyedResource(ResourceKind.REPOSITORY, folder, Effect.EDIT, exists=True)
         kind = _KINDS.get(before.kind or change.after.kind, ResourceKind.OTHER)
@@ -74,12 +76,38 @@ class ChangeSurveyor:
             exists=bool(before.kind),
             hash=before.hash,
             size=before.size or change.after.size,
-            protected="" if kind is ResourceKind.DIRECTORY else find_protection(path, self._policy),
+            protected="" if kind is ResourceKind.DIRECTORY else self._find_protection(change),
             changed_before=task is not None and resource in task.changed,
             restorable=before.kind != "other" and before.size <= self._policy.files.max_hash,
             evidence=self._state.ledger.newest_records(resource),
             loses=self._find_loss(change, resource),
         )
+
+    def _find_protection(self, change: PathChange) -> str:
+        """Return why a path that is no folder is protected, "" where it is not."""
+        if found := find_protection(change.path, self._policy):
+            return found
+        if change.effect is Effect.DELETE:
+            return ""
+        runs = is_self_running(change.path, self._policy, self._will_exist, partial(self._read_versions, change))
+        return RUNS_BY_ITSELF if runs else ""
+
+    def _will_exist(self, path: str) -> bool:
+        """Whether something lies at a path once the changes are applied."""
+        after = self._after.get(path)
+        return bool(after.kind if after is not None else self._workspace.look(path).kind)
+
+    def _read_versions(self, change: PathChange) -> Contents | None:
+        """Return a file as it is and as it would be, None where it is no file, too large or gone."""
+        before, after = change.before, change.after
+        if after.kind != "file" or max(before.size, after.size) > _COMPARED:
+            return None
+        try:
+            old = self._workspace.read(change.path, limit=_COMPARED) if before.kind else None
+            new = Path(self._found.upper, "upper", change.path).read_bytes() if self._found.upper else old
+        except (WorkspaceError, OSError):
+            return None
+        return Contents(old, new)
 
     def _find_loss(self, change: PathChange, resource: Resource) -> Loss:
         """Return what of a path would be gone that was there before, and that nothing of this session had made."""
@@ -105,15 +133,11 @@ class ChangeSurveyor:
 
     def _keeps_a_line(self, change: PathChange) -> bool:
         """Whether a file that was written anew holds a line of what it held."""
-        if max(change.before.size, change.after.size) > _COMPARED or change.after.kind != "file":
+        versions = self._read_versions(change)
+        if versions is None or versions.before is None or versions.after is None:
             return False
-        try:
-            old = self._workspace.read(change.path, limit=_COMPARED).splitlines()
-            new = Path(self._found.upper, "upper", change.path).read_bytes().splitlines() if self._found.upper else old
-        except (WorkspaceError, OSError):
-            return False
-        kept = {line.strip() for line in new if line.strip()}
-        return any(line.strip() in kept for line in old)
+        kept = {line.strip() for line in versions.after.splitlines() if line.strip()}
+        return any(line.strip() in kept for line in versions.before.splitlines())
 
     def _is_in_git(self, path: str, size: int) -> bool:
         """Whether the index has exactly this content, so that git can bring it back."""

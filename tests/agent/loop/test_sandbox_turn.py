@@ -133,6 +133,23 @@ async def test_a_secret_file_is_written_only_after_a_yes(play: Play, folder: Pat
     assert (await find_answer(session)).code == "approval_denied"
 
 
+async def test_a_file_that_runs_by_itself_is_written_only_after_a_yes(play: Play, folder: Path) -> None:
+    line = "mkdir -p .github/workflows && echo 'on: push' > .github/workflows/a.yml"
+    session = await play("set it up", line, person=ScriptedPerson(["no"]))
+    assert not (folder / ".github").exists()
+    assert (await find_answer(session)).code == "approval_denied"
+
+
+async def test_of_a_manifest_only_what_runs_by_itself_asks(play: Play, folder: Path) -> None:
+    text, asked = '{\n"name": "a"\n}\n', ScriptedPerson(["no"])
+    (folder / "package.json").write_text(text)
+    await play("name it", """sed -i 's/"a"/"b"/' package.json""")
+    named = (folder / "package.json").read_text()
+    assert named == text.replace('"a"', '"b"')
+    await play("go on", """sed -i 's/^}/, "scripts": {"postinstall": "x"}}/' package.json""", person=asked)
+    assert (folder / "package.json").read_text() == named
+
+
 async def test_with_nobody_there_what_asks_is_thrown_away(
     open_session: OpenSession, workspace: Workspace, folder: Path, play: Play
 ) -> None:
