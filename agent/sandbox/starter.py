@@ -138,9 +138,10 @@ class Starter:
     ) -> StartedProgram:
         """Start `program` in a folder that is open, in a sandbox where one is given.
 
-        With `merged` errors are written into the output. Its input is empty, unless `speaks`. Raises OSError where the
-        program cannot be started, ValueError for words no program can be given, and WorkspaceError where nothing, or no
-        sandbox, can be started at all.
+        With `merged` errors are written into the output. Its input is empty, unless `speaks`. What it is given of the
+        network is `served` by the caller, with `take_listeners`, or by nobody. Raises OSError where the program cannot
+        be started, ValueError for words no program can be given, and WorkspaceError where nothing, or no sandbox, can
+        be started at all.
         """
         if any("\0" in word for word in (program, *argv, *environment, *environment.values())):
             raise ValueError("embedded null byte")

@@ -6,6 +6,7 @@ import errno
 import re
 import struct
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -139,3 +140,11 @@ def test_the_numbers_are_those_of_the_kernel_headers(machine: str) -> None:
     assert known == {name: int(defined[name]) for name in known}
     newer = {"fchmodat2", "file_setattr", "open_tree_attr", "removexattrat", "setxattrat"}
     assert {name for name, numbers in NUMBERS.items() if numbers[column] is not None} - known.keys() <= newer
+
+
+@given(kind=st.integers(0, 2**32 - 1))
+def test_unix_sockets_exist_only_where_they_are_given(machine: str, kind: int) -> None:
+    assert judge(machine, number(machine, "socket"), 1, kind) == EPERM
+    given = partial(build_filter, unix_sockets=True)
+    assert judge(machine, number(machine, "socket"), 1, kind, build=given) == ALLOW
+    assert judge(machine, number(machine, "socketpair"), 1, 2, build=given) == EPERM

@@ -1,0 +1,100 @@
+"""A program in a sandbox finds what it is given of this machine, and what it wanted in vain comes back with its end."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.egress.refusal import explain_refusal
+from foregate.agent.sandbox.packages import PACKAGE_ENVIRONMENT
+from foregate.agent.sandbox.plan import Plan
+from foregate.agent.workspace.access import give_access
+from foregate.agent.workspace.confinement import find_tier, plan_sandbox, plan_writable
+from foregate.agent.workspace.process import ProcessResult, run_program
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
+from foregate.policy.risk.requested_access import parse_access
+
+ENVIRONMENT = {"PATH": "/usr/bin:/bin"}
+
+
+@pytest.fixture
+def plan(workspace: Workspace, policy: Policy) -> Plan:
+    """The sandbox of a read."""
+    made = plan_sandbox(workspace, policy, named=())
+    if made is None:
+        pytest.skip(f"there is no sandbox here: {find_tier(workspace, policy)['reason']}")
+    return made
+
+
+async def run(workspace: Workspace, plan: Plan, *argv: str) -> ProcessResult:
+    return await run_program(
+        argv, workspace, cwd=".", environment=ENVIRONMENT, timeout=60, cap=65536, merged=True, sandbox=plan
+    )
+
+
+async def test_a_failed_command_is_told_which_host_to_request(workspace: Workspace, plan: Plan) -> None:
+    ran = await run(workspace, plan, "getent", "hosts", "pypi.org")
+    said = explain_refusal(ran.out.text()[0], ran.code, ran.traffic.wanted, ())
+    assert said.endswith("request access `network:pypi.org`.")
+
+
+async def test_a_port_of_this_machine_is_reached_where_it_is_given(
+    workspace: Workspace, plan: Plan, policy: Policy
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        given = give_access(plan, [parse_access(f"port:{port}")], policy, home="/nowhere", own="/nowhere")
+        work = asyncio.create_task(run(workspace, given, "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3"))
+        connection = (await asyncio.to_thread(server.accept))[0]
+        with connection:
+            connection.sendall(b"reached")
+        ran = await work
+    assert ran.out.text()[0] == "reached"
+
+
+async def test_nothing_serves_a_call_that_was_cancelled(workspace: Workspace, plan: Plan, policy: Policy) -> None:
+    before = len(os.listdir("/proc/self/fd"))
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        given = give_access(plan, [parse_access(f"port:{port}")], policy, home="/nowhere", own="/nowhere")
+        work = asyncio.create_task(run(workspace, given, "bash", "-c", f"exec 3<>/dev/tcp/127.0.0.1/{port}; cat <&3"))
+        connection = (await asyncio.to_thread(server.accept))[0]
+        work.cancel()
+        with connection, pytest.raises(asyncio.CancelledError):
+            await work
+    assert [thread for thread in threading.enumerate() if thread.name == "foregate-egress"] == []
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_only_where_something_can_be_written_package_managers_are_told_to_give_up(
+    workspace: Workspace, plan: Plan, policy: Policy
+) -> None:
+    names = set(PACKAGE_ENVIRONMENT)
+
+    async def list_told(sandbox: Plan) -> set[str]:
+        ran = await run(workspace, sandbox, "env")
+        return names & {line.partition("=")[0] for line in ran.out.text()[0].splitlines()}
+
+    writable = plan_writable(plan, policy)
+    assert await list_told(plan) == set()
+    assert await list_told(writable) == names
+    assert (
+        await list_told({**writable, "access": {**plan["access"], "network": "open", "remote_ports": [443]}}) == set()
+    )
+
+
+@pytest.mark.skipif(shutil.which("npm", path=ENVIRONMENT["PATH"]) is None, reason="npm is not installed")
+async def test_npm_gives_up_at_once_and_the_host_it_wanted_is_known(
+    folder: Path, workspace: Workspace, plan: Plan, policy: Policy
+) -> None:
+    (folder / "package.json").write_text('{"dependencies": {"left-pad": "1.0.0"}}')
+    ran = await run(workspace, plan_writable(plan, policy), "npm", "install")
+    assert ran.code not in (0, None)
+    assert ran.traffic.wanted == ("registry.npmjs.org",)
