@@ -139,7 +139,7 @@ class Starter:
         """Start `program` in a folder that is open, in a sandbox where one is given.
 
         With `merged` errors are written into the output. Its input is empty, unless `speaks`. What it is given of the
-        network is `served` by the caller, with `take_listeners`, or by nobody. Raises OSError where the program cannot
+        network is for the caller to serve, by `take_listeners`. Raises OSError where the program cannot
         be started, ValueError for words no program can be given, and WorkspaceError where nothing, or no sandbox, can
         be started at all.
         """
