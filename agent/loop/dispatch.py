@@ -16,6 +16,7 @@ from foregate.agent.session.result import DELEGATE, ChildPaused, RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource
+from foregate.agent.workspace.work_sandbox import discard_sandbox
 from foregate.evidence.state.dataflow import AFTER_FAILURE, TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json
@@ -23,6 +24,7 @@ from foregate.schemas.codes import NotRunCode
 from foregate.schemas.event_body import RemedyResult
 from foregate.schemas.judgement import Remedy, Standing, Verdict
 from foregate.schemas.model_response import Block
+from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, Permit, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
@@ -40,6 +42,8 @@ async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | 
     if in_hand is not None:
         return await Dispatch(session, open_turn, in_hand).run()
     assert open_turn.judgement is not None
+    if open_turn.sandbox is not None:
+        await asyncio.to_thread(discard_sandbox, SandboxedChanges(upper=open_turn.sandbox.body.upper))
     for verdict in open_turn.judgement.verdicts:
         call = open_turn.unanswered.get(verdict.call)
         if call is not None and verdict.standing is Standing.ALLOW:
@@ -120,7 +124,7 @@ class Dispatch:
             await session.record(draft_answer(facts.call, facts, *reason))
             return
         permit = Permit(verdict.call, verdict.digest, self._in_hand.judged, self._in_hand.turn.survey_hash)
-        async with self._sandbox if facts.contained or facts.survey.work else nullcontext():
+        async with self._sandbox if facts.changes and facts.survey.work else nullcontext():
             done = await execute(session, permit, facts, prefetched=early)
             if isinstance(done, CallNotStarted):
                 await session.record(draft_answer(facts.call, facts, done.code, done.message))
