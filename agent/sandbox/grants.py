@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from foregate.agent.sandbox.landlock import EXECUTE, LIST, MAKE_DEVICES, READ, WRITE, Rules, list_all_rights
-from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.plan import Plan, build_no_access
 from foregate.agent.sandbox.system_calls import StepFailed, name_step
 
 _SEEN = EXECUTE | READ | LIST
@@ -35,6 +35,8 @@ def build_rules(version: int, plan: Plan, scratch: str) -> Rules:
         raise StepFailed(
             "masks", 0, f"nothing in the workspace {workspace} can be held back from a command that writes"
         )
+    if plan["upper"] or plan["layers"] or plan["access"] != build_no_access():
+        raise StepFailed("access", 0, "without namespaces no copy of the workspace and no access outside can be given")
     every = list_all_rights(version)
     with name_step("landlock", "the rules of Landlock could not be set"):
         grants = _Grants(Rules(version, every, alone=True), masks)

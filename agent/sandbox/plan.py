@@ -68,7 +68,8 @@ def build_no_access() -> GivenAccess:
 class Plan(TypedDict):
     """A sandbox. Every path is absolute and resolved, but for the keys of `links`; a path is text as in `os`.
 
-    - `tier`: how it is held. With `limited` a writable workspace has neither masks nor `kept`, and there is no `upper`.
+    - `tier`: how it is held. With `limited` a writable workspace has neither masks nor `kept`, and there is no `upper`,
+      no `layers` and no `access`.
     - `workspace`: the folder shown at its own path, read-only but where `writable` is true or `upper` is given.
     - `upper`: a folder of the machine that takes what is written to the workspace, which itself stays as it is; "" for
       none. Its `upper` and `work` are made where they are missing, and it is closed to other users.

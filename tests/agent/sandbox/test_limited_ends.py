@@ -171,5 +171,9 @@ def test_what_cannot_be_held_is_refused(shell: Shell, plan: Plan) -> None:
         shell("true", writable=True, masks=[f"{plan['workspace']}/.env"])
     with pytest.raises(SandboxFailed, match="held back"):
         shell("true", writable=True, kept=[f"{plan['workspace']}/.git/hooks"])
+    with pytest.raises(SandboxFailed, match="no copy of the workspace"):
+        shell("true", upper="/nowhere")
+    with pytest.raises(SandboxFailed, match="no access outside"):
+        shell("true", access={**plan["access"], "network": "open"})
     with pytest.raises(SandboxFailed, match="cannot be shown"):
         shell("true", workspace="/nowhere")
