@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from foregate.agent.effects.applying import apply_changes, find_conflicts, keep_images
-from foregate.agent.effects.executor import CallNotStarted, NoPermit, draft_finish, draft_unknown
+from foregate.agent.effects.executor import CANCELLED, CallNotStarted, NoPermit, draft_finish, draft_unknown
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
+from foregate.agent.workspace.sandbox_folder import hold_turn
+from foregate.agent.workspace.thread import wait_until_over
 from foregate.evidence.state.task import OpenSandbox
 from foregate.schemas.errors import SyncError, WorkspaceError
 from foregate.schemas.event import Draft
@@ -26,12 +29,25 @@ async def apply_sandboxed(
     """Apply what the sandbox of a call changed, by the permit for exactly that; return the result of the whole call.
 
     Records `tool_started` durably before anything is changed and `tool_finished` after it. Nothing is applied where a
-    path is no longer what the sandbox saw. Raises NoPermit without an unused permit for this call.
+    path is no longer what the sandbox saw, or while another sandbox of the workspace is at work. Raises NoPermit
+    without an unused permit for this call.
     """
     call, state = facts.call, session.state
     if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
         raise NoPermit(f"there is no unused permit for what call `{call.id}` changed")
-    place, upper = Snapshots(session.workspace, session.policy, session.blobs), Path(found.upper, "upper")
+    async with AsyncExitStack() as held:
+        try:
+            await held.enter_async_context(hold_turn(session.workspace))
+        except WorkspaceError as error:
+            return CallNotStarted("tool_failed", str(error))
+        return await _apply(session, permit, facts, ended, found)
+
+
+async def _apply(
+    session: Session, permit: Permit, facts: CallFacts, ended: OpenSandbox, found: SandboxedChanges
+) -> ToolResult | CallNotStarted:
+    call, upper = facts.call, Path(found.upper, "upper")
+    place = Snapshots(session.workspace, session.policy, session.blobs)
     try:
         if conflicts := await asyncio.to_thread(find_conflicts, session.workspace, found.changes):
             named = ", ".join(f"`{path[:80]}`" for path in conflicts[:8])
@@ -53,10 +69,14 @@ async def apply_sandboxed(
         images=images,
     )
     await session.record(Draft(started, "sandbox"))
-    await session.log.settle()
+    try:
+        await session.log.settle()
+    except asyncio.CancelledError:  # nothing was changed
+        await session.record(draft_finish(started, CANCELLED, 0, "tool"))
+        raise
     clock = time.monotonic_ns()
     applying = asyncio.ensure_future(asyncio.to_thread(apply_changes, place, images, upper))
-    cancelled = await _wait_for(applying)
+    cancelled = await wait_until_over(applying)
     try:
         applied = applying.result()
     except SyncError as error:
@@ -71,17 +91,6 @@ async def apply_sandboxed(
     if cancelled:
         raise asyncio.CancelledError
     return result
-
-
-async def _wait_for(applying: asyncio.Future[ToolResult]) -> bool:
-    """Wait until the changes are applied, and return whether that was cancelled meanwhile: none are left half done."""
-    cancelled = False
-    while not applying.done():
-        try:
-            await asyncio.wait([applying])
-        except asyncio.CancelledError:
-            cancelled = True
-    return cancelled
 
 
 def build_result(ended: SandboxEnded, applied: ToolResult) -> ToolResult:

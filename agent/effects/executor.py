@@ -44,7 +44,8 @@ if TYPE_CHECKING:
 RUNTIME_LOST: AnswerCode = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
-_CANCELLED = ToolResult(False, "cancelled", error="cancelled")
+CANCELLED = ToolResult(False, "cancelled", error="cancelled")
+"""The result of a call that was cancelled before it changed anything."""
 
 
 class NoPermit(Exception):
@@ -105,7 +106,7 @@ async def execute(
         try:
             await session.log.settle()
         except asyncio.CancelledError:  # it has not begun: nothing is unknown
-            await session.record(draft_finish(started, _CANCELLED, 0, actor))
+            await session.record(draft_finish(started, CANCELLED, 0, actor))
             raise
         clock = time.monotonic_ns()
         result = await _run_started(session, facts, now, actor, started)
@@ -144,7 +145,7 @@ async def _run_started(
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=changes)
     except asyncio.CancelledError:
-        cancelled = draft_unknown(facts, "cancelled") if changes else draft_finish(started, _CANCELLED, 0, actor)
+        cancelled = draft_unknown(facts, "cancelled") if changes else draft_finish(started, CANCELLED, 0, actor)
         await session.record(cancelled)
         raise
     except RuntimeLost as error:

@@ -15,10 +15,12 @@ from foregate.agent.effects.executor import draft_finish
 from foregate.agent.effects.probe import probe_call
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
+from foregate.agent.workspace.sandbox_folder import hold_turn
+from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import discard_sandbox
 from foregate.evidence.state.conversation import CAME
 from foregate.evidence.state.plan import NOT_DONE
-from foregate.schemas.errors import LogError, SyncError, UsageError
+from foregate.schemas.errors import LogError, SyncError, UsageError, WorkspaceError
 from foregate.schemas.event import Actor, Draft, Event, ModelResponded
 from foregate.schemas.event_body import (
     CatalogChanged,
@@ -141,10 +143,11 @@ async def _finish_applying(session: Session, started: ToolStarted, events: Seque
     place, upper = Snapshots(session.workspace, session.policy, session.blobs), Path(ended.upper, "upper")
     there = upper if upper.is_dir() else None
     try:
-        applied = await asyncio.to_thread(go_on_or_back, place, started.images, there)
-    except SyncError:
+        async with hold_turn(session.workspace):
+            applied = await run_to_end(go_on_or_back, place, started.images, there)
+    except (SyncError, WorkspaceError):
         return None
-    discard_sandbox(SandboxedChanges(upper=ended.upper))
+    await run_to_end(discard_sandbox, SandboxedChanges(upper=ended.upper))
     return build_result(ended, applied)
 
 

@@ -6,17 +6,25 @@ from typing import Any
 
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import Facts
+from foregate.agent.workspace.thread import run_to_end
+from foregate.agent.workspace.work_sandbox import discard_sandbox
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import AnswerCode, CallAnswered
 from foregate.schemas.judgement import Standing
+from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, ToolCall
 
 
 async def answer_remaining(
     session: Session, code: AnswerCode, message: str, facts: Facts | None = None, *, stages: bool = True
 ) -> None:
-    """Answer every call in hand that has no answer, those of further `stages` too; one ruled out as what it is."""
+    """Answer every call in hand that has no answer, those of further `stages` too; one ruled out as what it is.
+
+    What a sandbox holds of one of them is thrown away.
+    """
     open_turn, program = session.state.open, session.state.program
+    if open_turn is not None and open_turn.sandbox is not None:
+        await run_to_end(discard_sandbox, SandboxedChanges(upper=open_turn.sandbox.body.upper))
     judgement = open_turn.judgement if open_turn is not None else None
     ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
     left = list(open_turn.unanswered.values()) if open_turn is not None else []

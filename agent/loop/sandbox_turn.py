@@ -14,6 +14,7 @@ from foregate.agent.session.result import ChildPaused, RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.sandboxed import ChangeSurveyor
+from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import discard_sandbox, is_kept
 from foregate.evidence.state.task import OpenSandbox, OpenTurn
 from foregate.gates.prelude import judge
@@ -52,7 +53,7 @@ async def settle_sandbox(session: Session, open_turn: OpenTurn, in_hand: TurnInH
         if isinstance(done, CallNotStarted):
             await session.record(draft_answer(facts.call, facts, done.code, f"{done.message}. {_NOTHING}"))
     finally:
-        await asyncio.to_thread(discard_sandbox, found)
+        await run_to_end(discard_sandbox, found)
 
 
 async def _judge_changes(

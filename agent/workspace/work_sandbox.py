@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -16,11 +14,18 @@ from foregate.agent.sandbox.changes import list_changes
 from foregate.agent.sandbox.kept import keep_folders, prune_caches
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
-from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.visible import plan_work
 from foregate.agent.workspace.access import check_secrets_stay, give_access
 from foregate.agent.workspace.confinement import list_secret_files, probe_plan
 from foregate.agent.workspace.git_repository import seek_repository
+from foregate.agent.workspace.sandbox_folder import (
+    discard_upper,
+    find_folder,
+    hold_upper,
+    note_end,
+    open_probe,
+    sweep_folder,
+)
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
@@ -28,7 +33,6 @@ from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.sandbox import Access, PathChange, SandboxedChanges
 from foregate.schemas.tool_spec import Effect
 
-_PREFIX = "run-"
 _LEFT_OUT = {
     "leads_out": "is a link that leads out of the workspace",
     "special": "is a device, a pipe or a socket",
@@ -42,31 +46,26 @@ def find_work_tier(workspace: Workspace, policy: Policy) -> Probe:
     """Return what this machine can hold work with, found out once by running a command in a sandbox."""
     if workspace.root == Path("/"):  # also one in memory
         return Probe(tier="none", reason="a workspace that is the whole machine cannot be shown in a sandbox", cure="")
-    return _probe(workspace.root, _find_folder(workspace), os.environ.get("PATH", os.defpath), policy.commands.sandbox)
+    path = os.environ.get("PATH", os.defpath)
+    try:
+        return _probe(workspace.root, find_folder(workspace), path, policy.commands.sandbox)
+    except WorkspaceError as error:
+        return Probe(tier="none", reason=str(error), cure="")
 
 
 @lru_cache(maxsize=32)
 def _probe(root: Path, folder: Path, path: str, limits: SandboxLimits) -> Probe:
-    with tempfile.TemporaryDirectory(dir=folder, prefix="probe-", ignore_cleanup_errors=True) as upper:
-        try:
-            return probe_plan(lambda: _plan(root, upper, folder, path, limits, ()), _TRY)
-        finally:
-            remove_tree(upper)
+    with open_probe(folder) as upper:
+        return probe_plan(lambda: _plan(root, upper, folder, path, limits, ()), _TRY)
 
 
-def open_work_sandbox(workspace: Workspace, policy: Policy, access: Sequence[Access] = ()) -> Plan:
-    """Return the plan of a new sandbox that is given `access`, with a folder of its own for what is written there.
+def open_work_sandbox(workspace: Workspace, policy: Policy, upper: str, access: Sequence[Access] = ()) -> Plan:
+    """Return the plan of a new sandbox that is given `access`, and whose folder for what is written there is `upper`.
 
     Secret files are not there, but for those that git tracks, which would look deleted; with a way out not even those.
-    Raises WorkspaceError where no sandbox can be made, or something cannot be given.
+    Raises WorkspaceError where something cannot be given.
     """
-    folder = _find_folder(workspace)
-    try:
-        upper = tempfile.mkdtemp(prefix=_PREFIX, dir=folder)
-    except OSError as error:
-        raise WorkspaceError(
-            f"no sandbox can be made in `{folder}` ({error.strerror}); free some space, or set FOREGATE_HOME"
-        ) from None
+    folder = Path(upper).parent
     try:
         secret, path = list_secret_files(workspace, policy), os.environ.get("PATH", os.defpath)
         tracked = () if access else _list_tracked(workspace, policy, secret)
@@ -76,7 +75,6 @@ def open_work_sandbox(workspace: Workspace, policy: Policy, access: Sequence[Acc
         plan = give_access(plan, access, policy, home=str(Path.home()), own=str(folder.parent))
         check_secrets_stay(plan, secret)
     except ForegateError as error:
-        remove_tree(upper)
         raise WorkspaceError(str(error)) from None
     return plan
 
@@ -89,13 +87,14 @@ def _list_tracked(workspace: Workspace, policy: Policy, paths: Sequence[str]) ->
     return ()
 
 
-def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, *, installs: bool) -> SandboxedChanges:
+def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: bool) -> SandboxedChanges:
     """Return what a finished program has changed in its sandbox, and nothing else of it.
 
     Caches whose content is run unread stay with the sandboxes of this workspace, but where the command `installs`.
     Raises WorkspaceError where there is too much to list.
     """
     limits, root = policy.commands.sandbox, workspace.root
+    note_end(plan["upper"])
     masks = [os.path.relpath(mask, root) for mask in plan["masks"] if Path(mask).is_relative_to(root)]
     listed = list_changes(
         plan["upper"],
@@ -139,33 +138,22 @@ def _find_cache(change: PathChange, names: Sequence[str]) -> str:
 
 
 def is_kept(found: SandboxedChanges) -> bool:
-    """Whether what a sandbox holds is still there."""
+    """Whether what a sandbox holds is still there; it is then kept while this process lives."""
+    if found.upper:
+        hold_upper(found.upper)
     return not found.upper or Path(found.upper, "upper").is_dir()
 
 
 def discard_sandbox(found: SandboxedChanges) -> None:
     """Throw away what a sandbox holds."""
     if found.upper:
-        remove_tree(found.upper)
+        discard_upper(found.upper)
 
 
-def sweep_sandboxes(workspace: Workspace, seconds: int) -> None:
-    """Remove what sandboxes of this workspace have left that nobody came back to for so long."""
-
-
-def _find_folder(workspace: Workspace) -> Path:
-    """Return the folder where the sandboxes of a workspace keep what is written in them, made where it is missing."""
-    base = workspace.sandboxes or Path(tempfile.gettempdir(), f"foregate-{os.geteuid()}")
-    folder = base / hashlib.sha256(os.fsencode(workspace.root)).hexdigest()[:32]
-    try:
-        for one in (base, folder):
-            one.mkdir(mode=0o700, parents=True, exist_ok=True)
-            found = one.lstat()
-            if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-                raise WorkspaceError(f"others can write to `{one}`; remove it, or set FOREGATE_HOME")
-    except OSError as error:
-        raise WorkspaceError(f"`{folder}` cannot be made ({error.strerror}); set FOREGATE_HOME") from None
-    return folder
+def sweep_sandboxes(workspace: Workspace, policy: Policy) -> None:
+    """Remove what sandboxes of this workspace have left that nobody came back to for as long as it is kept."""
+    with suppress(WorkspaceError):
+        sweep_folder(find_folder(workspace), policy.commands.sandbox.kept)
 
 
 def _plan(root: Path, upper: str, folder: Path, path: str, limits: SandboxLimits, secret: tuple[str, ...]) -> Plan:

@@ -255,7 +255,8 @@ class SessionState:
             task.runs[permit.digest] = task.runs.get(permit.digest, 0) + 1
         if self.open is not None:
             self.open.started[body.call] = event.seq
-            self.open.sandbox = None
+            if self.open.sandbox is not None and self.open.sandbox.body.call == body.call:
+                self.open.sandbox = None
         if task.plan is not None and (used := self.uses.get(body.call)):
             items = (replace(item, used=item.used + used.count(at)) for at, item in enumerate(task.plan.items))
             task.plan = replace(task.plan, items=tuple(items))

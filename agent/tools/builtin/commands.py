@@ -27,6 +27,8 @@ from foregate.agent.workspace.process import (
     open_temporary_home,
     run_program,
 )
+from foregate.agent.workspace.sandbox_folder import find_folder, make_upper
+from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import collect_changes, discard_sandbox, open_work_sandbox
 from foregate.agent.workspace.workspace import Workspace, check_judged_command, check_readable, find_judged_survey
 from foregate.policy.policy import Policy
@@ -177,16 +179,16 @@ async def _run_work(
     """Run a command on a copy of the workspace; the result says what it changed there, and nothing else has changed."""
     reading = read_command_line(replace(command, access=_read_requests(arguments)), policy)
     access, installs = reading.access, has_leading_words(reading, policy.commands.installs)
-    plan = await asyncio.to_thread(open_work_sandbox, workspace, policy, access)
     words = command.argv or ("/bin/sh", "-c", command.shell)
-    found = SandboxedChanges(upper=plan["upper"])
+    found = SandboxedChanges(upper=make_upper(find_folder(workspace)))
     try:
+        plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access)
         ran, seconds = await run_words(workspace, policy, words, arguments, cwd, sandbox=plan)
         if ran.code is not None:
-            found = await asyncio.to_thread(collect_changes, workspace, policy, plan, installs=installs)
+            found = await run_to_end(collect_changes, workspace, policy, plan, installs)
     finally:
         if not found.changes:
-            await asyncio.to_thread(discard_sandbox, found)
+            await run_to_end(discard_sandbox, found)
     shown = ran.code == 0 and not ran.out.parts()[2]
     records = build_records(workspace, policy, ran.out.bytes(), named, is_read=False) if shown else []
     result = build_result(ran, tuple(records), seconds, not access)

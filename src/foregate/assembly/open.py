@@ -109,6 +109,7 @@ async def _open_session(
     from foregate.agent.session.session import Session, fold_session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace.local import LocalWorkspace
+    from foregate.agent.workspace.work_sandbox import sweep_sandboxes
     from foregate.assembly.own_secrets import find_own_secrets
     from foregate.assembly.remote import connect_runtime, list_remarks
     from foregate.policy.source.load import record_layers
@@ -142,7 +143,8 @@ async def _open_session(
     if lease.succeeded:
         notes = (*notes, f"{lease.succeeded} left this session open and is gone; the session goes on here")
     resources.push_async_callback(log.release, lease)
-    resources.push_async_callback(asyncio.wait, [asyncio.ensure_future(asyncio.to_thread(workspace.sweep))])
+    sweeps = (asyncio.to_thread(workspace.sweep), asyncio.to_thread(sweep_sandboxes, workspace, policy))
+    resources.push_async_callback(asyncio.wait, [asyncio.ensure_future(one) for one in sweeps])
     secrets = find_own_secrets(setting.environ, policy.sensitive, [model], rules.servers, setting.secrets)
     telemetry, said = open_telemetry(setting.environ, name_provider(model), secrets)
     if telemetry is not None:

@@ -3,7 +3,9 @@
 A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
 tool `stamp`), `staged` (whether a response comes in stages), `early` (whether looks are taken while it arrives) and
 `die`: [] for never, else how and after which event number, or `before` or `after` the effect of which tool. With
-`commits` the form is not stamped and the file is committed. What became of the child is a line on its output: `killed`,
+`commits` the form is not stamped and the file is committed; with `shell` that line is run instead, in a sandbox, which
+a person says `says` to, or nothing now where that is "". Then `die` may also be `running`, and a file that the line
+makes in its sandbox. What became of the child is a line on its output: `killed`,
 or what it said. Children are forked, so that only the first pays for the imports.
 """
 
@@ -16,6 +18,7 @@ import os
 import signal
 import sqlite3
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
@@ -24,6 +27,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
+from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.builtin.git import git_add, git_commit, git_status
 from foregate.agent.tools.tool import Tool
@@ -32,8 +36,10 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.source.load import default_policy
 from foregate.schemas.event import Event
+from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import Block, Follower, ModelResponse
+from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
@@ -93,6 +99,24 @@ def told(response: ModelResponse, on_text: object) -> ModelResponse:
         for call in response.calls:
             on_text.call(call)
     return response
+
+
+class Steady:
+    """A person who says the same to everything, or nothing now."""
+
+    def __init__(self, says: str) -> None:
+        self._reply = Reply(says) if says else None
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Return it."""
+        return self._reply
+
+
+def die_when_there(home: Path, name: str) -> None:
+    """Die once a sandbox has made a file of that name."""
+    while not any(home.glob(f"sandboxes/*/run-*/upper/{name}")):
+        os.sched_yield()
+    die()
 
 
 def die() -> NoReturn:
@@ -156,15 +180,21 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     """Begin the session, or go on with the one that is there, and see its task through."""
     how, where = order["die"] or ("", 0)
     home = Path(order["home"])
-    space = LocalWorkspace(order["workspace"])
+    space = LocalWorkspace(order["workspace"], home / "sandboxes")
     tools = [stamping(Path(order["stamps"])), *(make(space, POLICY) for make in MAKERS)]
-    careful = Careful(COMMITS) if order.get("commits") else Careful()
+    steps = COMMITS if order.get("commits") else STEPS
+    shell = order.get("shell")
+    if shell:
+        tools, steps = [run_shell(space, POLICY)], (("run_shell", {"command": shell}),)
+    if how == "running":
+        threading.Thread(target=die_when_there, args=(home, where), daemon=True).start()
     setting = SessionOptions(
         workspace=order["workspace"],
-        model=Staged() if order.get("staged") else careful,
+        model=Staged() if order.get("staged") else Careful(steps),
         policy=POLICY,
         tools=[deadly(tool, how) if tool.spec.name == where else tool for tool in tools],
         builtin=False,
+        person=Steady(order["says"]) if shell else None,
         listeners=[killer(home, how, where)] if how in ("at_once", "written") else (),
         environ={"FOREGATE_HOME": str(home)},
     )

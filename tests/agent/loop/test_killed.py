@@ -28,9 +28,9 @@ DRIVER = Path(__file__).with_name("killed_driver.py")
 class Place:
     """A home, a workspace and a file of stamps, all new; `do` runs the session there in a process of its own."""
 
-    def __init__(self, root: Path, driver: subprocess.Popen[str], **kind: bool) -> None:
+    def __init__(self, root: Path, driver: subprocess.Popen[str], **kind: Any) -> None:
         root.mkdir()
-        self._kind = kind
+        self.kind = kind
         self.home, self.workspace, self.stamps = root / "home", root / "workspace", root / "stamps"
         self.workspace.mkdir()
         self.stamps.touch()
@@ -40,7 +40,7 @@ class Place:
     def do(self, *die: Any) -> Any:
         """Run the session, killed as `die` says, and return what became of it."""
         paths = {"home": self.home, "workspace": self.workspace, "stamps": self.stamps}
-        order = {name: str(path) for name, path in paths.items()} | {"die": die, **self._kind}
+        order = {name: str(path) for name, path in paths.items()} | {"die": die, **self.kind}
         assert self._driver.stdin is not None
         assert self._driver.stdout is not None
         self._driver.stdin.write(f"{json.dumps(order)}\n")
