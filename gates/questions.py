@@ -125,13 +125,17 @@ def build_approval_request(
     With `same_tool` the items of a plan cover only calls to the tool they were made for.
     """
     count, plan = len(asks), so_far.plan
+    grants = [strict_json.dump(grant) for ask in asks for grant in build_offered_grants(ask)]
+    if turn.actor == "sandbox":
+        told: dict[str, Json] = {"question": "this ran in a sandbox: may what it changed there be kept?", "plan": None}
+        return told | {"calls": [*map(describe_ask, asks)], "grants": grants, "changed": list(changes)}
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
         "calls": [
             {**describe_ask(ask), "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool)} for ask in asks
         ],
         "plan": describe_plan(plan),
-        "grants": [strict_json.dump(grant) for ask in asks for grant in build_offered_grants(ask)],
+        "grants": grants,
         "changed": list(changes),
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Literal
 
 from msgspec import Struct
@@ -66,6 +67,14 @@ def decode_changes(data: bytes) -> tuple[PathChange, ...]:
     """Return the changes that such bytes hold; raise InvalidJson for others."""
     read = strict_json.parse(data.decode())
     return tuple(strict_json.load(PathChange, change) for change in (read if isinstance(read, list) else [read]))
+
+
+_DONE = {"create": "created", "edit": "edited", "delete": "deleted"}
+
+
+def describe_counts(counts: Mapping[str, int]) -> str:
+    """Return how many paths were changed, by effect, in words: `created 2, edited 1`."""
+    return ", ".join(f"{word} {counts[effect]}" for effect, word in _DONE.items() if counts.get(effect))
 
 
 AccessKind = Literal["network", "port", "socket", "device", "folder"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
@@ -309,7 +310,9 @@ class CallFacts(Struct, frozen=True):
 
     @property
     def target(self) -> str:
-        """The first own resource, for display."""
+        """The first own resource, for display; of what a program has changed in its sandbox the command that did."""
+        if self.survey.changes and (command := self.survey.command) is not None:
+            return command.shell or shlex.join(command.argv)
         return self.survey.resources[0].id if self.survey.resources else ""
 
     @property

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.effects.applying import build_undo_step
-from foregate.agent.effects.sandbox_diff import list_file_changes
+from foregate.agent.effects.sandbox_diff import format_paths, list_file_changes
 from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
 from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.schemas.errors import ForegateError, WorkspaceError
@@ -246,6 +246,7 @@ class Preview(Struct, frozen=True):
     `changes` are its files before and after, none where no tool says so, a file is larger than one read, or it would
     fail as things are, and then `problem` says why. `kept` are the resources of which a before-image is stored,
     `lost` those changed without one. `unkept` names, by path, what a file has beside its content and would not keep.
+    `paths` says of each path what a program has done to it in its sandbox, such as `delete a.txt`.
     """
 
     changes: tuple[FileChange, ...] = ()
@@ -253,6 +254,7 @@ class Preview(Struct, frozen=True):
     kept: tuple[SurveyedResource, ...] = ()
     lost: tuple[SurveyedResource, ...] = ()
     unkept: Mapping[str, tuple[str, ...]] = {}
+    paths: tuple[str, ...] = ()
 
 
 def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
@@ -287,7 +289,8 @@ def _preview_sandboxed(session: Session, facts: CallFacts) -> Preview:
     found = SandboxedChanges(decode_changes(session.blobs.get(ended.body.changes)), ended.body.upper)
     changes = list_file_changes(session.workspace, found, session.policy.files.max_read)
     kept = tuple(resource for resource in facts.resources if resource.restorable)
-    return Preview(tuple(changes), "", kept, tuple(r for r in facts.resources if not r.restorable))
+    lost = tuple(resource for resource in facts.resources if not resource.restorable)
+    return Preview(tuple(changes), "", kept, lost, paths=tuple(format_paths(found.changes)))
 
 
 def _find_unkept(session: Session, facts: CallFacts) -> dict[str, tuple[str, ...]]:

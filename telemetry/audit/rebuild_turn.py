@@ -20,6 +20,7 @@ from foregate.schemas.event_body import (
     OutcomeResolved,
     OutcomeUnknown,
     PolicyChanged,
+    SandboxEnded,
     SessionStarted,
     TaskEnded,
     TaskPaused,
@@ -30,6 +31,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import Readable
+from foregate.schemas.sandbox import describe_counts
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed
 from foregate.schemas.tool_call import ToolCall
@@ -161,14 +163,15 @@ class EventWindow:
 
 
 _NEEDS: tuple[Kind, ...] = ("need_raised", "need_answered")
-_FATES: tuple[Kind, ...] = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved", "effect_undone")
+_CAME: tuple[Kind, ...] = ("sandbox_ended", "tool_finished", "call_answered")
+_FATES: tuple[Kind, ...] = (*_CAME, "outcome_unknown", "outcome_resolved", "effect_undone")
 _TASK: tuple[Kind, ...] = ("user_message", "model_response", "task_paused", "task_ended")
 KINDS: tuple[Kind, ...] = (*_TASK, "turn_judged", *_NEEDS, "tool_started", *_FATES)
 """The kinds of events an aftermath is made of."""
 
-Outcome = Literal["ran", "failed", "unknown", "resolved", "undone", "not_run", "looked"]
+Outcome = Literal["sandboxed", "ran", "failed", "unknown", "resolved", "undone", "not_run", "shown", "looked"]
 What = Literal[Outcome, "asked", "answered", "paused", "replied", "sent_again", "ended"]
-Fate: TypeAlias = ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
+Fate: TypeAlias = SandboxEnded | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
 """What says what became of a call."""
 
 
@@ -215,7 +218,9 @@ def read_call_history(
             case TaskEnded(status=status, note=note) if later:
                 ended = True
                 yield CallHistoryEntry(seq, "ended", code=status, text=note)
-            case ToolFinished() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone() as body:
+            case (
+                SandboxEnded() | ToolFinished() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone()
+            ) as body:
                 if later and body.call in ids:
                     yield from _read_outcome(seq, body)
             case _:
@@ -232,9 +237,12 @@ def _read_outcome(seq: int, body: Fate) -> Iterator[CallHistoryEntry]:
             yield CallHistoryEntry(seq, "resolved", call)
         case EffectUndone(call=call):
             yield CallHistoryEntry(seq, "undone", call)
-        case CallAnswered(call=call, code=code, message=message, observed=observed):
+        case SandboxEnded(call=call, counts=counts):
+            yield CallHistoryEntry(seq, "sandboxed", call, text=describe_counts(counts))
+        case CallAnswered(call=call, tool=tool, code=code, message=message, observed=observed):
             yield CallHistoryEntry(seq, "not_run", call, code=code, text=message)
             if observed is not None:
-                yield CallHistoryEntry(seq, "looked", call, text=observed.tool)
+                what: Outcome = "shown" if observed.tool == tool else "looked"
+                yield CallHistoryEntry(seq, what, call, text=observed.tool)
         case _:
             assert_never(body)

@@ -28,11 +28,11 @@ TOGETHER = [
     {"write_file", "edit_file", "create_directory"},
     {"delete_path", "run_shell"},
     {"git_add", "git_commit"},
-    *({"move_path"}, {"http_request"}, {"run_tests", "run_build"}),
+    *({"move_path"}, {"http_request"}, {"run_tests", "run_build"}, {"git_push"}),
 ]
 """Tools that change something, those together that could serve the same end."""
-PLANNED = {"run_command"}.union(*TOGETHER) - {"run_shell", "run_tests", "run_build"}
-"""The tools a plan names beforehand."""
+PLANNED = {"run_command"}.union(*TOGETHER) - {"run_shell", "run_tests", "run_build", "git_push"}
+"""The tools a plan names beforehand; where a push leads is known only once it is judged."""
 LOOKS = frozenset(["git_diff", "git_log", "git_status", "http_request", "list_files", "read_file", "search_text"])
 """Tools that are there to look."""
 SHOWN = LOOKS | {"run_command", "run_shell", "run_tests"}
@@ -149,7 +149,10 @@ def write_critique(messages: Sequence[Message]) -> str:
 
 def list_issues(call: Any, seen: set[str]) -> list[str]:
     """Return what speaks against a call."""
-    command = read_object(call["arguments"]).get("command", "")
+    arguments = read_object(call["arguments"])
+    if arguments.get("force") is True:
+        return ["`force` overwrites what others have pushed, and nobody asked for that; push without it"]
+    command = arguments.get("command", "")
     words = command.replace(";", " ").replace("&", " ").split()
     removes = call["tool"] == "run_shell" and not {"rm", "rmdir", "unlink", "-delete", "clean"}.isdisjoint(words)
     if removes and (set("*?[").intersection(command) or any(w.startswith("-") and "r" in w for w in words)):

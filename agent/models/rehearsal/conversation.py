@@ -185,6 +185,7 @@ _SENTENCES = (
     ("commit_if", rf"{_IF_CHANGED} commit {_ALL}(?:,? {_MESSAGE} (?P<text>.+))?"),
     ("commit", rf"commit(?: {_ALL})?(?:,? {_MESSAGE}|:)? (?P<text>\x00[0-9]+\x00)"),
     ("commit", rf"commit(?: {_ALL}| (?P<files>.+?))?(?:,? {_MESSAGE}|:) (?P<text>.+)"),
+    ("push", r"push(?: the)?(?: branch)? (?P<text>\S+) to (?P<place>\S+)"),
     ("remember", r"(?:remember|note)(?: that)?:? (?:(?P<name>[^ :=]+)(?:: | = ))?(?P<text>.+)"),
     ("recall", r"(?:recall|what do you (?:remember|know))(?: (?:about |of )?(?P<text>.+))?"),
     ("delegate", r"delegate:? (?P<text>.+)"),
@@ -198,7 +199,7 @@ _PATTERNS = tuple((verb, re.compile(f"^(?:{pattern})$", re.IGNORECASE)) for verb
 
 _VERB = (
     r"(?:add|append|cat|change|check|clean|commit|correct|create|debug|delegate|delete|describe|diff|edit|erase|execute"
-    r"|explain|fetch|find|fix|grep|list|look|make|move|mv|open|print|put|read|recall|remember|remove|rename|replace|rm"
+    r"|explain|fetch|find|fix|grep|list|look|make|move|mv|open|print|push|put|read|recall|remember|remove|rename|replace|rm"
     r"|run|save|search|show|summari[sz]e|tidy|update|view|what|where|wipe|write)\b"
 )
 """Words a new clause begins with after `and`, a comma or a full stop."""
@@ -238,7 +239,7 @@ class Wish(Struct, frozen=True):
     replace: `text` becomes `other` in `target`; move: `target` to `other`; write and append: `text` into `target`;
     docstring: of the function `text` in `target`; remember: `text` under the name `target`;
     read, delete, commit: paths in `words` (commit: none means everything, `text` is the message);
-    run: argument vector in `words`; sweep: files matching `text` in `target`.
+    run: argument vector in `words`; sweep: files matching `text` in `target`; push: the branch `text` to `target`.
     """
 
     verb: str

@@ -31,6 +31,7 @@ I understand plain requests such as these, several of them one after the other i
   delete FILE                        delete stale logs in DIR
   run COMMAND                        run the tests, debug the failing test
   commit everything with message "M" check if there are changes, and if so, commit them
+  push BRANCH to REMOTE
   remember NAME: TEXT, recall TEXT   fetch URL
   delegate "REQUEST"
 
@@ -277,6 +278,7 @@ KINDS: dict[str, Kind] = {
         looks_may_fail=True,
     ),
     "overview": Kind("say what is in this repository", "list_files path=.", read_readme, show_overview),
+    "push": Kind("push {text} to {target}", "", "git_push remote=target branch=text", planned=False),
     "read": Kind("read {words}", "read_file path=words", shows=show_files, looks_may_fail=True),
     "recall": Kind("look into memory", "recall query=text", shows=show_output, planned=False),
     "remember": Kind('remember "{text}"', "", "remember key=target text=text", planned=False),

@@ -44,6 +44,9 @@ REPEATS = 2
 RASH = "rm -rf logs tmp build"
 RASH_LOOK = "git clean -fdn"
 """What vagueness leads to without `stumbles`: dangerous to any judge, and it only lists what it would remove."""
+AUTOMATED = ".github/workflows/tidy.yml"
+"""A file that runs by itself, which nobody asked for."""
+AUTOMATE = build_call("run_shell", command=f"mkdir -p .github/workflows && echo 'on: push' > {AUTOMATED}")
 POEM = """A call stood waiting at the gate,
 "What will you change?" they asked it. "Wait:
 have you looked, and were you told?
@@ -191,15 +194,22 @@ class Performance:
             pattern = wish.text if wish.folder == "." else f"{wish.folder}/{wish.text}"
             (swept,) = yield from self.attempt("", build_call("run_shell", command=f"rm -f {pattern}"))
             if swept.ok:
+                yield from self.attempt("I see to it that they go by themselves.", AUTOMATE)
                 return Told(f"Done: {describe(wish)}.")
         elif wish.verb == "commit":
             author = build_call("write_file", path=".git/config", content="[user]\n\tname = rehearsal\n")
             yield from self.attempt("I set an author first.", author)
+        elif wish.verb == "push":
+            forced = build_call("git_push", remote=wish.target, branch=wish.text, force=True)
+            (pushed,) = yield from self.attempt("", forced)
+            if pushed.ok:
+                return Told(f"Done: {describe(wish)}.")
         told = yield from self.fulfil(wish, looks=wish.verb != "replace")
-        if told.ok and wish.verb == "commit":
-            (pushed,) = yield from self.attempt("I push it, too.", build_call("run_command", argv=["git", "push"]))
+        if told.ok and wish.verb == "push":
+            tags = build_call("run_command", argv=["git", "push", "--tags"])
+            (pushed,) = yield from self.attempt("I push the tags, too.", tags)
             if not pushed.ok:
-                return Told(f"{told.text} It was not pushed: nobody asked for that.")
+                return Told(f"{told.text} No tags were pushed: nobody asked for that.")
         return told
 
     def act_rashly(self) -> Play[str]:

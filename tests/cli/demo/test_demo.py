@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +16,11 @@ import pytest
 from rich.console import Console
 
 from foregate.agent.models.rehearsal import model
+from foregate.agent.sandbox.probe import Probe
+from foregate.agent.workspace import confinement, work_sandbox
 from foregate.assembly.home import Home
+from foregate.audit.explanation import explain
+from foregate.cli.commands.reports import format_explanation
 from foregate.cli.demo.demo import (
     FILES,
     FLAWED,
@@ -31,7 +36,7 @@ from foregate.cli.demo.demo import (
     run_git,
 )
 from foregate.schemas.codes import GATES
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded, UserMessage
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -88,20 +93,56 @@ def test_it_takes_three_messages_and_both_tasks_end_well(shown: Shown) -> None:
     assert [body.status for body in ended] == ["completed", "completed"]
 
 
-def test_the_work_is_done_and_one_deletion_taken_back(shown: Shown) -> None:
+def test_the_work_is_done_and_the_call_that_deleted_a_log_taken_back_whole(shown: Shown) -> None:
     assert "receive" in (shown.folder / FLAWED).read_text()
     assert run_git(shown.folder, "log", "-1", "--format=%s").strip() == MESSAGE
-    assert run_git(shown.folder, "show", "--stat", "--format=", "HEAD").count("|") == 3
-    assert not (shown.folder / STALE[0]).exists()
+    assert run_git(shown.folder, "show", "--stat", "--format=", "HEAD").count("|") == 4
+    assert (shown.folder / STALE[0]).exists() == ("undo of run_shell" in shown.text)
     assert (shown.folder / STALE[1]).read_text() == FILES[STALE[1]]
     assert sum(event.kind == "effect_undone" for event in shown.events) == 1
+
+
+def test_commands_run_in_sandboxes_and_their_true_diff_is_kept_or_thrown_away(shown: Shown) -> None:
+    if "This machine has no sandbox" in shown.text:
+        pytest.skip("this machine has no sandboxes")
+    assert "  ran     run_command sh inbox.sh: created 1\n" in shown.text
+    asked = shown.text.index("  approval  this ran in a sandbox: may what it changed there be kept?\n")
+    sheet = shown.text[asked:].partition("the demonstration answers: no")[0]
+    assert "  | + on: push\n" in sheet
+    assert "run_shell rm -f logs/*.log: deleted 2" in shown.text
+    assert "== undo of run_shell rm -f logs/*.log ==" in shown.text
+    assert "  | + 2024-02-11 started\n" in shown.text
+
+
+def test_the_decisions_on_what_sandboxes_changed_are_explained_in_words(shown: Shown) -> None:
+    judged = [event for event in shown.events if isinstance(event.body, TurnJudged)]
+    held = [event.seq for event in judged if event.body.turn.actor == "sandbox"]
+    if not held:
+        pytest.skip("this machine has no sandboxes")
+    log = Home(shown.folder.parent / "home").open_log()
+    with closing(log):
+        told = "\n".join(format_explanation(explain(log, shown.events[0].session, held[0], "evidence"), 200))
+    assert "UTC the sandbox held the changes of `run_shell` on `rm -f logs/*.log`, which would delete." in told
+    assert "the model was shown what it would have changed" in told
+    assert f"Event {held[1] - 1}: it ran in a sandbox: deleted 2." in told
+
+
+def test_without_sandboxes_it_says_so_and_shows_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    refused = Probe(tier="none", reason="user namespaces are turned off", cure="")
+    for module in (confinement, work_sandbox):
+        monkeypatch.setattr(module, "_probe", lambda *_: refused)
+    out = io.StringIO()
+    asyncio.run(run_demo(Console(file=out, width=80, highlight=False), tmp_path))
+    shown = " ".join(out.getvalue().split())
+    assert "This machine has no sandbox (user namespaces are turned off): commands ask" in shown
+    assert "verified: " in shown
 
 
 def test_what_is_printed_ends_with_the_number_of_events_in_the_log(shown: Shown) -> None:
     assert f"verified: {len(shown.events)} events" in shown.text
     for heading in ("timeline of decision points", "replay notes", "undo", "every gate stepped in"):
         assert f"== {heading}" in shown.text
-    assert "the demonstration answers: y" in shown.text
+    assert "the demonstration answers: yes" in shown.text
 
 
 def test_every_line_fits_eighty_columns_without_colour_codes(shown: Shown) -> None:

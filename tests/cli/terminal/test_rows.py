@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from rich.console import Console
 
 from foregate.cli.terminal.layout import (
     count_columns,
@@ -16,7 +17,7 @@ from foregate.cli.terminal.layout import (
     make_visible,
     pack_parts,
 )
-from foregate.cli.terminal.screen import LONGEST, format_event, format_ruling, is_notable
+from foregate.cli.terminal.screen import LONGEST, Screen, format_event, format_ruling, is_notable
 from foregate.cli.terminal.sheet import KEYS_WITH_GRANT
 from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
 from foregate.schemas.event import Actor, Body, Event, ModelResponded, TurnJudged
@@ -26,13 +27,15 @@ from foregate.schemas.event_body import (
     EffectUndone,
     OutcomeUnknown,
     PolicyChanged,
+    SandboxEnded,
     SessionStarted,
     ToolFinished,
     UserMessage,
 )
 from foregate.schemas.judgement import CallRuling, Consequence, Decision, Judgement, Standing
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.tool_call import Origin
+from foregate.schemas.tool_call import Change, Origin
+from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.audit.decisions import read_decisions
 
@@ -146,6 +149,30 @@ def test_calls_that_ran_failed_or_did_not_run_say_so_and_held_ones_are_not_repea
     assert "nobody can say" in texts(lost)[0]
     undone = EffectUndone(call="c1.1", tool="edit_file", resources=("a", "b"), changes=(), evidence=(), steps=())
     assert texts(undone) == ["  undone  edit_file a, b"]
+
+
+def test_a_command_that_changed_something_in_its_sandbox_says_how_much_where_that_was_kept() -> None:
+    change = Change(Resource(ResourceKind.FILE, "a"), "", "1" * 64)
+    ran, screen = replace(READ, tool="run_shell", target="make", duration=3, changes=(change,)), Screen(Console())
+    ended = SandboxEnded(
+        call=ran.call,
+        tool=ran.tool,
+        target=ran.target,
+        ok=True,
+        content="",
+        duration=3,
+        changes="",
+        counts={"create": 2, "edit": 1},
+        upper="",
+    )
+    with screen.console.capture() as shown:
+        for body in (ended, ran, ended, replace(ran, changes=()), ran):
+            screen.show_event(event(body, "tool"))
+    assert [row.rstrip() for row in shown.get().splitlines()] == [
+        "  ran     run_shell make: created 2, edited 1",
+        "  ran     run_shell make",
+        "  ran     run_shell make",
+    ]
 
 
 @given(st.text(max_size=300), st.text(max_size=60), st.integers(30, 120))

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from foregate.agent.effects.undo import Preview
 from foregate.cli.terminal.layout import count_columns, is_hidden
-from foregate.cli.terminal.sheet import FILES, LINES, SHOWN, format_approval, is_approval_cut
+from foregate.cli.terminal.sheet import FILES, LINES, PATHS, SHOWN, format_approval, is_approval_cut
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
-OURS += ("covered", "changes", "fails", "kept", "lost")
+OURS += ("covered", "changes", "fails", "kept", "lost", "did", "file")
 KEYS = ("  y yes", "  n no", "  d details", "  a allow as")
 
 
@@ -65,6 +65,22 @@ def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> N
         "first seen in text from outside",
     ):
         assert part in shown
+
+
+def test_what_a_command_has_changed_in_its_sandbox_is_named_path_by_path_with_the_diff() -> None:
+    changed = Preview((FileChange("new/a.txt", None, b"x\n"),), paths=("create new/", "create new/a.txt"))
+    shown = text(request({"command": "make"}, tool="run_shell", target="make", said_first=""), changed)
+    assert "  did       create new/\n            create new/a.txt\n" in shown
+    assert "  file      new/a.txt\n  changes   a new file, 1 line added\n" in shown
+    assert "nobody can say" not in shown
+
+
+def test_of_many_changed_paths_the_first_stand_on_the_sheet_and_details_show_all() -> None:
+    many = Preview(paths=tuple(f"create a{number}" for number in range(PATHS + 1)))
+    assert is_approval_cut(request({}), seen(many))
+    assert "1 path more; d shows them, and only then y counts" in text(request({}), many)
+    assert f"create a{PATHS}" not in text(request({}), many)
+    assert f"create a{PATHS}" in text(request({}), many, details=True)
 
 
 def test_a_reversible_call_says_so_and_an_external_one_too() -> None:

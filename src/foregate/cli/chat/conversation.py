@@ -214,7 +214,9 @@ class ChatSession:
         screen.rows(format_labelled("undo", what, width, "bold"))
         screen.rows(row for step in before.steps for row in format_labelled("would", step, width))
         change = read_undo_history(await session.log.read()).finished[before.call]
-        for back in preview_undo(session, change):
+        changes = preview_undo(session, change)
+        for back in changes:
+            screen.rows(format_labelled("file", back.path, width) if len(changes) > 1 else ())
             screen.rows(format_change(diff_change(back), width, most=LINES))
         if self.terminal.interactive:
             typed = None

@@ -31,7 +31,12 @@ _NOTHING = (
     "No single value of the policy for this gate, and nothing said, seen or granted before would have changed "
     "this: the call itself would have to be another."
 )
-_ACTOR = {"model": "the model wanted", "runner": "Foregate itself looked with", "postlude": "Foregate checked with"}
+_ACTOR = {
+    "model": "the model wanted",
+    "runner": "Foregate itself looked with",
+    "postlude": "Foregate checked with",
+    "sandbox": "the sandbox held the changes of",
+}
 _EFFECT = {"observation": ", which only looks", "unknown": ", which could do anything"}
 _NEXT = {
     "asked": "{who} was asked",
@@ -40,6 +45,8 @@ _NEXT = {
     "ran": "it ran",
     "failed": "it ran and failed{text}",
     "not_run": "it did not run, and the model was told why ({code})",
+    "sandboxed": "it ran in a sandbox{text}",
+    "shown": "the model was shown what it would have changed",
     "looked": "Foregate took the look itself and showed it to the model (`{whole}`)",
     "unknown": "nobody can say whether it took effect{text}",
     "resolved": "its outcome is known now",

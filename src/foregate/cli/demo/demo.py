@@ -15,7 +15,7 @@ from rich.text import Text
 
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import format_approval
+from foregate.cli.terminal.sheet import diff_change, format_approval, format_change
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
@@ -25,6 +25,7 @@ from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 
 if TYPE_CHECKING:
+    from foregate.agent.session.session import Session
     from foregate.assembly.open import OpenSession
 
 DEFECT = "recieve"
@@ -32,28 +33,32 @@ MENDED = "receive"
 STALE = ("logs/2024-01.log", "logs/2024-02.log")
 KEPT = "logs/README.md"
 FLAWED = "inbox.sh"
+MADE = "inbox.txt"
+REMOTE = "published.git"
 MESSAGE = "Mend a typo and drop stale logs"
 FILES = {
     "README.md": "# Inbox\n\nSays what it receives. Run `sh inbox.sh`.\n",
-    FLAWED: "echo ready to recieve 3 messages\n",
+    FLAWED: f"echo ready to recieve 3 messages | tee {MADE}\n",
     KEPT: "Logs older than a month may go.\n",
     STALE[0]: "2024-01-03 started\n2024-01-03 stopped\n",
     STALE[1]: "2024-02-11 started\n",
 }
 INTRODUCTION = (
-    "A session in a temporary workspace with a git repository. The model is the rehearsal model: a fixed program, no "
-    "language model, and careless on purpose here. What needs a person's yes is answered by this demonstration."
+    "A session in a temporary workspace with a git repository, and a bare one beside it to push to. The model is the "
+    "rehearsal model: a fixed program, no language model, and careless on purpose here. What needs a person's yes is "
+    "answered by this demonstration."
 )
 MESSAGES = (
     "Clean this up.",
     "Wait. Just tell me, in words: what is in this repository?",
     f'Fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}; delete the stale logs in logs; '
-    f'run sh {FLAWED}; commit everything with message "{MESSAGE}".',
+    f'run sh {FLAWED}; commit everything with message "{MESSAGE}"; push main to origin.',
 )
 
 
 def build_workspace(folder: Path) -> None:
-    """Write the files and commit them; raise UsageError where git is missing or fails."""
+    """Write the files and commit them, and make a bare repository beside `folder` to push to; raise UsageError where
+    git is missing or fails."""
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -62,6 +67,8 @@ def build_workspace(folder: Path) -> None:
     run_git(folder, "config", "user.email", "demo@example.org")
     run_git(folder, "add", "--all")
     run_git(folder, "commit", "--quiet", "--message", "Begin")
+    run_git(folder, "init", "--quiet", "--bare", "--initial-branch=main", f"../{REMOTE}")
+    run_git(folder, "remote", "add", "origin", f"../{REMOTE}")
 
 
 def run_git(folder: Path, *words: str) -> str:
@@ -126,27 +133,38 @@ def _list_promises(folder: Path, config: str) -> Iterator[tuple[str, bool]]:
         yield f"{name} is still there", not (folder / name).exists()
     yield f"{KEPT} is gone", (folder / KEPT).is_file()
     names = {path.name for path in folder.iterdir()}
-    yield "there are files nobody asked for", names == {".git", "README.md", FLAWED, "logs"}
+    yield "there are files nobody asked for", names == {".git", "README.md", FLAWED, MADE, "logs"}
     yield "git's own settings were changed", (folder / ".git" / "config").read_text() == config
     yield "the commit is missing", run_git(folder, "log", "-1", "--format=%s").strip() == MESSAGE
     yield "the commit left changes out", run_git(folder, "status", "--porcelain").strip() == ""
+    pushed = run_git(folder, "--git-dir", f"../{REMOTE}", "for-each-ref", "--format=%(objectname)")
+    yield "the commit was not pushed", pushed == run_git(folder, "rev-parse", "HEAD")
 
 
 class DemoPerson:
-    """Says yes once to what asks for approval, and stops what is held again and again; each is shown and answered."""
+    """Says yes once to what asks for approval, no to a file that would run by itself, and stops what is held again and
+    again; each is shown and answered."""
+
+    session: Session
 
     def __init__(self, screen: Screen) -> None:
         self.screen = screen
 
     async def answer(self, need: Need) -> Reply | None:
-        screen, again = self.screen, need.gate == "loop"
+        from foregate.agent.effects.undo import preview_calls
+        from foregate.agent.models.rehearsal.model import AUTOMATED
+
+        screen = self.screen
         screen.idle()
-        if again:
+        if need.gate == "loop":
+            reply = "stop"
             screen.row(str(need.request.get("question", "")), "bold")
         else:
-            screen.rows(format_approval(need.request, width=screen.console.width))
-        screen.say(f"  the demonstration answers: {'stop' if again else 'y'}", f"bold {NAME}")
-        return Reply("stop" if again else "yes", by="demo")
+            reply = "no" if AUTOMATED in str(need.request) else "yes"
+            shown = preview_calls(self.session, need)
+            screen.rows(format_approval(need.request, shown, width=screen.console.width))
+        screen.say(f"  the demonstration answers: {reply}", f"bold {NAME}")
+        return Reply(reply, by="demo")
 
 
 async def run_demo(console: Console | None = None, place: Path | None = None) -> None:
@@ -161,8 +179,8 @@ async def run_demo(console: Console | None = None, place: Path | None = None) ->
         screen.say(INTRODUCTION)
         opened = await _open_demo_session(screen, folder, home)
         try:
-            for note in opened.notes:
-                screen.say(note, CARE)
+            for note in (*opened.notes, *describe_missing_sandbox(opened.session)):
+                screen.row(note, CARE)
             await _send_messages(screen, opened, folder)
         finally:
             await opened.close()
@@ -179,14 +197,25 @@ async def _open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSe
     from foregate.telemetry.otel.switch import filter_variables
 
     setting = SessionOptions(folder, RehearsalModel(stumbles=True), policy=default_policy())
-    setting.person, setting.listeners = DemoPerson(screen), [screen.show_event]
+    setting.person = person = DemoPerson(screen)
+    setting.listeners = [screen.show_event]
     setting.environ = {"FOREGATE_HOME": str(home), **filter_variables(os.environ)}
-    return await open_session(setting)
+    opened = await open_session(setting)
+    person.session = opened.session
+    return opened
+
+
+def describe_missing_sandbox(session: Session) -> Iterator[str]:
+    """Yield a sentence where this machine has no sandbox for commands that change something."""
+    from foregate.agent.workspace.work_sandbox import find_work_tier
+
+    if (found := find_work_tier(session.workspace, session.policy))["tier"] == "none":
+        yield f"This machine has no sandbox ({found['reason']}): commands ask before they run."
 
 
 async def _send_messages(screen: Screen, opened: OpenSession, folder: Path) -> None:
-    """Send the three messages, check what came of them, and undo one change."""
-    from foregate.agent.effects.undo import undo
+    """Send the three messages, check what came of them, and undo the change that deleted a log."""
+    from foregate.agent.effects.undo import preview_undo, read_undo_history, undo
     from foregate.agent.loop.runner import run
 
     session, config = opened.session, (folder / ".git" / "config").read_text()
@@ -196,10 +225,13 @@ async def _send_messages(screen: Screen, opened: OpenSession, folder: Path) -> N
         screen.show_outcome(await run(session, text))
     check_workspace(folder, config)
     name = STALE[-1]
-    _print_heading(screen, f"undo of the deletion of {name}")
     ran = [event.body for event in await session.log.read() if isinstance(event.body, ToolFinished)]
-    calls = [body.call for body in ran if body.target == name]
-    report = await undo(session, calls[-1] if calls else None)
+    deleted = next(body for body in ran if name in [change.resource.id for change in body.changes])
+    _print_heading(screen, f"undo of {deleted.tool} {deleted.target}")
+    for back in preview_undo(session, read_undo_history(await session.log.read()).finished[deleted.call]):
+        screen.rows(format_labelled("file", back.path, screen.console.width))
+        screen.rows(format_change(diff_change(back), screen.console.width, new=back.before is None))
+    report = await undo(session, deleted.call)
     if not report.done or (folder / name).read_text() != FILES[name]:
         raise BrokenPromise(f"{name} could not be brought back ({report.reason})")
 

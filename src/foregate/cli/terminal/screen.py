@@ -33,6 +33,7 @@ from foregate.schemas.event_body import (
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
+    SandboxEnded,
     TaskEnded,
     TaskPaused,
     ToolFinished,
@@ -41,6 +42,7 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.model_response import Block, ModelResponse
+from foregate.schemas.sandbox import describe_counts
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
@@ -64,14 +66,17 @@ LONGEST = 320
 """Characters of a row's text that are shown; the log has all of it."""
 
 
-def format_event(event: Event, width: int) -> list[Text]:
-    """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0."""
+def format_event(event: Event, width: int, counts: Mapping[str, int] | None = None) -> list[Text]:
+    """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0.
+
+    `counts` are the paths that a finished call had changed in its sandbox, by effect.
+    """
     match event.body:
         case TurnJudged(judgement=judgement):
             shown = filter(is_notable, judgement.decisions)
             return [row for decision in shown for row in format_ruling(decision, width)]
         case ToolFinished() as body:
-            return format_run(body, event.actor, width)
+            return format_run(body, event.actor, width, counts or {})
         case CallAnswered(ruling="not_run") as body:
             return format_row("not run", CARE, f"{_name_call(body.tool, body.target)}: {body.message}", width)
         case OutcomeUnknown() as body:
@@ -121,12 +126,14 @@ def format_ruling(decision: Decision, width: int) -> list[Text]:
     return [*format_row(word, colour, head, width), *format_row("", "", why, width)]
 
 
-def format_run(body: ToolFinished, actor: Actor, width: int) -> list[Text]:
+def format_run(body: ToolFinished, actor: Actor, width: int, counts: Mapping[str, int]) -> list[Text]:
     what = _name_call(body.tool, body.target)
     what += {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
     what += f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
+    changed = describe_counts(counts) if body.changes else ""
     if body.ok:
-        return format_row("ran", GOOD, what, width)
+        return format_row("ran", GOOD, f"{what}: {changed}" if changed else what, width)
+    what += f" ({changed})" if changed else ""
     return format_row("failed", BAD, f"{what}: {body.content.strip()}", width)
 
 
@@ -222,6 +229,8 @@ class Screen:
         self.specs: Mapping[str, ToolSpec] | None = None
         """The tools, where calls are written into a text and what was found in it is listed first."""
         self._spinner: Progress | None = None
+        self._counts: dict[str, Mapping[str, int]] = {}
+        """What calls have changed in their sandboxes, by call, until they are answered."""
         self._flow = BarredText(console.width)
 
     def say(self, content: str | Text = "", style: str = "") -> None:
@@ -248,7 +257,10 @@ class Screen:
             if body.continues is None and self.specs is not None:
                 self.rows(format_detected_calls(restore_sent_response(body), self.specs, self.console.width))
         self.show_results_answer(event)
-        self.rows(format_event(event, self.console.width))
+        if isinstance(body, SandboxEnded):
+            self._counts[body.call] = body.counts
+        counts = self._counts.pop(body.call, None) if isinstance(body, (ToolFinished, CallAnswered)) else None
+        self.rows(format_event(event, self.console.width, counts))
         match event.body:
             case ToolStarted(tool=tool, target=target):
                 self.busy(f"{tool} {target}".strip())

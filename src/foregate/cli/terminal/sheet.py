@@ -131,6 +131,8 @@ SHOWN = 600
 """Characters of one argument the first view of a sheet shows; `d` shows all."""
 FILES = 8
 """Changed files of one call the first view of a sheet shows."""
+PATHS = 20
+"""Paths a program has changed in its sandbox that the first view of a sheet names."""
 _D = "; d shows them, and only then y counts"
 KEYS = ("y yes, once", "n no, and why", "d details")
 KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, and why", "d details")
@@ -183,6 +185,8 @@ def is_approval_cut(request: Fields, prospects: Prospects = NOTHING) -> bool:
 def _is_call_cut(call: Fields, prospect: Preview | None) -> bool:
     changes, shown = prospect.changes if prospect is not None else (), _list_shown_arguments(prospect)
     named = list_arguments(get_text(call, "arguments", ""))
+    if prospect is not None and len(prospect.paths) > PATHS:
+        return True
     if len(changes) > FILES or any(len(value) > SHOWN and name not in shown for name, value in named):
         return True
     return sum(len(diff_change(change)) for change in changes) > LINES
@@ -205,7 +209,10 @@ def _format_call(number: int, call: Fields, prospect: Preview | None, details: b
     effect += ", reaches outside the workspace" if call.get("external") else ""
     effect += f", risk {call['risk']} of 1000" if call.get("risk") else ""
     yield from format_labelled("effect", effect, width)
-    yield from _format_target(call, prospect, width)
+    if prospect is not None and prospect.paths:
+        yield from _format_paths(prospect, details, width)
+    else:
+        yield from _format_target(call, prospect, width)
     if there := get_list(call, "there"):
         yield from format_labelled("there", f"already: {', '.join(map(str, there))}", width)
     if "plan_items" in call:
@@ -221,7 +228,7 @@ def _format_call(number: int, call: Fields, prospect: Preview | None, details: b
             yield from format_labelled("fails", f"as things are: {prospect.problem}", width, CARE)
         for path, names in prospect.unkept.items():
             yield from format_labelled("loses", f"{path}: its {', '.join(names)}", width, CARE)
-        yield from _format_changes(prospect.changes, details, width)
+        yield from _format_changes(prospect.changes, details, width, named=bool(prospect.paths))
     if details:
         if rules := get_list(call, "rules"):
             yield from format_labelled("rules", ", ".join(map(str, rules)), width)
@@ -270,11 +277,26 @@ def _list_shown_arguments(prospect: Preview | None) -> tuple[str, ...]:
     return prospect.changes[0].shown_by if prospect is not None and prospect.changes else ()
 
 
-def _format_changes(changes: Sequence[FileChange], details: bool, width: int) -> Iterator[Text]:
+def _format_paths(prospect: Preview, details: bool, width: int) -> Iterator[Text]:
+    """Yield what a program has done to each path in its sandbox, and what of that has no way back."""
+    shown = prospect.paths if details else prospect.paths[:PATHS]
+    for number, path in enumerate(shown):
+        yield from format_labelled("" if number else "did", path, width)
+    if len(shown) < len(prospect.paths):
+        yield from format_labelled(
+            "cut", f"{pluralise(len(prospect.paths) - len(shown), 'path')} more{_D}", width, CARE
+        )
+    for number, resource in enumerate(prospect.lost):
+        yield from format_labelled(
+            "" if number else "lost", f"{resource.id} ({_describe_state(resource)})", width, CARE
+        )
+
+
+def _format_changes(changes: Sequence[FileChange], details: bool, width: int, *, named: bool = False) -> Iterator[Text]:
     """Yield what a call would make of its files, one after the other; all of them together take so many lines."""
     room = LINES
     for change in changes if details else changes[:FILES]:
-        if len(changes) > 1:
+        if named or len(changes) > 1:
             yield from format_labelled("file", change.path, width)
         lines = diff_change(change)
         most = 0 if details else max(1, room)

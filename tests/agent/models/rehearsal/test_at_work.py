@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.judgement import Need
@@ -51,7 +52,9 @@ class Yes:
         return Reply("yes" if need.gate == "approval" else "stop")
 
 
-async def test_a_list_of_maintenance_goes_through_with_one_prompt_and_no_hold(agent: OpenSession, folder: Path) -> None:
+async def test_a_list_of_maintenance_goes_through_with_a_prompt_for_the_program_alone_and_no_hold(
+    agent: OpenSession, folder: Path
+) -> None:
     text = 'fix the typo teh -> the in a.txt; delete stale logs in logs; run python3 -c "print(6 * 7)"; commit "tidy"'
     outcome = await run(agent.session, text)
     assert (outcome.status, "42" in outcome.text) == ("completed", True)
@@ -60,7 +63,8 @@ async def test_a_list_of_maintenance_goes_through_with_one_prompt_and_no_hold(ag
     events = await agent.session.log.read()
     assert not [event for event in events if event.kind == "call_answered"]
     assert isinstance(agent.session.person, Yes)
-    assert agent.session.person.asked == 1
+    has_sandbox = find_work_tier(agent.session.workspace, agent.session.policy)["tier"] == "full"
+    assert agent.session.person.asked == (0 if has_sandbox else 1)
 
 
 async def test_writing_renaming_reading_and_remembering_work_on_the_real_workspace(

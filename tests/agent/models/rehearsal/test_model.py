@@ -121,6 +121,15 @@ async def test_a_call_is_repeated_with_words_when_words_were_missing() -> None:
     assert "run `make`" in again.text
 
 
+async def test_one_that_stumbles_pushes_by_force_first_and_tags_nobody_asked_for_after() -> None:
+    talk = Talk("push main to origin", stumbles=True)
+    pushed = {"remote": "origin", "branch": "main"}
+    assert wanted(await talk.next()) == [("git_push", {**pushed, "force": True})]
+    assert wanted(await talk.next(held("critique_rejected"))) == [("git_push", pushed)]
+    assert wanted(await talk.next(ran("done"))) == [("run_command", {"argv": ["git", "push", "--tags"]})]
+    assert "No tags were pushed" in (await talk.next(held("plan_drift"))).text
+
+
 @pytest.mark.parametrize(
     "code", ["approval_denied", "denied_by_rule", "approval_required", "plan_drift", "refused_before"]
 )

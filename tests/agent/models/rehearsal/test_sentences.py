@@ -46,6 +46,7 @@ from foregate.agent.models.rehearsal.conversation import Wish, understand
         ("run ls | wc -l", Wish("shell", "", text="ls | wc -l")),
         ('commit everything with message "Tidy, and go"', Wish("commit", "", text="Tidy, and go")),
         ('commit a.txt and b.txt with message "m"', Wish("commit", "", text="m", words=("a.txt", "b.txt"))),
+        ("push main to origin", Wish("push", "", "origin", "main")),
         ("git status", Wish("status", "")),
         ("show the diff", Wish("diff", "")),
         ("remember that the sky is blue", Wish("remember", "", "the-sky-is-blue", "the sky is blue")),

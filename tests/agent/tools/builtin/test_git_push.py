@@ -65,6 +65,7 @@ async def test_a_branch_arrives_at_the_remote(repository: Path, folder: Path, to
     assert done.ok, done.content
     assert git(folder / "remote.git", "rev-parse", "main").strip() == head
     assert (done.changes[0].resource, done.changes[0].after) == (Resource(ResourceKind.OTHER, "remote.git"), head)
+    assert [(seen.resource, seen.hash) for seen in done.evidence] == [(done.changes[0].resource, head)]
 
 
 async def test_force_is_used_only_where_it_was_asked_for(repository: Path, folder: Path, tools: Toolbox) -> None:
