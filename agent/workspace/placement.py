@@ -325,6 +325,9 @@ class Placement:
 
     def _give(self, path: str, traits: FileTraits) -> None:
         with self.workspace.directory(path) as fd:
+            mode = os.fstat(fd).st_mode
+            if traits.attributes is not None and mode & _OPENED != _OPENED and os.geteuid():
+                os.fchmod(fd, stat.S_IMODE(mode) | _OPENED)  # it takes none while it is closed to its owner
             set_traits(fd, traits)
 
     def _give_file(self, path: str, traits: FileTraits) -> None:

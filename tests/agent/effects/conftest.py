@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 import pytest
 
@@ -11,6 +11,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.agent.workspace import local
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event_body import ToolFinished
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
@@ -19,6 +20,14 @@ from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, policy_with
 
 Do = Callable[..., Awaitable[Session]]
+
+
+@pytest.fixture(scope="module")
+def no_power_cut() -> Iterator[None]:
+    """Nothing waits for the disk, where nothing needs to outlast more than a process."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(local, "sync_file_system", lambda fd: None)
+        yield
 
 
 @pytest.fixture

@@ -10,16 +10,17 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.effects.applying import apply_changes, build_undo_step, go_on_or_back, keep_images
 from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.workspace import local, renaming
+from foregate.agent.workspace import renaming
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.schemas.sandbox import PathChange
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from tests.agent.effects.trees import (
+    NO_SHRINKING,
     Tree,
     build_tree,
     draw_trees,
@@ -31,21 +32,14 @@ from tests.agent.effects.trees import (
 )
 from tests.policies import EVERYTHING_OFF, policy_with
 
+pytestmark = pytest.mark.usefixtures("no_power_cut")
 POLICY = policy_with(EVERYTHING_OFF)
 KILLED, FINISHED, FAILED = 9, 0, 1
 CHANGING = {
     f"os.{name}"
     for name in ["mkdir", "rmdir", "remove", "rename", "link", "symlink", "chmod", "chown", "utime", "setxattr"]
 }
-few = settings(max_examples=8, phases=[Phase.explicit, Phase.reuse, Phase.generate, Phase.target], deadline=None)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def no_power_cut() -> Iterator[None]:
-    """Nothing here needs to outlast more than a process: nothing waits for the disk."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(local, "sync_file_system", lambda fd: None)
-        yield
+few = settings(max_examples=3, phases=NO_SHRINKING, deadline=None)
 
 
 def run_killed(act: Callable[[], object], steps: int) -> int:
@@ -184,7 +178,7 @@ def test_an_undo_that_was_killed_goes_on(before: Tree, after: Tree) -> None:
                 return
 
 
-@few
+@settings(few, max_examples=20)
 @given(before=draw_trees(), after=draw_trees(), first=st.integers(0, 60), second=st.integers(0, 60))
 def test_a_recovery_that_is_killed_is_recovered(before: Tree, after: Tree, first: int, second: int) -> None:
     with furnished(before, after) as place:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from hypothesis import Phase
 from hypothesis import strategies as st
 
 from foregate.agent.workspace.path_state import NOTHING, is_at, look_at
@@ -17,6 +18,8 @@ from foregate.schemas.sandbox import PathChange, PathState
 from foregate.schemas.tool_spec import Effect
 
 NAMES = ("a", "b", "d", "b-1", ".git")
+NO_SHRINKING = (Phase.explicit, Phase.reuse, Phase.generate)
+"""Trees on a disk are small enough, and making them smaller takes minutes."""
 TIMES = st.integers(min_value=1, max_value=2_000_000_000_000_000_000)
 
 
