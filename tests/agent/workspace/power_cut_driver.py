@@ -2,7 +2,8 @@
 
 Started in a mount namespace of its own with three arguments: the namespace it must not be in, an empty folder, and a
 folder outside for its log. Its output is a JSON object: `skip` with a reason, or `copies`, each with the event the copy
-was made at, and what the workspace held `then` and holds `after` the copy is mounted, as after a power cut.
+was made at, and what the workspace held `then` and holds `after` the copy is mounted, as after a power cut; `applied`
+are further copies, made while what a sandbox changed is applied and taken back, and when it is.
 """
 
 from __future__ import annotations
@@ -15,14 +16,22 @@ import subprocess
 import sys
 from pathlib import Path
 
+from foregate.agent.effects.applying import apply_changes, build_undo_step, keep_images
+from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.agent.workspace import renaming
+from foregate.agent.workspace.local import LocalWorkspace
+from foregate.agent.workspace.path_step import look_at_path
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.event import Event
+from foregate.schemas.sandbox import PathChange
+from foregate.schemas.tool_spec import Effect
+from foregate.telemetry.log.file_blobs import FileBlobs
 
 OPTIONS = "loop,noauto_da_alloc,commit=300"
 """Nothing reaches the disk by itself soon, and the file system guesses nothing."""
@@ -96,6 +105,50 @@ async def work(top: Path, home: Path, workspace: Path) -> list[tuple[str, dict[s
     return then
 
 
+SANDBOX = ("log.txt", "far/tree/sub/f", "fresh/a", "fresh/b")
+"""What a sandbox makes files of, with what follows from the names; it deletes `c.txt` and the folder `made`."""
+
+
+def apply(top: Path, home: Path, workspace: Path) -> list[tuple[str, dict[str, str]]]:
+    """Apply what a sandbox changed, and take it back; return what was there when it was done, and in the middle."""
+    then: list[tuple[str, dict[str, str]]] = []
+
+    def copy(event: str) -> None:
+        shutil.copyfile(top / "image", top / f"applied{len(then)}")
+        then.append((event, describe(workspace)))
+
+    upper = home / "upper"
+    for name in SANDBOX:
+        (upper / name).parent.mkdir(parents=True, exist_ok=True)
+        (upper / name).write_text(f"new {name} " * 1000)
+    old, new = LocalWorkspace(workspace), LocalWorkspace(upper)
+    paths = sorted({*SANDBOX, *(str(path.relative_to(upper)) for path in upper.rglob("*")), "c.txt", "made"})
+    paths += [str(path.relative_to(workspace)) for path in (workspace / "made").rglob("*")]
+    states = [(path, look_at_path(old, path).state, look_at_path(new, path).state) for path in paths]
+    changes = [PathChange(path, Effect.EDIT, *both) for path, *both in states if both[0] != both[1]]
+    place = Snapshots(old, build_policy(), FileBlobs(home / "blobs"))
+    kept, rename, turns = keep_images(place, changes, upper), renaming.rename_with, [0]
+
+    def rename_and_copy(*words: object) -> bool:
+        done = rename(*words)  # type: ignore[arg-type]
+        turns[0] += 1
+        if turns[0] in (1, 3, 5):
+            with (top / "disk/other").open("w") as stream:  # what another program syncs takes our renames with it
+                os.fsync(stream.fileno())
+            copy("midway")
+        return done
+
+    renaming.rename_with = rename_and_copy
+    changed = apply_changes(place, kept, upper).changes
+    copy("applied")
+    turns[0] = 0
+    build_undo_step(place, kept, changed).take_back()
+    copy("taken back")
+    old.close()
+    new.close()
+    return then
+
+
 def main(outside: str, top: Path, home: Path) -> dict[str, object]:
     """Do everything; return what the output says."""
     check_namespace(outside)
@@ -109,15 +162,18 @@ def main(outside: str, top: Path, home: Path) -> dict[str, object]:
     for name in ("a.txt", "c.txt", "keep.txt", "log.txt", "tree/sub/f"):
         (workspace / name).write_text("old")
     os.sync()
-    copies = []
-    for number, (event, then) in enumerate(asyncio.run(work(top, home, workspace))):
-        place = top / f"disk{number}"
-        if why := mount(top / f"copy{number}", place):
-            return {"skip": f"no copy can be mounted here: {why}"}
-        copies.append({"event": event, "then": then, "after": describe(place / "workspace")})
-        subprocess.run(["umount", str(place)], check=True)
+    found: dict[str, object] = {}
+    for kind, copied in (("copy", asyncio.run(work(top, home, workspace))), ("applied", apply(top, home, workspace))):
+        copies = []
+        for number, (event, then) in enumerate(copied):
+            place = top / f"{kind} {number}"
+            if why := mount(top / f"{kind}{number}", place):
+                return {"skip": f"no copy can be mounted here: {why}"}
+            copies.append({"event": event, "then": then, "after": describe(place / "workspace")})
+            subprocess.run(["umount", str(place)], check=True)
+        found[kind] = copies
     subprocess.run(["umount", str(top / "disk")], check=True)
-    return {"copies": copies}
+    return {"copies": found["copy"], "applied": found["applied"]}
 
 
 if __name__ == "__main__":

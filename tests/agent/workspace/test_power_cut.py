@@ -40,3 +40,13 @@ def test_whatever_is_recorded_as_done_survives_a_power_cut(tmp_path: Path) -> No
     kinds = [copy["event"].partition(" ")[0] for copy in found["copies"]]
     assert kinds == ["tool_finished"] * CHANGES + ["effect_undone"] * UNDONE
     assert found["copies"][CHANGES - 1]["then"]["made/kept"] == "old"
+    assert [copy["event"] for copy in found["applied"]] == ["midway"] * 3 + ["applied"] + ["midway"] * 3 + [
+        "taken back"
+    ]
+    middle, (done, back) = found["applied"], found["applied"][3::4]
+    assert (done["after"], back["after"]) == (done["then"], back["then"])
+    assert done["then"] != back["then"]
+    for copy in middle:
+        placed = {path: text for path, text in copy["after"].items() if not path.startswith(".foregate-")}
+        torn = {path for path, text in placed.items() if text not in (done["then"].get(path), back["then"].get(path))}
+        assert torn == set(), "a file is neither the old one nor the new one"

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
+from foregate.telemetry.log import file_blobs
 from foregate.telemetry.log.file_blobs import FileBlobs
 
 
@@ -32,6 +33,18 @@ def test_what_is_put_comes_back_under_its_hash(tmp_path_factory: pytest.TempPath
     name = FileBlobs(folder).put(data)
     assert name == strict_json.sha256(data)
     assert FileBlobs(folder).get(name) == data
+
+
+def test_contents_put_together_come_back_and_wait_for_one_sync(
+    blobs: FileBlobs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+    monkeypatch.setattr(file_blobs, "sync_all", lambda folder: synced.append("all"))
+    monkeypatch.setattr(file_blobs, "sync_folder", lambda folder: synced.append("folder"))
+    monkeypatch.setattr(os, "fsync", lambda file: synced.append("file"))
+    names = blobs.put_all([b"one", b"two", b"one"])
+    assert [blobs.get(name) for name in names] == [b"one", b"two", b"one"]
+    assert synced == ["all"]
 
 
 def test_changed_bytes_are_an_error_and_putting_them_again_mends_them(blobs: FileBlobs) -> None:
