@@ -76,6 +76,7 @@ class Egress:
             for listener, way in zip(streams, ways, strict=True)
         ]
         await stopped.wait()
+        loop.set_exception_handler(lambda *_: None)  # which is told of each connection that is cancelled now
         answering.close()
         for server in servers:
             server.close()

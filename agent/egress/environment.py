@@ -13,7 +13,7 @@ _NO_NEWS = {
     "npm_config_fund": "false",
     "npm_config_update_notifier": "false",
 }
-_NO_RETRIES = {
+NO_RETRIES = {
     "BUNDLE_RETRY": "0",
     "CARGO_NET_RETRY": "0",
     "CONDA_REMOTE_MAX_RETRIES": "0",
@@ -27,4 +27,4 @@ _NO_RETRIES = {
 
 def build_network_environment(access: GivenAccess) -> dict[str, str]:
     """Return the variables of a program in a sandbox with this access."""
-    return _NO_NEWS | ({} if access["network"] == "open" else _NO_RETRIES)
+    return _NO_NEWS | ({} if access["network"] == "open" else NO_RETRIES)

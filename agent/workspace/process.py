@@ -157,7 +157,7 @@ def run_and_wait(
     stop: threading.Event | None = None,
 ) -> ProcessResult:
     """Run `argv` and block until it and everything it started are gone; see `run_program`."""
-    if sandbox is not None:
+    if sandbox is not None and (sandbox["writable"] or sandbox["upper"]):
         environment = {**build_network_environment(sandbox["access"]), **environment}
     program = find_program(argv[0], environment.get("PATH", os.defpath), sandbox["workspace"] if sandbox else None)
     if program is None:

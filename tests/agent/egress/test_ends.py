@@ -43,7 +43,7 @@ def list_threads() -> list[str]:
 
 @pytest.mark.parametrize("how", ["killed", "left"])
 def test_nothing_is_left_of_what_was_served_when_a_call_is_ended_in_the_middle(
-    place: Place, world: World, how: str
+    place: Place, world: World, how: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     before = count_descriptors()
     with socket.create_server(("127.0.0.1", 0)) as service:
@@ -62,6 +62,7 @@ def test_nothing_is_left_of_what_was_served_when_a_call_is_ended_in_the_middle(
         with connection:
             assert connection.recv(1) == b""
     assert list_threads() == []
+    assert caplog.records == []
     assert all(listener.fileno() == -1 for listener in listeners)
     assert count_descriptors() == before
 

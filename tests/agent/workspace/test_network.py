@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.egress.environment import NO_RETRIES
 from foregate.agent.egress.refusal import explain_refusal
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.workspace.access import give_access
@@ -70,6 +71,22 @@ async def test_nothing_serves_a_call_that_was_cancelled(workspace: Workspace, pl
             await work
     assert [thread for thread in threading.enumerate() if thread.name == "foregate-egress"] == []
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+async def test_only_where_something_can_be_written_package_managers_are_told_to_give_up(
+    workspace: Workspace, plan: Plan, policy: Policy
+) -> None:
+    names = set(NO_RETRIES)
+
+    async def list_told(sandbox: Plan) -> set[str]:
+        ran = await run(workspace, sandbox, "env")
+        return names & {line.partition("=")[0] for line in ran.out.text()[0].splitlines()}
+
+    writable = plan_writable(plan, policy)
+    assert await list_told(plan) == set()
+    assert await list_told(writable) == names
+    is_open = give_access(writable, [parse_access("network")], policy, home="/nowhere", own="/nowhere")
+    assert await list_told(is_open) == set()
 
 
 @pytest.mark.skipif(shutil.which("npm", path=ENVIRONMENT["PATH"]) is None, reason="npm is not installed")
