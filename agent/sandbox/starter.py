@@ -135,19 +135,20 @@ class Starter:
         merged: bool = False,
         speaks: bool = False,
         sandbox: SandboxPlace | None = None,
+        served: bool = False,
     ) -> StartedProgram:
         """Start `program` in a folder that is open, in a sandbox where one is given.
 
         With `merged` errors are written into the output. Its input is empty, unless `speaks`. What it is given of the
-        network is for the caller to serve, by `take_listeners`. Raises OSError where the program cannot
-        be started, ValueError for words no program can be given, and WorkspaceError where nothing, or no sandbox, can
-        be started at all.
+        network is `served` by the caller, with `take_listeners`, or by nobody, and then fails at once. Raises OSError
+        where the program cannot be started, ValueError for words no program can be given, and WorkspaceError where
+        nothing, or no sandbox, can be started at all.
         """
         if any("\0" in word for word in (program, *argv, *environment, *environment.values())):
             raise ValueError("embedded null byte")
         plan, place = sandbox or (None, "")
         request = {"program": program, "argv": list(argv), "environment": dict(environment)}
-        body = json.dumps({**request, "plan": plan, "folder": place}).encode()
+        body = json.dumps({**request, "plan": plan, "folder": place, "served": served}).encode()
         ours, theirs = socket.socketpair()
         pipes = [os.pipe() for _ in range(speaks + 1 + (not merged))]
         into, out, errors = (pipes.pop(0) if speaks else None), pipes[0], pipes[-1]

@@ -163,7 +163,7 @@ def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoR
             about = (request["plan"], request, os.getppid(), failing)
             if request["plan"]["tier"] == "limited":
                 load_sandbox("limited").confine_limited(*about, request["scratch"])
-            load_sandbox("confine").confine(*about, named["line"])
+            load_sandbox("confine").confine(*about, named["line"] if request["served"] else None)
         os.fchdir(named["folder"])
         os.execve(request["program"], request["argv"], request["environment"])  # noqa: S606 - it was judged
     except BaseException as error:

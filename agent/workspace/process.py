@@ -166,7 +166,13 @@ def run_and_wait(
         try:
             inside = (sandbox, str(workspace.root / cwd)) if sandbox is not None else None
             started = start_program(
-                argv, program=program, environment=environment, folder=folder, merged=merged, sandbox=inside
+                argv,
+                program=program,
+                environment=environment,
+                folder=folder,
+                merged=merged,
+                sandbox=inside,
+                served=True,
             )
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)

@@ -14,6 +14,7 @@ import pytest
 from foregate.agent.egress.environment import NO_RETRIES
 from foregate.agent.egress.refusal import explain_refusal
 from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.starter import start_program
 from foregate.agent.workspace.access import give_access
 from foregate.agent.workspace.confinement import find_tier, plan_sandbox, plan_writable
 from foregate.agent.workspace.process import ProcessResult, run_program
@@ -87,6 +88,23 @@ async def test_only_where_something_can_be_written_package_managers_are_told_to_
     assert await list_told(writable) == names
     is_open = give_access(writable, [parse_access("network")], policy, home="/nowhere", own="/nowhere")
     assert await list_told(is_open) == set()
+
+
+def test_where_nobody_serves_its_network_a_program_waits_for_no_answer(
+    folder: Path, workspace: Workspace, plan: Plan
+) -> None:
+    script = "exec 3<>/dev/udp/127.0.0.1/53; echo x >&3; read -t 20 -u 3; echo x >&3; echo $?"
+    opened = os.open(folder, os.O_RDONLY)
+    place = plan, str(workspace.root)
+    started = start_program(
+        ["bash", "-c", script], program="/bin/bash", environment=ENVIRONMENT, folder=opened, merged=True, sandbox=place
+    )
+    os.close(opened)
+    assert started.stdout is not None
+    said = started.stdout.read()
+    assert b"Connection refused" in said
+    assert started.take_listeners() == []
+    started.end()
 
 
 @pytest.mark.skipif(shutil.which("npm", path=ENVIRONMENT["PATH"]) is None, reason="npm is not installed")
