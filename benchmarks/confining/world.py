@@ -26,6 +26,8 @@ BASE = Path("/tmp/bench")
 WORKSPACE, STATE, NEIGHBOUR, HOME = BASE / "workspace", BASE / "state", BASE / "neighbour", Path("/home/dev")
 SEEN = (UPPER, "/tmp", "/run", "/dev/shm")
 """Where a write outside of the workspace shows."""
+OWN = "/tmp/foregate"
+"""How the folders begin in which Foregate keeps what sandboxes wrote; each is its user's alone."""
 SECRET_FILES = (".ssh/id_ed25519", ".aws/credentials", ".netrc", ".config/gh/hosts.yml", ".docker/config.json")
 IN_ENVIRONMENT = "DEPLOY_PASSWORD"
 PATH = "{venv}:/usr/local/bin:/usr/bin:/bin"
@@ -121,7 +123,7 @@ class World:
                 names[:] = [name for name in names if f"{folder}/{name}" not in left_out]
                 for name in (*names, *files):
                     path = f"{folder}/{name}"
-                    if path.startswith(f"{BASE}/template-"):
+                    if path.startswith((f"{BASE}/template-", f"{OWN}-")) and path.count("/") > 2:
                         continue
                     found[path.removeprefix(UPPER)] = describe(Path(path))
         return found
