@@ -97,13 +97,17 @@ def trim_cut_start(data: bytes) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class ProcessResult:
-    """What came of a process. `code` is None when it was ended before it finished; `out` holds at most the cap."""
+    """What came of a process. `code` is None when it was ended before it finished; `out` holds at most the cap.
+
+    `excess` says that it was ended because of what it used.
+    """
 
     code: int | None
     out: HeadTail
     err: HeadTail
     timed_out: bool = False
     traffic: Traffic = NO_TRAFFIC
+    excess: bool = False
 
     def read_whole(self, what: str) -> bytes:
         """Return all of the output; raise WorkspaceError when it was more than is kept."""
@@ -237,7 +241,9 @@ def _drain_program(
         kept[started.stdout].feed(f"\nthe command was ended: {started.excess}\n".encode())
     if timed_out or stop.is_set():
         code = None
-    return ProcessResult(code, kept[started.stdout], kept[started.stderr], timed_out, egress.traffic)
+    return ProcessResult(
+        code, kept[started.stdout], kept[started.stderr], timed_out, egress.traffic, bool(started.excess)
+    )
 
 
 def build_environment(policy: Policy, workspace: Workspace, home: str, *, trusted_only: bool) -> dict[str, str]:

@@ -184,7 +184,7 @@ async def _run_work(
     try:
         plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access)
         ran, seconds = await run_words(workspace, policy, words, arguments, cwd, sandbox=plan)
-        if ran.code is not None:
+        if ran.code is not None and not ran.excess:
             found = await run_to_end(collect_changes, workspace, policy, plan, installs)
     finally:
         if not found.changes:
@@ -194,6 +194,9 @@ async def _run_work(
     result = build_result(ran, tuple(records), seconds, not access)
     if why := explain_refusal(result.content, ran.code, ran.traffic.wanted, access, home=str(Path.home())):
         result = replace(result, content=f"{result.content}\n{why}")
+    if ran.excess:
+        content = f"{result.content}\nnothing of what it did was kept"
+        return replace(result, ok=False, content=content, evidence=(), error=result.error or "exit_code")
     more = f"\nnot put into the workspace: {'; '.join(found.left_out[:8])}" if found.left_out else ""
     return replace(result, content=f"{result.content}{more}", sandboxed=found)
 

@@ -4,9 +4,10 @@ A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that
 tool `stamp`), `staged` (whether a response comes in stages), `early` (whether looks are taken while it arrives) and
 `die`: [] for never, else how and after which event number, or `before` or `after` the effect of which tool. With
 `commits` the form is not stamped and the file is committed; with `shell` that line is run instead, in a sandbox, which
-a person says `says` to, or nothing now where that is "". Then `die` may also be `running`, and a file that the line
-makes in its sandbox. What became of the child is a line on its output: `killed`,
-or what it said. Children are forked, so that only the first pays for the imports.
+a person `says` to, or nothing now where that is "". Then `die` may also be `running`, and a file that the line
+makes in its sandbox, and `disk` a folder on which a small disk is mounted, for the child alone. What became of the
+child is a line on its output: `killed`, or what it said. Children are forked, so that only the first pays for the
+imports.
 """
 
 from __future__ import annotations
@@ -26,6 +27,9 @@ from typing import Any, NoReturn
 from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount
+from foregate.agent.sandbox.namespaces import NEW_MOUNTS
+from foregate.agent.sandbox.system_calls import call
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.tools.builtin.files import edit_file, read_file
@@ -167,6 +171,16 @@ def killer(home: Path, how: str, number: int) -> Callable[[Event], None]:
     return listen
 
 
+def mount_disk(folder: Path) -> None:
+    """Mount a disk of four MiB on a folder, where no mount reaches the machine, with a file in it."""
+    call("unshare", NEW_MOUNTS)
+    make_all_private()
+    assert "shared:" not in Path("/proc/self/mountinfo").read_text()
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    attach(make_mount("tmpfs", 0, size="4m", mode="700"), str(folder))
+    (folder / "there").write_text("kept")
+
+
 def rows(home: Path) -> int:
     """Return how many events of the session are on disk."""
     connection = sqlite3.connect(home / "events.db")
@@ -179,6 +193,8 @@ def rows(home: Path) -> int:
 async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     """Begin the session, or go on with the one that is there, and see its task through."""
     how, where = order["die"] or ("", 0)
+    if order.get("disk"):
+        mount_disk(Path(order["disk"]))
     home = Path(order["home"])
     space = LocalWorkspace(order["workspace"], home / "sandboxes")
     tools = [stamping(Path(order["stamps"])), *(make(space, POLICY) for make in MAKERS)]
@@ -212,7 +228,8 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
         outcome = "over"
     await opened.close()
     space.close()
-    return {"session": opened.name, "outcome": outcome, "events": inner.state.seq}
+    there = Path(order["disk"], "there").read_text() if order.get("disk") else ""
+    return {"session": opened.name, "outcome": outcome, "events": inner.state.seq, "disk": there}
 
 
 def main() -> None:

@@ -1,0 +1,139 @@
+"""A command in a sandbox where something fails: one sentence says so, and nothing of it is half done."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foregate.agent.effects import apply_sandboxed
+from foregate.agent.effects.applying import apply_changes
+from foregate.agent.loop.runner import run
+from foregate.agent.sandbox.changes import list_changes
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import calls, says
+from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.workspace import work_sandbox
+from foregate.agent.workspace.local import LocalWorkspace
+from foregate.agent.workspace.work_sandbox import find_work_tier
+from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy
+from foregate.schemas.event_body import CallAnswered, ToolFinished
+from foregate.schemas.sandbox import PathChange
+from foregate.schemas.tool_call import ToolResult
+from foregate.telemetry.audit.verify import verify_session
+from foregate.telemetry.log.memory_log import MemoryLog
+from tests.agent.loop.test_killed import Place, driver
+from tests.conftest import OpenSession
+from tests.events import bodies
+from tests.full_disk import no_room_for
+from tests.policies import policy_with
+
+POLICY = default_policy()
+LARGE = 1 << 20
+__all__ = ["driver"]
+Play = Callable[..., Awaitable[tuple[Session, str]]]
+
+
+@pytest.fixture
+def play(open_session: OpenSession, folder: Path, tmp_path: Path) -> Play:
+    """Plays a session in which the model sends a line to the shell; returns it, and what the model was told."""
+    space = LocalWorkspace(folder, tmp_path / "sandboxes")
+    if find_work_tier(space, POLICY)["tier"] != "full":
+        pytest.skip("this machine has no sandboxes")
+
+    async def played(line: str, policy: Policy = POLICY, person: Any = None) -> tuple[Session, str]:
+        log = MemoryLog()
+        steps = calls(("run_shell", {"command": line})), says("done")
+        tools = [run_shell(space, policy)]
+        session = await open_session(*steps, tools=tools, policy=policy, person=person, log=log)
+        await run(session, "go on")
+        found = verify_session(log, "s")
+        assert found.ok, found.defects
+        assert list((tmp_path / "sandboxes").glob("*/run-*")) == []
+        bodies = [event.body for event in await session.log.read()]
+        (said,) = [b.content if isinstance(b, ToolFinished) else b.message for b in bodies if is_end(b)]
+        return session, said
+
+    return played
+
+
+def is_end(body: object) -> bool:
+    return isinstance(body, (ToolFinished, CallAnswered))
+
+
+def is_sentence(text: str) -> bool:
+    return bool(text) and "Traceback" not in text and "\n" not in text.strip()
+
+
+async def test_a_disk_that_is_full_when_changes_are_applied_brings_all_of_them_back(
+    play: Play, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.txt").write_text("one\n")
+
+    def apply(*arguments: Any) -> ToolResult:
+        with no_room_for(LARGE):
+            return apply_changes(*arguments)
+
+    monkeypatch.setattr(apply_sandboxed, "apply_changes", apply)
+    _, said = await play(f"echo two >> a.txt; mkdir b; head -c {LARGE} /dev/zero > b/large; echo x > z.txt")
+    assert [path.name for path in folder.iterdir()] == ["a.txt"]
+    assert (folder / "a.txt").read_text() == "one\n"
+    assert is_sentence(said), said
+
+
+async def test_too_many_files_are_not_listed_and_nothing_of_them_is_kept(play: Play, folder: Path) -> None:
+    few = policy_with({"commands.sandbox.files": 5})
+    _, said = await play("for n in 1 2 3 4 5 6 7 8; do echo x > f$n; done", few)
+    assert list(folder.iterdir()) == []
+    assert "5 files" in said or "5 paths" in said, said
+
+
+async def test_a_disk_that_is_full_when_changes_are_listed_leaves_nothing_of_them(
+    play: Play, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a").mkdir()
+    (folder / "a/large").write_bytes(bytes(LARGE))
+
+    def list_there(*arguments: Any, **more: Any) -> list[PathChange]:
+        with no_room_for(LARGE):
+            return list_changes(*arguments, **more)
+
+    monkeypatch.setattr(work_sandbox, "list_changes", list_there)
+    _, said = await play("echo x > c; mv a b")
+    assert sorted(path.name for path in folder.iterdir()) in (["a"], ["b", "c"])
+    assert is_sentence(said), said
+
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
+
+
+@as_root
+async def test_a_command_that_fills_the_disk_of_its_sandbox_is_stopped_and_nothing_of_it_is_kept(
+    tmp_path: Path, driver: subprocess.Popen[str], play: Play
+) -> None:
+    line = "echo more > b.txt; head -c 100000000 /dev/zero > large"
+    place = Place(tmp_path / "place", driver, shell=line, says="yes", disk=str(tmp_path / "place/home/sandboxes"))
+    place.do("written", 8)
+    assert [path.name for path in place.workspace.iterdir()] == ["a.txt"]
+    (end,) = bodies(await place.log(), ToolFinished)
+    assert not end.ok
+    assert "more than half of what was free on the disk was used up" in end.content
+    assert end.content.endswith("nothing of what it did was kept")
+
+
+@as_root
+async def test_what_is_mounted_in_a_workspace_outlasts_whatever_a_command_does_to_it(
+    tmp_path: Path, driver: subprocess.Popen[str], play: Play
+) -> None:
+    line = "echo more > b.txt; rm -rf volume"
+    disk = str(tmp_path / "place/workspace/volume")
+    place = Place(tmp_path / "place", driver, shell=line, says="yes", disk=disk)
+    done = place.do()
+    assert (done["outcome"], done["disk"]) == ("completed", "kept")
+    assert (place.workspace / "b.txt").read_text() == "more\n"
+    assert (place.workspace / "volume").is_dir()
