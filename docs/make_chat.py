@@ -56,9 +56,23 @@ SCENES = (
     ),
     Scene(
         "A denial with a reason",
-        "A command reaches outside the workspace and cannot be undone, so it needs a plan and a yes. The model\n"
-        "gets the words after `n`.",
-        [("run sh inbox.sh", "approve?"), ("n read it to me first", "[Foregate")],
+        "A command has run in a sandbox. What it changed there would run by itself, so Foregate shows it and asks.\n"
+        "After a no it never happened. The model gets the words after `n`.",
+        [("run echo 'layout python' > .envrc", "approve?"), ("n tell me first what it is for", "[Foregate")],
+    ),
+    Scene(
+        "A command, and its undo",
+        "What a command changes in its sandbox can be taken back, so it needs no yes.",
+        [
+            ("run sed -i s/recieve/receive/ inbox.sh && sh inbox.sh > inbox.txt", "(no output)"),
+            ("/undo", "(y)"),
+            ("y", "undone"),
+        ],
+    ),
+    Scene(
+        "A command that reads",
+        "It runs where it can do nothing else.",
+        [("run grep -rn recieve . | wc -l", "| 1")],
     ),
     Scene(
         "A plan before any change",
