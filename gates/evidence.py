@@ -16,7 +16,7 @@ from foregate.schemas.tool_call import CallFacts, SurveyedResource, ToolCall, Tr
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import HoldCount, Turn
 
-_SHOWN = ", and it would be gone; what would change is shown here: send the same call again if that is what you want"
+_SHOWN = ", and it would be gone; look at what would change, and send the same call again if that is what you want"
 
 
 @dataclass(frozen=True)

@@ -151,12 +151,16 @@ class Projection:
                 self._apply_answer(at, body)
             case TurnJudged() as body:
                 self._apply_judgement(at, body)
-            case ToolStarted() as body:
+            case ToolStarted(applies=None) as body:
                 task.tools[body.call] = self._start_tool(at, body)
             case ToolFinished() | OutcomeUnknown() as body:
                 self._finish_tool(at, body)
-            case CallAnswered(call=call, message=message) if self._content:
-                task.messages.append(rows.format_tool_response(call, message, patterns))
+            case CallAnswered(call=call, message=message, code=code):
+                if (ran := task.tools.pop(call, None)) is not None:  # in a sandbox, of which nothing is kept
+                    ran.set_attribute(names.ERROR_TYPE, code)
+                    self._end_span(ran, at.now, code)
+                if self._content:
+                    task.messages.append(rows.format_tool_response(call, message, patterns))
             case TaskPaused() as body:
                 told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
                 self._end_stretch(at, told, body.question)

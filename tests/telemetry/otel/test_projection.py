@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.workspace.work_sandbox import find_work_tier
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.source.load import default_policy
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.judgement import Need
@@ -22,6 +27,7 @@ from foregate.telemetry.otel.views import read_time
 from tests.agent.corpus import stages
 from tests.agent.planning.plans import call, carried_out, plan, task
 from tests.agent.world import ACCEPT, World, plan_json
+from tests.conftest import OpenSession
 from tests.events import bodies
 from tests.policies import policy_with
 from tests.telemetry.otel.conftest import Receive, to
@@ -372,3 +378,20 @@ async def test_a_response_that_is_judged_in_stages_is_one_request_and_a_prelude_
             assert sum(part["type"] == "tool_call" for part in said["parts"]) == 5
             shown = [json.loads(span.about[names.TOOL_ARGUMENTS]) for span in named(receiver.spans, "execute_tool")]
             assert {"path": "a.txt"} in shown
+
+
+async def test_a_command_in_a_sandbox_is_one_span_whether_its_changes_are_kept_or_thrown_away(
+    receiver: Receiver, telemetry: Telemetry, open_session: OpenSession, workspace: Workspace, folder: Path
+) -> None:
+    policy = default_policy()
+    if find_work_tier(workspace, policy)["tier"] != "full":
+        pytest.skip("this machine has no sandboxes")
+    (folder / "a.txt").write_text("kept\n")
+    rm = ("run_shell", {"command": "rm a.txt"})
+    session = await open_session(calls(rm), calls(rm), says("done"), tools=[run_shell(workspace, policy)])
+    await run(session, "delete a.txt")
+    for event in await session.log.read():
+        telemetry.take_event(event)
+    await telemetry.close()
+    ran = named(receiver.spans, "execute_tool run_shell")
+    assert [span.about.get(names.ERROR_TYPE, "") for span in ran] == ["missing_pre_execution_evidence", ""]
