@@ -35,6 +35,7 @@ from foregate.cli.demo.demo import (
     run_demo,
     run_git,
 )
+from foregate.cli.terminal.timeline import format_decision
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded, UserMessage
@@ -125,6 +126,8 @@ def test_the_decisions_on_what_sandboxes_changed_are_explained_in_words(shown: S
     assert "UTC the sandbox held the changes of `run_shell` on `rm -f logs/*.log`, which would delete." in told
     assert "the model was shown what it would have changed" in told
     assert f"Event {held[1] - 1}: it ran in a sandbox: deleted 2." in told
+    points = [point for point in read_decisions(shown.events) if point.address == f"{held[0]}.evidence"]
+    assert "missing_pre_execution_evidence [sandbox]: run_shell rm" in format_decision(points[0], 0).plain
 
 
 def test_without_sandboxes_it_says_so_and_shows_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def format_decision_rows(point: DecisionPoint, width: int) -> Iterator[Text]:
 
 def _describe_decision(point: DecisionPoint) -> str:
     what = f"{point.tool} {point.target}".strip()
-    shadow = " [shadow]" if point.mode == "shadow" else ""
-    return ": ".join(part for part in (f"{point.code}{shadow}", what, point.summary) if part)
+    marks = " [sandbox]" * (point.actor == "sandbox") + " [shadow]" * (point.mode == "shadow")
+    return ": ".join(part for part in (f"{point.code}{marks}", what, point.summary) if part)
 
 
 def _summarise_compression(body: ContextCompressed) -> str:
