@@ -62,12 +62,15 @@ def find_layer(caches: str, marks: str) -> Path:
 
 def make_layer(folder: str, store: str) -> int:
     """Return a folder as a detached mount that one may write to, also where it is not there. Raises StepFailed."""
-    shown = Path(folder)
+    shown, kept = Path(folder), Path(store)
     with name_step("layers", f"what a sandbox writes to {folder} cannot be held in {store}"):
-        _prepare(Path(store), shown, USER)
-        if not shown.is_dir():
+        if shown.is_dir():
+            _prepare(kept, shown, USER)
+        else:
+            _make_store(kept, shown)
+            (kept / "upper").mkdir(0o700, exist_ok=True)
             return clone_tree(f"{store}/upper", _SHOWN)
-    return _lay(Path(store), [shown], USER)
+    return _lay(kept, [shown], USER)
 
 
 def _can_mark(store: str, marks: str) -> bool:
@@ -91,16 +94,24 @@ def _make_store(store: Path, shown: Path) -> None:
 def _prepare(store: Path, shown: Path, marks: str, masks: Iterable[Path] = ()) -> None:
     """Make what a store holds; what an earlier sandbox left stays."""
     _make_store(store, shown)
-    upper, kind = store / "upper", store / MARKS
+    upper = store / "upper"
     is_new = not upper.is_dir()
-    if not _can_mark(str(store), marks) or not (is_new or kind.read_text() == marks):
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-    kind.write_text(marks)
+    _mark(store, marks, is_new=is_new)
     upper.mkdir(0o700, exist_ok=True)
     lay_masks(shown, upper, masks)
-    if is_new and shown.is_dir():
+    if is_new:
         copy_metadata(shown, upper)
-    (store / "none").mkdir(exist_ok=True)
+
+
+def _mark(store: Path, marks: str, *, is_new: bool) -> None:
+    """Write down how the kernel marks what a store holds; raise OSError where that is otherwise, or is not possible."""
+    kind = store / MARKS
+    known = kind.read_text() if kind.exists() else ""
+    if known == marks:
+        return
+    if (known and not is_new) or not _can_mark(str(store), marks):
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+    kind.write_text(marks)
 
 
 def _lay(store: Path, lowers: Sequence[Path], marks: str) -> int:
@@ -110,6 +121,7 @@ def _lay(store: Path, lowers: Sequence[Path], marks: str) -> int:
     except OSError as error:
         number = error.errno or 0
     try:
+        (store / "none").mkdir(exist_ok=True)
         os.close(_mount(store, [store / "none"], marks))
     except OSError:
         step, sentence = "upper", f"what a sandbox writes cannot be held in {store}"
