@@ -27,8 +27,9 @@ def keep_folders(
 ) -> None:
     """Move folders that a command which has ended wrote into the layer `caches`, where later sandboxes see them.
 
-    `folders` are relative to the workspace; what is no folder there stays where it is. `upper` and `caches` are as in
-    the plan, and lie on one file system. Raises WorkspaceError, also where more than `max_paths` paths or `max_bytes`
+    `folders` are relative to the workspace; what is no folder there stays where it is, and the layer forgets one that
+    was deleted. `upper` and `caches` are as in the plan, and lie on one file system. Changes are listed anew after it.
+    Raises WorkspaceError, also where more than `max_paths` paths or `max_bytes`
     bytes would have to be copied because a folder was renamed.
     """
     try:
@@ -128,9 +129,10 @@ def _keep(written: Layer, below: Merged, store: _Store, workspace: Path, folder:
                 return
             raise
         stamp = make_stamp(workspace / folder)
-        if is_whiteout(status) and stamp is None:  # it is gone for good, and was nowhere but here
+        if is_whiteout(status):
             store.drop(folder)
-            os.unlink(name, dir_fd=source)
+            if stamp is None:  # it was nowhere but here
+                os.unlink(name, dir_fd=source)
         if not stat.S_ISDIR(status.st_mode):
             return
         store.add(folder, stamp)

@@ -30,7 +30,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
 from foregate.schemas.errors import ForegateError, WorkspaceError
-from foregate.schemas.sandbox import Access, PathChange, SandboxedChanges
+from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.tool_spec import Effect
 
 _LEFT_OUT = {
@@ -96,25 +96,14 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: 
     limits, root = policy.commands.sandbox, workspace.root
     note_end(plan["upper"])
     masks = [os.path.relpath(mask, root) for mask in plan["masks"] if Path(mask).is_relative_to(root)]
-    listed = list_changes(
-        plan["upper"],
-        plan["workspace"],
-        caches=plan["caches"],
-        masks=masks,
-        max_paths=limits.files,
-        max_bytes=limits.written,
-    )
+    bounds = {"max_paths": limits.files, "max_bytes": limits.written}
+    upper, caches = plan["upper"], plan["caches"]
+    listed = list_changes(upper, plan["workspace"], caches=caches, masks=masks, **bounds)
     names = () if installs else policy.files.executed_caches
-    cached = {one.path: top for one in listed if (top := _find_cache(one, names))}
-    keep_folders(
-        plan["upper"],
-        plan["caches"],
-        plan["workspace"],
-        sorted(set(cached.values())),
-        max_paths=limits.files,
-        max_bytes=limits.written,
-    )
-    rest = [one for one in listed if one.path not in cached]
+    if kept := {top for one in listed if (top := _find_cache(one.path, names))}:
+        keep_folders(upper, caches, plan["workspace"], sorted(kept), **bounds)
+        listed = list_changes(upper, plan["workspace"], caches=caches, masks=masks, **bounds)
+    rest = [one for one in listed if one.effect is Effect.DELETE or not _find_cache(one.path, names)]
     rest = [one for one in rest if one.path != "."]  # the workspace's own mode is the person's
     unseen = next((one.path for one in rest if one.refused == "unseen"), None)
     if unseen is not None:
@@ -130,11 +119,11 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: 
     return found
 
 
-def _find_cache(change: PathChange, names: Sequence[str]) -> str:
-    """Return the folder of one of the names in which something was made or changed, "" for a change elsewhere."""
-    parts = change.path.split("/")
+def _find_cache(path: str, names: Sequence[str]) -> str:
+    """Return the folder of one of the names which a path is or lies in, "" for a path elsewhere."""
+    parts = path.split("/")
     at = next((place for place, part in enumerate(parts) if part in names), None)
-    return "" if at is None or change.effect is Effect.DELETE else "/".join(parts[: at + 1])
+    return "" if at is None else "/".join(parts[: at + 1])
 
 
 def is_kept(found: SandboxedChanges) -> bool:

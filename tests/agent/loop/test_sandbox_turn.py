@@ -233,3 +233,28 @@ async def test_a_cache_of_programs_stays_with_the_sandboxes_and_is_there_in_the_
     assert (folder / "found.txt").read_text().startswith("lib.cpython")
     kinds = await list_kinds(session)
     assert kinds[:2] == ["tool_started", "tool_finished"]
+
+
+@pytest.mark.parametrize("delete", ["rm -r __pycache__", "rm __pycache__/*"])
+async def test_a_cache_that_is_deleted_again_is_gone_from_the_sandboxes_alone(
+    play: Play, folder: Path, delete: str
+) -> None:
+    (folder / "lib.py").write_text("x = 1\n")
+    await play(
+        "delete the cache", "python3 -c 'import lib'", f"{delete}; echo x > made.txt", "find -name '*.pyc' > found.txt"
+    )
+    assert (folder / "made.txt").read_text() == "x\n"
+    assert (folder / "found.txt").read_text() == ""
+
+
+async def test_a_cache_of_the_workspace_is_deleted_with_what_sandboxes_made_of_it(play: Play, folder: Path) -> None:
+    (folder / "lib.py").write_text("x = 1\n")
+    (folder / "__pycache__").mkdir()
+    (folder / "__pycache__/old.pyc").write_text("old")
+    session = await play(
+        "delete the cache", "echo new > __pycache__/old.pyc; echo > __pycache__/b.pyc", "rm -r __pycache__"
+    )
+    assert not (folder / "__pycache__").exists()
+    assert [body.ok for body in [e.body for e in await session.log.read()] if isinstance(body, ToolFinished)] == [
+        True
+    ] * 2

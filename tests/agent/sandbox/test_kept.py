@@ -83,6 +83,12 @@ def test_a_folder_of_the_workspace_stays_seen_under_what_was_kept_of_it(one: Pla
     assert (one.workspace / "a/a").read_text() == "one"
 
 
+def test_a_folder_of_the_workspace_that_is_deleted_takes_along_what_was_kept_of_it(one: Place) -> None:
+    work(one, "echo new > b/a; echo x > b/x", "b")
+    assert work(one, "rm -r b", "b") == ["delete b/a", "delete b"]
+    assert work(one, "cat b/*") == ["two"]  # it was not applied
+
+
 @pytest.mark.parametrize(
     "change",
     [
