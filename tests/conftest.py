@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from foregate.agent.sandbox.probe import Probe
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, Step
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.agent.workspace import confinement, work_sandbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -29,6 +31,14 @@ def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
     """No variable of OpenTelemetry from outside: a test that wants one sets it."""
     for name in [name for name in os.environ if name.startswith("OTEL_")]:
         monkeypatch.delenv(name)
+
+
+@pytest.fixture
+def no_sandboxes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A machine without sandboxes: what a command would do is known from its words alone."""
+    none = Probe(tier="none", reason="this is a test", cure="")
+    for module in (confinement, work_sandbox):
+        monkeypatch.setattr(module, "_probe", lambda *about: none)
 
 
 OpenSession = Callable[..., Awaitable[Session]]

@@ -1,4 +1,4 @@
-"""Commands through the whole loop, run for real: what no person said yes to leaves no trace."""
+"""Commands through the whole loop where no sandbox holds them: what no person said yes to leaves no trace."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tests.agent.world import ACCEPT, plan_json
 from tests.conftest import OpenSession
 from tests.policies import policy_with
 
+pytestmark = pytest.mark.usefixtures("no_sandboxes")
 TALK = "I understand what is wanted, and run this now."
 POLICY = policy_with({"commands.about": [], "commands.reads": {}})
 """Nothing goes unasked but the short list."""

@@ -170,6 +170,7 @@ def init_repository(folder: Path) -> None:
     subprocess.run(["git", "init", "-q"], cwd=folder, check=True)
 
 
+@pytest.mark.usefixtures("no_sandboxes")
 async def test_what_commands_git_and_own_tools_changed_is_synced_at_once_and_looks_sync_nothing(
     folder: Path, workspace: LocalWorkspace, open_session: OpenSession, disk: Disk
 ) -> None:

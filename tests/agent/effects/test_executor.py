@@ -158,6 +158,7 @@ async def test_no_tool_returns_more_text_than_one_call_may(workspace: Workspace,
     assert body.dropped > 9_000_000
 
 
+@pytest.mark.usefixtures("no_sandboxes")
 async def test_a_cancelled_command_leaves_no_process_and_an_answered_call(
     folder: Path, workspace: Workspace, open_session: OpenSession
 ) -> None:

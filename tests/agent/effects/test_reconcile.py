@@ -248,6 +248,7 @@ async def test_what_is_neither_as_before_nor_as_meant_stays_unknown_until_somebo
     assert snapshot(folder) == left
 
 
+@pytest.mark.usefixtures("no_sandboxes")
 async def test_a_command_that_was_cut_off_stays_unknown_and_an_undo_of_what_came_before_says_so(
     place: Place, folder: Path
 ) -> None:
