@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tests.corpus.archive import NO_HASH, Recorded, Row, sha256
@@ -15,8 +15,8 @@ Write = Callable[[Any], bytes]
 """Writes JSON as the log does."""
 
 
-def damaged(sound: Recorded, early: Recorded, write: Write) -> Iterator[Recorded]:
-    """Yield damaged logs, made of a session with a hold, a yes and an effect, and of one with an early look."""
+def damaged(sound: Recorded, early: Recorded, sandboxed: Recorded, write: Write) -> Iterator[Recorded]:
+    """Yield damaged logs, made of a session with a hold, a yes and an effect, and of others; see `forge_others`."""
     (session, rows), *_ = sound.sessions.items()
     head = sound.heads[session]
 
@@ -39,14 +39,24 @@ def damaged(sound: Recorded, early: Recorded, write: Write) -> Iterator[Recorded
     yield made("no json", [*rows[:4], (5, "{", sha256(b"{")), *rows[5:]])
     twice = '{"v":1,' + rows[4][1][1:]
     yield made("key twice", [*rows[:4], (5, twice, sha256(twice.encode())), *rows[5:]])
-    for name, act in _FORGERIES.items():
-        found = list(forged(rows, act, write))
-        yield made(name, found, (found[-1][0], found[-1][2]))
+    yield from _forge(sound, _FORGERIES, write)
     yield made("written anew", list(forged(rows, _other_words, write)))
-    (session, rows), *_ = early.sessions.items()
-    for name, act in _OF_A_LOOK.items():
+    yield from _forge(early, _OF_A_LOOK, write)
+    yield from forge_sandboxed(sandboxed, write)
+
+
+def forge_sandboxed(recorded: Recorded, write: Write) -> Iterator[Recorded]:
+    """Yield forgeries of a session in which was applied what a sandbox changed."""
+    yield from _forge(recorded, _OF_A_SANDBOX, write)
+
+
+def _forge(
+    recorded: Recorded, forgeries: Mapping[str, Callable[[list[Content]], object]], write: Write
+) -> Iterator[Recorded]:
+    (session, rows), *_ = recorded.sessions.items()
+    for name, act in forgeries.items():
         found = list(forged(rows, act, write))
-        yield made(name, found, (found[-1][0], found[-1][2]))
+        yield Recorded(name, {session: found}, {session: (found[-1][0], found[-1][2])})
 
 
 def forged(rows: Sequence[Row], act: Callable[[list[Content]], object], write: Write) -> Iterator[Row]:
@@ -135,6 +145,16 @@ def _look_serves_twice(contents: list[Content]) -> None:
     contents[place:place] = [copy.deepcopy(begun), copy.deepcopy(ended)]
 
 
+def _applying(contents: list[Content]) -> Content:
+    """Return the start of applying what a sandbox changed."""
+    return next(c for c in contents if c["kind"] == "tool_started" and "applies" in c["body"])
+
+
+def _applied_twice(contents: list[Content]) -> None:
+    event = _applying(contents)
+    contents.insert(contents.index(event) + 1, copy.deepcopy(event))
+
+
 def _answered_from_look(contents: list[Content]) -> Content:
     return next(c for c in contents if c["kind"] == "tool_finished" and "look" in c["body"])
 
@@ -173,4 +193,12 @@ _OF_A_LOOK: dict[str, Callable[[list[Content]], object]] = {
         "early"
     ),
     "look judged as no early one": lambda contents: _first(contents, "turn_judged", early=True)["body"].pop("early"),
+}
+_OF_A_SANDBOX: dict[str, Callable[[list[Content]], object]] = {
+    "applied without a sandbox": lambda contents: contents.remove(_first(contents, "sandbox_ended")),
+    "applied from another sandbox": lambda contents: _applying(contents)["body"].update(applies=2),
+    "applied twice": _applied_twice,
+    "applied as if it ran in place": lambda contents: _applying(contents)["body"].pop("applies"),
+    "sandbox without a start": lambda contents: contents.remove(_first(contents, "tool_started")),
+    "sandbox that ended twice": _twice("sandbox_ended"),
 }

@@ -3,6 +3,7 @@
 Without options it runs all tests and `stories.py` (minutes), keeps the log of every session they make, chooses few that
 together hold everything any of them holds, damages two of them, and writes what the readings give: the dear ones only
 where they show something no other recording does. `--from FOLDER` chooses from what an earlier run left in FOLDER.
+`--add TESTS` runs only these and adds recordings of what no recording shows yet; those that are there stay.
 `--expect` only reads the recordings that are there and writes what the readings give now; that is what to run after a
 change that is meant to alter a reading, and `git diff expected.txt` shows which.
 
@@ -23,7 +24,7 @@ from pathlib import Path
 from tests.corpus import archive
 from tests.corpus.archive import Recorded, recording_of
 from tests.corpus.covering import Feature, choose, features_of, rows_of, without_free_words
-from tests.corpus.damage import damaged
+from tests.corpus.damage import damaged, forge_sandboxed
 from tests.corpus.harvest import Found, blobs_in, logs_in, run_tests
 from tests.corpus.log import Log, canonical
 from tests.corpus.readings import READINGS, read_damage
@@ -48,27 +49,38 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.corpus.record", description=__doc__)
     parser.add_argument("--expect", action="store_true", help="only write what the readings give now")
     parser.add_argument("--from", dest="folder", type=Path, help="choose from what an earlier run left in FOLDER")
+    parser.add_argument("--add", nargs="+", metavar="TESTS", help="add what these tests show and no recording does")
     options = parser.parse_args()
-    if not options.expect:
+    if options.add:
+        WORK.mkdir(parents=True)
+        run_tests(WORK, options.add)
+        found = {**archive.read_expected(), **dict(expect(dict.fromkeys(add(WORK), READINGS)))}
+    elif not options.expect:
         folder = options.folder or WORK
         if options.folder is None:
             folder.mkdir(parents=True)
             run_tests(folder, ["tests", "tests/corpus/stories.py", "--ignore=tests/corpus/test_corpus.py"])
         record(folder)
-        found = thinned(dict(expect()))
+        found = thinned(dict(expect(all_readings())))
     else:
-        found = dict(expect(archive.read_expected()))
+        found = dict(expect({**all_readings(), **archive.read_expected()}))
     archive.write_expected(found)
 
 
-def expect(before: Expected | None = None) -> Iterable[tuple[str, dict[str, str]]]:
-    """Yield for each recording and each damaged log what the readings give: all, or those there were `before`."""
+def all_readings() -> dict[str, Mapping[str, object]]:
+    """Return every reading for each recording and each damaged log."""
+    return dict.fromkeys([*archive.read_sessions(), *archive.read_damaged()], READINGS)
+
+
+def expect(wanted: Mapping[str, Mapping[str, object]]) -> Iterable[tuple[str, dict[str, str]]]:
+    """Yield for each recording and each damaged log that is `wanted` what those readings of it give."""
     for name, found in archive.read_sessions().items():
-        log = Log(found)
-        wanted = READINGS if before is None else before[name]
-        yield name, {reading: READINGS[reading](log) for reading in READINGS if reading in wanted}
+        if name in wanted:
+            log = Log(found)
+            yield name, {reading: READINGS[reading](log) for reading in READINGS if reading in wanted[name]}
     for name, found in archive.read_damaged().items():
-        yield name, {"damage": read_damage(Log(found))}
+        if name in wanted:
+            yield name, {"damage": read_damage(Log(found))}
 
 
 def thinned(every: dict[str, dict[str, str]]) -> Expected:
@@ -105,14 +117,42 @@ def record(folder: Path) -> None:
     damage(recordings)
 
 
+def add(folder: Path) -> set[str]:
+    """Add to the recordings logs below `folder` that show something new; return the names of what is new."""
+    broken = {**archive.read_damaged()}
+    blobs, known, before = blobs_in(folder), {**archive.read_blobs()}, {**archive.read_sessions()}
+    archive.write_blobs({**known, **blobs})
+    archive.read_blobs.cache_clear()
+    shown = set[Feature]().union(*(features_of(_texts_of(one), "") for one in before.values()))
+    every = [found for found in logs_in(folder) if _is_neutral(found, folder) and _size(found) < LARGEST]
+    features = without_free_words([_features(found) for found in every])
+    chosen, _ = choose([one - shown for one in features], [_size(one) for one in every], lambda n: _is_sound(every[n]))
+    names = Counter(before)
+    new = [_named(every[place], names) for place in sorted(chosen)]
+    archive.write_sessions([*before.values(), *new])
+    text = "".join(text for one in new for texts in _texts_of(one) for text in texts)
+    kept = {name: blobs[name] for name in sorted(set(_HASH.findall(text)) & blobs.keys())}
+    archive.write_blobs({**known, **kept})
+    worse = [one for one in forge_sandboxed(_fitting(new, *_SANDBOXED), canonical) if one.name not in broken]
+    archive.write_damaged([*broken.values(), *worse])
+    for read in (archive.read_sessions, archive.read_blobs, archive.read_damaged):
+        read.cache_clear()
+    return {one.name for one in [*new, *worse]}
+
+
+def _texts_of(recorded: Recorded) -> list[list[str]]:
+    return [[text for _, text, _ in rows] for rows in recorded.sessions.values()]
+
+
 def damage(recordings: Sequence[Recorded]) -> None:
-    """Write damaged logs made of two recordings."""
-    sound, early = (_fitting(recordings, *wanted) for wanted in (_PLAIN, _EARLY))
-    archive.write_damaged(damaged(sound, early, canonical))
+    """Write damaged logs made of three recordings."""
+    fitting = (_fitting(recordings, *wanted) for wanted in (_PLAIN, _EARLY, _SANDBOXED))
+    archive.write_damaged(damaged(*fitting, canonical))
     archive.read_damaged.cache_clear()
 
 
 _PLAIN = ('"kind":"call_answered"', '"kind":"need_answered"', '"class":"at_most_once"', '"code":"narration_required"')
+_SANDBOXED = ('"kind":"sandbox_ended"', '"applies":')
 _EARLY = ('"early":true', '"look":')
 
 
@@ -149,11 +189,12 @@ def _is_sound(found: Found) -> bool:
 
 def _is_neutral(found: Found, folder: Path) -> bool:
     """Whether a log says nothing of the machine and the person it was recorded on."""
-    hidden = [str(Path.home()), socket.gethostname(), sys.base_prefix, "/home/", "/Users/"]
+    hidden = [str(Path.home()), sys.base_prefix, "/home/", "/Users/"]
     if not archive.HERE.is_relative_to(folder.parent):
         hidden.append(str(archive.HERE.parents[1]))
     whole = "\n".join(text for texts in found.sessions.values() for text in texts)
-    return not any(word in whole for word in hidden if len(word) > 1)
+    host = re.search(rf"\b{re.escape(socket.gethostname())}\b", whole)  # its name may be part of a word
+    return not host and not any(word in whole for word in hidden if len(word) > 1)
 
 
 def _named(found: Found, names: Counter[str]) -> Recorded:
