@@ -85,6 +85,7 @@ async def test_a_command_that_is_not_the_judged_one_is_not_run(
 
 
 @pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
+@pytest.mark.usefixtures("no_sandboxes")
 async def test_one_yes_runs_the_tests_and_none_runs_nothing(
     folder: Path, workspace: Workspace, policy: Policy, open_session: OpenSession
 ) -> None:
@@ -102,6 +103,7 @@ async def test_one_yes_runs_the_tests_and_none_runs_nothing(
         assert ("two failed" in told and '"exit_code":2' in told) == runs
 
 
+@pytest.mark.usefixtures("no_sandboxes")
 async def test_a_time_limit_of_the_call_stops_it_and_never_extends_the_policy_s(tools: Toolbox) -> None:
     async with asyncio.timeout(60):
         done = await run_alone(
