@@ -22,9 +22,12 @@ from tests.processes import is_running
 SCRIPT = """
 import sys
 from foregate import Agent
+from foregate.agent.sandbox.probe import Probe
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls
-from foregate.schemas.event_body import ToolStarted
+from foregate.agent.workspace import confinement, work_sandbox
 
+for module in (confinement, work_sandbox):  # the command runs in place
+    module._probe = lambda *_: Probe(tier="none", reason="it has none", cure="")
 line = "(setsid sh -c 'trap \\"\\" TERM HUP; echo $$ > pid.new; mv pid.new pid; cat fifo; echo late > late') & wait"
 model = ScriptedModel([calls(("run_shell", {"command": line}), text="I will run this line now, as you asked me to.")])
 settings = {"narration": {"mode": "off"}, "uncertainty": {"mode": "off"}, "critique": {"mode": "off"}}

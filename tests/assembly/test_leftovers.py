@@ -32,7 +32,7 @@ def wait(file):
 
 os.fsync = wait
 if sys.argv[2] == "blob":
-    FileBlobs(Path(sys.argv[1]))._write_file(Path(sys.argv[1], "x"), b"half of it")
+    FileBlobs(Path(sys.argv[1]))._write_file(Path(sys.argv[1], "x"), b"half of it", wait, wait)
 else:
     LocalWorkspace(sys.argv[1]).write("deep.txt", b"half of it")
 """

@@ -16,8 +16,6 @@ import pytest
 from rich.console import Console
 
 from foregate.agent.models.rehearsal import model
-from foregate.agent.sandbox.probe import Probe
-from foregate.agent.workspace import confinement, work_sandbox
 from foregate.assembly.home import Home
 from foregate.audit.explanation import explain
 from foregate.cli.commands.reports import format_explanation
@@ -130,10 +128,8 @@ def test_the_decisions_on_what_sandboxes_changed_are_explained_in_words(shown: S
     assert "missing_pre_execution_evidence [sandbox]: run_shell rm" in format_decision(points[0], 0).plain
 
 
-def test_without_sandboxes_it_says_so_and_shows_the_rest(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    refused = Probe(tier="none", reason="user namespaces are turned off", cure="")
-    for module in (confinement, work_sandbox):
-        monkeypatch.setattr(module, "_probe", lambda *_: refused)
+@pytest.mark.usefixtures("no_sandboxes")
+def test_without_sandboxes_it_says_so_and_shows_the_rest(tmp_path: Path) -> None:
     out = io.StringIO()
     asyncio.run(run_demo(Console(file=out, width=80, highlight=False), tmp_path))
     shown = " ".join(out.getvalue().split())
