@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import time
+import traceback
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -54,6 +55,8 @@ class World:
             code = 70
             try:
                 code = _work(theirs, self)
+            except BaseException:
+                traceback.print_exc(limit=-4)
             finally:
                 os._exit(code)
         theirs.close()
