@@ -45,11 +45,13 @@ def find_folder(workspace: Workspace) -> Path:
 
 @contextmanager
 def open_probe(folder: Path) -> Iterator[str]:
-    """Make a folder for a sandbox that is only tried, and remove it."""
-    with tempfile.TemporaryDirectory(dir=folder, prefix=_PROBES, ignore_cleanup_errors=True) as upper:
-        try:
-            yield upper
-        finally:
+    """Make a folder for a sandbox that is only tried, and remove it; raise WorkspaceError where none can be made."""
+    with _refuse_errors(folder):
+        upper = tempfile.mkdtemp(prefix=_PROBES, dir=folder)
+    try:
+        yield upper
+    finally:
+        with suppress(OSError):
             remove_tree(upper)
 
 
@@ -58,14 +60,20 @@ def make_upper(folder: Path) -> str:
 
     It is this process's until `discard_upper`.
     """
-    try:
+    with _refuse_errors(folder):
         upper = tempfile.mkdtemp(prefix=_RUNS, dir=folder)
         hold_upper(upper, make=True)
+    return upper
+
+
+@contextmanager
+def _refuse_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
     except OSError as error:
         raise WorkspaceError(
             f"no sandbox can be made in `{folder}` ({error.strerror}); free some space, or set FOREGATE_HOME"
         ) from None
-    return upper
 
 
 def hold_upper(upper: str, *, make: bool = False) -> None:
@@ -122,13 +130,9 @@ async def hold_turn(workspace: Workspace) -> AsyncIterator[None]:
     It ends with the process, and whoever waits can be cancelled. Raises WorkspaceError where the folder of the
     sandboxes cannot be written to.
     """
-    path = find_folder(workspace) / _LOCK
-    try:
-        file = os.open(path, _OPEN | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise WorkspaceError(
-            f"`{path}` cannot be opened ({error.strerror}); free some space, or set FOREGATE_HOME"
-        ) from None
+    folder = find_folder(workspace)
+    with _refuse_errors(folder):
+        file = os.open(folder / _LOCK, _OPEN | os.O_CREAT, 0o600)
     try:
         turn = 0
         while not _can_lock(file):  # a thread that waits for a lock could not be cancelled

@@ -171,13 +171,13 @@ def killer(home: Path, how: str, number: int) -> Callable[[Event], None]:
     return listen
 
 
-def mount_disk(folder: Path) -> None:
-    """Mount a disk of four MiB on a folder, where no mount reaches the machine, with a file in it."""
+def mount_disk(folder: Path, files: int) -> None:
+    """Mount a disk of four MiB for so many files on a folder, where no mount reaches the machine, with one in it."""
     call("unshare", NEW_MOUNTS)
     make_all_private()
     assert "shared:" not in Path("/proc/self/mountinfo").read_text()
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    attach(make_mount("tmpfs", 0, size="4m", mode="700"), str(folder))
+    attach(make_mount("tmpfs", 0, size="4m", nr_inodes=str(files), mode="700"), str(folder))
     (folder / "there").write_text("kept")
 
 
@@ -194,7 +194,7 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     """Begin the session, or go on with the one that is there, and see its task through."""
     how, where = order["die"] or ("", 0)
     if order.get("disk"):
-        mount_disk(Path(order["disk"]))
+        mount_disk(Path(order["disk"]), order.get("files", 1000))
     home = Path(order["home"])
     space = LocalWorkspace(order["workspace"], home / "sandboxes")
     tools = [stamping(Path(order["stamps"])), *(make(space, POLICY) for make in MAKERS)]

@@ -22,7 +22,7 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
-from foregate.schemas.event_body import CallAnswered, ToolFinished
+from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.sandbox import PathChange
 from foregate.schemas.tool_call import ToolResult
 from foregate.telemetry.audit.verify import verify_session
@@ -124,6 +124,18 @@ async def test_a_command_that_fills_the_disk_of_its_sandbox_is_stopped_and_nothi
     assert not end.ok
     assert "more than half of what was free on the disk was used up" in end.content
     assert end.content.endswith("nothing of what it did was kept")
+
+
+@as_root
+@pytest.mark.parametrize("files", [2, 3, 4])
+async def test_where_the_disk_has_no_room_for_a_sandbox_the_command_is_asked_about_as_where_there_is_none(
+    files: int, tmp_path: Path, driver: subprocess.Popen[str], play: Play
+) -> None:
+    disk = str(tmp_path / "place/home/sandboxes")
+    place = Place(tmp_path / "place", driver, shell="echo more > b.txt", says="", disk=disk, files=files)
+    assert place.do()["outcome"] == "awaiting_approval"
+    assert [path.name for path in place.workspace.iterdir()] == ["a.txt"]
+    assert bodies(await place.log(), ToolStarted) == []
 
 
 @as_root
