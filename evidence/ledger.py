@@ -155,6 +155,10 @@ class AtomTable:
             return Atom(shorten_word(name), Origin.NOBODY)
         return Atom(shorten_word(name), *heard, shorten_word(word) in self._told)
 
+    def is_known_whole(self, name: str) -> bool:
+        """Whether a text of the session holds exactly this name, not only its parts."""
+        return self._find_whole(fold_word(name)) is not None
+
     def find_argument_atoms(
         self, arguments: Mapping[str, Json], names: Iterable[str] = (), *, limit: int = 32, size: int = 3000
     ) -> tuple[Atom, ...]:

@@ -15,7 +15,7 @@ from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.commands import can_run
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
-from foregate.policy.risk.http import is_host_match, normalise_host, read_host
+from foregate.policy.risk.http import explain_unlisted, is_allowed_host, is_host_match, normalise_host, read_host
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, explain_running
 from foregate.schemas.codes import GateName
 from foregate.schemas.errors import PolicyError
@@ -180,11 +180,21 @@ class RulesGate:
             return Ruling(Standing.HOLD, "gate_error", message[:400], reason=str(error)[:200])
         if then == "deny":
             return Ruling(Standing.DENY, "denied_by_rule", message, rules=rules)
+        if host := find_unlisted_host(facts, self.policy):
+            return Ruling(Standing.DENY, "denied_by_rule", explain_unlisted(host, self.policy))
         if self.policy.rules.refused_before and (refusal := find_refusal(facts, turn)):
             return Ruling(Standing.HOLD, "refused_before", refusal.message, reason=f"{refusal.code}, {refusal.seq}")
         if then == "ask":
             return Ruling(Standing.ASK, "asked_by_rule", message, rules=rules)
         return Ruling(Standing.ALLOW, "rules_passed", rules=rules) if rules else build_pass(self.name)
+
+
+def find_unlisted_host(facts: CallFacts, policy: Policy) -> str:
+    """Return the host of a built-in tool's request that the policy does not list, "" where it lists all of them."""
+    if policy.http.unlisted != "deny" or facts.spec is None or facts.spec.provenance != "builtin":
+        return ""
+    hosts = (one.id for one in facts.resources if one.kind is ResourceKind.HOST)
+    return next((host for host in hosts if not is_allowed_host(host, policy)), "")
 
 
 def find_refusal(facts: CallFacts, turn: Turn) -> Refusal | None:

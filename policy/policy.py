@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from foregate.policy.http_section import Http
 from foregate.policy.processes import Confinement, ReadEntry, Runtime, SandboxLimits, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.policy.sensitive import Sensitive
@@ -298,14 +299,6 @@ class Commands(PolicySection):
     timeout: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]
     sandbox: SandboxLimits
-
-
-class Http(PolicySection):
-    """Where `http_request` may go: host labels, `*.` for any one or more labels in front. Times in seconds."""
-
-    hosts: tuple[str, ...]
-    timeout: Annotated[int, Field(ge=1)]
-    max_bytes: Count
 
 
 class Mcp(PolicySection):

@@ -14,6 +14,7 @@ from foregate.agent.effects.applying import build_undo_step
 from foregate.agent.effects.sandbox_diff import format_paths, list_file_changes
 from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
 from foregate.agent.workspace.workspace import confine_to_survey
+from foregate.policy.risk.self_running import RUNS_BY_ITSELF
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import (
@@ -293,11 +294,15 @@ def _preview_sandboxed(session: Session, facts: CallFacts) -> Preview:
     return Preview(tuple(changes), "", kept, lost, paths=tuple(format_paths(found.changes)))
 
 
+_WRITTEN = ("", RUNS_BY_ITSELF)
+"""Why a file is protected that a yes lets a call write."""
+
+
 def _find_unkept(session: Session, facts: CallFacts) -> dict[str, tuple[str, ...]]:
     """Return what the files a call writes anew would not keep; nobody knows it of tools that are not ours."""
     found: dict[str, tuple[str, ...]] = {}
     for one in facts.resources if facts.spec is not None and facts.spec.provenance == "builtin" else ():
-        if one.kind is ResourceKind.FILE and one.access in (Effect.CREATE, Effect.EDIT) and not one.protected:
+        if one.kind is ResourceKind.FILE and one.access in (Effect.CREATE, Effect.EDIT) and one.protected in _WRITTEN:
             with suppress(WorkspaceError):
                 found[one.id] = session.workspace.list_unkept(one.id)
     return {path: names for path, names in found.items() if names}

@@ -9,8 +9,10 @@ from typing import Literal
 from msgspec.structs import replace
 
 from foregate.agent.survey.command_arguments import read_access, read_command
+from foregate.agent.survey.remote_survey import OPERANDS, survey_remote_call
+from foregate.agent.survey.request_survey import carries_something
 from foregate.agent.survey.secret_scan import SecretScan
-from foregate.agent.survey.self_running import mark_remote_resource, mark_self_running
+from foregate.agent.survey.self_running import mark_self_running
 from foregate.agent.tools.builtin.commands import list_operands
 from foregate.agent.tools.builtin.http import parse_address
 from foregate.agent.workspace import directory, git_repository
@@ -33,8 +35,6 @@ _ON_LINKS = (Effect.DELETE, Effect.MOVE)
 """Effects that act on a link itself and not on what it points to."""
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _STARTING = (ResourceKind.PROCESS, ResourceKind.REPOSITORY)
-_OPERANDS = 16
-"""Words of a command that are looked up: a sheet that names more is read by nobody."""
 _KINDS = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}
 _MAX_NAME = 512
 
@@ -65,13 +65,16 @@ class Surveyor:
             declared = self._tools.classify(call) if again else declared
             meant = {**call.arguments, **self._tools.fill_arguments(call)}
             tier = self._find_confinement(spec)
+            has_url = any(target.kind is ResourceKind.URL for target in self._get_targets(spec))
+            if has_url and declared is Effect.OBSERVATION and carries_something(meant, state.atoms, self._policy):
+                declared = Effect.SEND
             resources = tuple(self._survey_resources(spec, meant, declared, state, tier))
             if any(_may_run_later(resource, self._policy) for resource in resources):
                 resources = mark_self_running(resources, call, self._workspace, self._tools, self._policy)
             if again:
                 return Survey(call.id, resources=resources)
             command = self._find_command(spec, meant, state, tier)
-            named = [*(r.id for r in resources), *(command.argv[:_OPERANDS] if command is not None else ())]
+            named = [*(r.id for r in resources), *(command.argv[:OPERANDS] if command is not None else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
             work = self._find_work_tier(spec) if command is not None else ""
             found = Survey(call.id, declared, resources, command, atoms, confinement=tier, work=work)
@@ -277,7 +280,7 @@ class Surveyor:
         under the name of another of them: `mv a.txt old/` replaces `old/a.txt`."""
         if not command.argv:
             return ()
-        words = list(dict.fromkeys(list_operands(command.argv)))[:_OPERANDS]
+        words = list(dict.fromkeys(list_operands(command.argv)))[:OPERANDS]
         inside = [f"{words[-1].rstrip('/')}/{word.rstrip('/').rpartition('/')[2]}" for word in words[:-1]]
         found: dict[str, None] = {}
         for word in (*words, *inside):
@@ -367,34 +370,3 @@ def _is_expected_change(before: SurveyedResource, after: SurveyedResource, own: 
         return False
     prefix = f"{after.id}/"
     return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)
-
-
-def survey_remote_call(
-    tools: ToolSource, spec: ToolSpec, call: ToolCall, state: SessionState, policy: Policy
-) -> Survey:
-    """Return what a runtime found for a call that touches things there, with what this session knows of them.
-
-    A runtime can only make it worse: this side's protected names count too, and what it says a tool does at most
-    counts at least, unless the policy believes it.
-    """
-    found = tools.survey(call)
-    if found is None:
-        return Survey(call.id, problem="nobody has looked at this where it would run; send it again")
-    declared = found.declared_effect
-    if policy.runtime.declarations == "raise" and spec.effect is not Effect.UNKNOWN:
-        declared = spec.effect if declared is None else worse_of(spec.effect, declared)
-    resources = tuple(add_session_knowledge(resource, state, policy) for resource in found.resources)
-    words = found.command.argv[:_OPERANDS] if found.command is not None else ()
-    atoms = state.atoms.find_argument_atoms(call.arguments or {}, [*(r.id for r in resources), *words])
-    return replace(found, call=call.id, declared_effect=declared, resources=resources, atoms=atoms)
-
-
-def add_session_knowledge(resource: SurveyedResource, state: SessionState, policy: Policy) -> SurveyedResource:
-    """Return a runtime's resource with what this session has seen and changed of it."""
-    protected = resource.protected
-    if not protected and resource.kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
-        protected = find_protection(resource.id, policy)
-    before = state.task is not None and resource.resource in state.task.changed
-    evidence = state.ledger.newest_records(resource.resource)
-    known = replace(resource, protected=protected, changed_before=before, evidence=evidence)
-    return mark_remote_resource(known, policy)

@@ -24,6 +24,7 @@ from foregate.schemas.tool_spec import Catalogue, ResourceKind
 from foregate.schemas.turn import Turn
 
 _BESIDE: Mapping[str, tuple[str, ...]] = {
+    "rules": ("http.unlisted",),
     "narration": ("scope",),
     "plan": ("scope", "safety", "limits.needs_per_gate"),
     "critique": ("safety", "limits.needs_per_gate"),

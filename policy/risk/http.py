@@ -15,8 +15,8 @@ _NUMBER = re.compile(r"(^|\.)(\d+|0x[0-9a-f]*)$")
 """A last label that is a number: some resolvers read the whole as an address (`0x7f.1`)."""
 _UNCLEAR = re.compile(r"[\x00-\x20\x7f-\xff\\]|[^\x00-\xff]")
 _TRANSLATED = tuple(ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48"))
-_NOT_PUBLIC = tuple(ip_network(net) for net in ("192.0.0.0/24", "168.63.129.16/32"))
-"""Protocol assignments, and a cloud's host agent, which look public."""
+_NOT_PUBLIC = tuple(ip_network(net) for net in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
+"""Protocol assignments, relays of 6to4, a cloud's host agent and examples, which look public to this Python."""
 
 
 def effect_of_method(method: str) -> Effect:
@@ -67,6 +67,11 @@ def is_host_match(pattern: str, host: str) -> bool:
 def is_allowed_host(host: str, policy: Policy) -> bool:
     """Whether `http.hosts` lists the host. An allowed name may still lead to a private address: see `is_private`."""
     return any(is_host_match(pattern, host) for pattern in policy.http.hosts)
+
+
+def explain_unlisted(host: str, policy: Policy) -> str:
+    """Return the sentence for a host that `http.hosts` does not list."""
+    return f"the host `{host}` is not among the policy's http.hosts ({', '.join(policy.http.hosts) or 'none'})"
 
 
 def is_private(address: str | IPv4Address | IPv6Address) -> bool:

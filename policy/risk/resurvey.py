@@ -98,8 +98,11 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
             for name in ("max_entries", "max_read", "max_hash"):
                 if getattr(before.files, name) != getattr(after.files, name):
                     return f"files.{name}"
+    requests = any(resource.kind is ResourceKind.URL for resource in survey.resources)
+    if requests and before.http.unsaid != after.http.unsaid:
+        return "http.unsaid"
     sends = Effect.SEND in (spec.effect, survey.declared_effect)
-    carries = commits or sends or any(resource.kind is ResourceKind.URL for resource in survey.resources)
+    carries = commits or sends or requests
     if before.sensitive.patterns != after.sensitive.patterns and carries:
         return "sensitive.patterns"
     for key in ("formats", "names", "common", "values"):

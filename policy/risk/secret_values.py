@@ -69,9 +69,14 @@ def is_secret_value(value: str, sensitive: Sensitive, *, named: bool) -> bool:
     if len(value) < bounds.named or value.casefold() in sensitive.common or _NO_VALUE.match(value):
         return False
     is_long = len(value) >= bounds.random
-    if _WORDS.fullmatch(value):
+    if is_plain(value):
         return named and is_long and not value.isdigit()
     return named or (is_long and measure_entropy(value) >= bounds.entropy and " " not in value)
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text is made of plain words and numbers, each either letters or digits."""
+    return _WORDS.fullmatch(text) is not None
 
 
 def measure_entropy(text: str) -> int:

@@ -245,6 +245,8 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "access"): {},
     ("commands", "deletes"): [],
     ("files", "runs_by_itself"): [],
+    ("http", "unlisted"): "fail",
+    ("http", "unsaid"): {"path": 0, "query": 0, "content": 0, "random": 0},
     ("sensitive", "formats"): {},
     ("sensitive", "values"): {"named": 0, "random": 8, "entropy": 0, "besides": []},
 }

@@ -9,7 +9,8 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.schemas.judgement import Standing
-from foregate.schemas.tool_call import fingerprint
+from foregate.schemas.tool_call import Survey, SurveyedResource, fingerprint
+from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Refusal
 from tests.gates.turns import call, codes, judged, need_of, row, seen, survey, turn
 from tests.policies import policy_with
@@ -92,3 +93,23 @@ def test_the_default_rules_ask_about_what_runs_by_itself_and_say_what_runs_it() 
     (why,) = need.request["calls"][0]["why"]
     assert need.code == "asked_by_rule"
     assert why.endswith("(`.envrc`: direnv or mise runs it when somebody enters the folder)")
+
+
+def request(url: str) -> Any:
+    """Return a turn with a GET of a URL, as it is surveyed."""
+    get = call("fetch", path=url)
+    host = SurveyedResource(ResourceKind.HOST, url.split("/")[2], Effect.OBSERVATION, exists=True)
+    return turn(get, surveys=(Survey("c1", Effect.OBSERVATION, (host,)),))
+
+
+def test_a_host_that_is_not_listed_is_denied_when_it_is_judged() -> None:
+    listed = policy_with({"http.hosts": ["*.example.org"]})
+    verdict = judged(request("https://evil.example/x"), listed).verdicts[0]
+    assert (verdict.standing, verdict.ruling.code) == (Standing.DENY, "denied_by_rule")
+    assert "`evil.example` is not among the policy's http.hosts (*.example.org)" in verdict.ruling.message
+    assert codes(judged(request("https://a.example.org/x"), listed))["rules"] == "rules_passed"
+
+
+def test_a_policy_may_leave_an_unlisted_host_to_fail_when_the_request_runs() -> None:
+    later = policy_with({"http.unlisted": "fail"})
+    assert codes(judged(request("https://evil.example/x"), later))["rules"] == "rules_passed"

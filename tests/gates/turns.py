@@ -46,6 +46,7 @@ CATALOGUE = build_catalogue(
             "run_shell", Effect.EXECUTE, replace(TAME, reversible=False, high_impact_write=True), ResourceKind.PROCESS
         ),
         spec("odd", Effect.UNKNOWN, None),
+        spec("fetch", Effect.OBSERVATION, OBSERVER, ResourceKind.URL),
     ]
 )
 

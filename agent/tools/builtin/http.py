@@ -15,7 +15,7 @@ from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.process import trim_cut_end
 from foregate.policy.policy import Policy
-from foregate.policy.risk.http import effect_of_method, is_allowed_host, is_private, read_host
+from foregate.policy.risk.http import effect_of_method, explain_unlisted, is_allowed_host, is_private, read_host
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, get_object, get_text
@@ -72,8 +72,7 @@ def http_request(
     async def run(arguments: Arguments) -> ToolResult:
         address = parse_address(get_text(arguments, "url"))
         if not is_allowed_host(address.host, policy):
-            listed = ", ".join(policy.http.hosts) or "none"
-            raise WorkspaceError(f"the host `{address.host}` is not among the policy's http.hosts ({listed})")
+            raise WorkspaceError(explain_unlisted(address.host, policy))
         method = get_text(arguments, "method", "GET")
         headers = check_headers(get_object(arguments, "headers"))
         body = get_text(arguments, "body", "").encode()

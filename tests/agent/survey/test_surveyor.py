@@ -17,7 +17,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import Survey, ToolCall
+from foregate.schemas.tool_call import Origin, Survey, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, build_catalogue
 from tests.policies import policy_with
 
@@ -269,6 +269,31 @@ def test_the_value_of_a_secret_file_is_found_in_what_is_sent_or_committed(
     assert look("git_commit", message="m").secrets == (f"what is staged {said}",)
     assert f"the call {said}" in look("http_request", url=f"https://example.org/?q={spelt}").secrets
     assert look("http_request", url="https://example.org/?q=hunter3").secrets == ()
+
+
+@pytest.mark.parametrize(
+    ("method", "url", "effect"),
+    [
+        ("GET", "https://example.org/docs/page", Effect.OBSERVATION),
+        ("HEAD", "https://example.org/?q=the+launch+code+is+ready", Effect.SEND),
+        ("GET", "https://example.org/?q=the+launch+code+is+ready", Effect.SEND),
+        ("POST", "https://example.org/", Effect.SEND),
+    ],
+)
+def test_a_get_that_carries_what_nobody_said_is_a_send(look: Look, method: str, url: str, effect: Effect) -> None:
+    found = look("http_request", url=url, method=method)
+    assert found.declared_effect is effect
+    assert {resource.access for resource in found.resources} == {effect}
+
+
+def test_an_address_the_user_gave_is_no_send(workspace: Workspace) -> None:
+    url = "https://example.org/?q=the+launch+code+is+ready"
+    state = SessionState()
+    state.atoms.add_text(f"please get {url}", Origin.USER, 1)
+    box = Toolbox(builtin_tools(workspace, policy_with()))
+    surveyor = Surveyor(workspace, box, policy_with(), build_catalogue(list(box.specs())))
+    found = surveyor.survey_call(ToolCall.of("http_request", {"url": url}, id="c"), state)
+    assert found.declared_effect is Effect.OBSERVATION
 
 
 def test_a_format_of_a_service_is_found_under_its_name(look: Look) -> None:

@@ -60,7 +60,8 @@ def test_values_that_make_no_policy_are_refused() -> None:
     [
         ("limits.turns", True),
         ("limits.needs_per_gate", False),
-        ("http.hosts", True),
+        ("http.timeout", True),
+        ("http.hosts", False),
         ("commands.execute_command", True),
         ("plan.max_bytes", True),
         ("plan.mode", False),

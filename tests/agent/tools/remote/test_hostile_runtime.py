@@ -13,7 +13,7 @@ import pytest
 from websockets.asyncio.server import ServerConnection, serve
 
 from foregate.agent.loop.runner import run
-from foregate.agent.survey.surveyor import survey_remote_call
+from foregate.agent.survey.remote_survey import survey_remote_call
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.remote.protocol import parse_address
 from foregate.agent.tools.remote.remote_tools import build_result, parse_survey
