@@ -8,7 +8,6 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-import re2
 from msgspec.structs import replace
 
 from foregate.agent.egress.refusal import explain_refusal
@@ -30,7 +29,7 @@ from foregate.agent.workspace.process import (
 from foregate.agent.workspace.sandbox_folder import find_folder, make_upper
 from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import collect_changes, discard_sandbox, open_work_sandbox
-from foregate.agent.workspace.workspace import Workspace, check_judged_command, check_readable, find_judged_survey
+from foregate.agent.workspace.workspace import Workspace, check_readable, find_judged_survey
 from foregate.policy.policy import Policy
 from foregate.policy.risk.access_request import FORMS, parse_access
 from foregate.policy.risk.reading import (
@@ -42,8 +41,7 @@ from foregate.policy.risk.reading import (
     list_git_folders,
     read_command_line,
 )
-from foregate.schemas import strict_json
-from foregate.schemas.errors import InvalidJson, WorkspaceError
+from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.strict_json import Json, as_texts, get_text
 from foregate.schemas.tool_call import Command, EvidenceRecord, ToolResult
@@ -59,37 +57,6 @@ _ACCESS: Json = {
 }
 _HOW: Mapping[str, Json] = {"cwd": _CWD, "timeout_ms": TIMEOUT, "access": _ACCESS}
 _IN_FOLDER = TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION)
-Sign = tuple[str, str, Sequence[str]]
-"""A file, what it must hold (a target of a Makefile, a script of package.json; "" = anything), and the command."""
-_MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
-_PYTHON = ("pyproject.toml", "pytest.ini", "tox.ini", "setup.cfg", "setup.py", "conftest.py")
-_PYTEST = ("python3", "-m", "pytest")
-_TESTS: Sequence[Sign] = (
-    *((name, "test", ("make", "test")) for name in _MAKEFILES),
-    ("package.json", "test", ("npm", "test")),
-    ("Cargo.toml", "", ("cargo", "test")),
-    ("go.mod", "", ("go", "test", "./...")),
-    ("pom.xml", "", ("mvn", "--batch-mode", "test")),
-    ("gradlew", "", ("./gradlew", "test")),
-    ("build.gradle", "", ("gradle", "test")),
-    ("build.gradle.kts", "", ("gradle", "test")),
-    *((name, "", _PYTEST) for name in _PYTHON),
-)
-_BUILDS: Sequence[Sign] = (
-    *((name, "build", ("make", "build")) for name in _MAKEFILES),
-    *((name, "", ("make",)) for name in _MAKEFILES),
-    ("package.json", "build", ("npm", "run", "build")),
-    ("Cargo.toml", "", ("cargo", "build")),
-    ("go.mod", "", ("go", "build", "./...")),
-    ("pom.xml", "", ("mvn", "--batch-mode", "package")),
-    ("gradlew", "", ("./gradlew", "build")),
-    ("build.gradle", "", ("gradle", "build")),
-    ("build.gradle.kts", "", ("gradle", "build")),
-    ("pyproject.toml", "", ("python3", "-m", "build")),
-    ("setup.py", "", ("python3", "-m", "build")),
-)
-_LARGEST = 1 << 20
-"""Bytes of a file that are looked at."""
 _NEVER_OPEN = frozenset(("ls", "stat", "file", "find", "test", "[", "du", "realpath", "readlink", "echo", "cd", "pwd"))
 """Programs that look at a special file and do not read from it."""
 
@@ -350,54 +317,3 @@ def build_result(ran: ProcessResult, records: tuple[EvidenceRecord, ...], second
         return ToolResult(True, text, records, dropped=dropped, exit_code=0)
     why = f"exit code {ran.code}" if ran.code is not None and ran.code >= 0 else f"ended by signal {-(ran.code or 0)}"
     return ToolResult(False, f"{text}\n{why}".lstrip("\n"), error="exit_code", dropped=dropped, exit_code=ran.code)
-
-
-def run_tests(workspace: Workspace, policy: Policy) -> Tool:
-    return _build_project_runner(workspace, policy, "run_tests", "tests", _TESTS)
-
-
-def run_build(workspace: Workspace, policy: Policy) -> Tool:
-    return _build_project_runner(workspace, policy, "run_build", "build", _BUILDS)
-
-
-def _build_project_runner(workspace: Workspace, policy: Policy, name: str, what: str, signs: Sequence[Sign]) -> Tool:
-    async def run(arguments: Arguments) -> ToolResult:
-        if arguments.get("argv") is None:
-            words = check_judged_command(detect_command(workspace, arguments, what, signs))
-        else:
-            words = as_texts(arguments["argv"], "argv")
-        return await run_argv(workspace, policy, words, arguments)
-
-    def fill_arguments(arguments: Arguments) -> Arguments:
-        return {} if "argv" in arguments else {"argv": detect_command(workspace, arguments, what, signs)}
-
-    description = (
-        f"Run the project's {what}. The command is `argv`, or without it what the folder's files ask for (Makefile, "
-        "package.json, Cargo.toml, go.mod, pom.xml, Gradle, Python). It runs the project's own code."
-    )
-    return build_runner(policy, name, description, [], run, fill_arguments=fill_arguments)
-
-
-def detect_command(workspace: Workspace, arguments: Arguments, what: str, signs: Sequence[Sign]) -> list[str]:
-    """Return the command the files of a call's folder ask for; raise WorkspaceError where none of them does."""
-    here = resolve_folder(workspace, arguments)
-    for name, needle, words in signs:
-        path = name if here == "." else f"{here}/{name}"
-        if workspace.look(path).kind == "file" and has_sign(workspace, path, needle):
-            return list(words)
-    raise WorkspaceError(f"no file of `{here[:80]}` says how to run its {what}; give the command as `argv`")
-
-
-def has_sign(workspace: Workspace, path: str, needle: str) -> bool:
-    """Whether a file holds what its sign asks for."""
-    if not needle:
-        return True
-    text = workspace.read(path, limit=_LARGEST).decode("utf-8", "replace")
-    if not path.endswith(".json"):
-        return re2.search(rf"(?m)^{re2.escape(needle)}[ \t]*::?(?:[^:=]|$)", text) is not None
-    try:
-        package = strict_json.parse(text)
-    except InvalidJson:
-        return False
-    scripts = package.get("scripts") if isinstance(package, dict) else None
-    return isinstance(scripts, dict) and isinstance(scripts.get(needle), str)

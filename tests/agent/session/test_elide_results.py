@@ -11,10 +11,11 @@ import pytest
 from foregate.agent.loop.runner import run
 from foregate.agent.session.elide_results import build_result, format_data, format_errors, format_result
 from foregate.agent.testing.model import calls, says
-from foregate.agent.tools.builtin.commands import run_command, run_tests
+from foregate.agent.tools.builtin.commands import run_command
 from foregate.agent.tools.builtin.files import edit_file, read_file, write_file
 from foregate.agent.tools.builtin.git import git_add, git_status
 from foregate.agent.tools.builtin.looking import search_text
+from foregate.agent.tools.builtin.project import run_tests
 from foregate.agent.workspace.workspace import Workspace
 from foregate.cli.demo.demo import run_git
 from foregate.policy.policy import Policy

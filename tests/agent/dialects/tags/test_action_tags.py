@@ -371,7 +371,8 @@ def test_the_section_teaches_each_tool_by_one_tag_with_what_must_be_given() -> N
     assert "<create_file> path*, content*, create_dirs (boolean)" in lines
     assert "<modify_file> path*, search, replace, diff" in lines
     assert "<web.search> query*, count (integer)" in lines
-    assert "<execute_command> command* (a program and its arguments), cwd, timeout_ms (integer), access (array)" in lines
+    command = "<execute_command> command* (a program and its arguments), cwd, timeout_ms (integer), access (array)"
+    assert command in lines
     assert not any(line.startswith("<write_file>") for line in lines)
     assert sum(line.startswith("<") for line in lines[lines.index("") :]) >= len(TOOLS)
 
