@@ -189,7 +189,7 @@ async def test_without_a_person_a_plan_needs_yes_said_beforehand(folder: Path) -
 
 async def test_yes_said_beforehand_is_no_leave_for_what_asks(folder: Path) -> None:
     work = await at_work(folder, [], interactive=False)
-    await planned(work, f"run sh {FLAWED}")
+    await planned(work, "run curl https://example.org/")
     report = await confirmed_and_run(work, yes=True)
     assert report is not None
     assert report.status == "failed"

@@ -26,6 +26,7 @@ from tests.agent.planning.plans import PlanRun
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist
 
+pytestmark = pytest.mark.usefixtures("no_sandboxes")  # where one is, nothing of an interrupted command is there
 PLAN = TaskPlan(
     "p",
     "run touch made.txt",
