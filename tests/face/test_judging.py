@@ -55,7 +55,7 @@ def test_a_tool_nobody_knows_is_denied(tmp_path: Path) -> None:
 
 
 def test_a_need_is_answered_in_the_turn_which_is_judged_again(tmp_path: Path) -> None:
-    shell = ToolCall.of("run_shell", {"command": "make release"})
+    shell = ToolCall.of("run_shell", {"command": "make release", "access": ["network:example.org"]})
     catalogue, response = tools_of(tmp_path), ModelResponse("I am going to make the release now.", (shell,))
     found = survey(response, catalogue, request="run `make release`", workspace=tmp_path)
     turn = build_turn(response, found, request="run `make release`", policy=POLICY, catalogue=catalogue, attended=True)

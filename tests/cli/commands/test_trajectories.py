@@ -22,9 +22,10 @@ REMOVE = "run rm a.txt"
 
 @pytest.fixture
 def told(cli: Cli) -> Cli:
-    """The command line after two sessions."""
+    """The command line after two sessions, of which the second removed its file where there are sandboxes."""
     cli("run", EDIT)
     cli("run", REMOVE)
+    Path("a.txt").unlink(missing_ok=True)
     return cli
 
 
@@ -42,7 +43,7 @@ def test_an_export_is_one_document_a_line_and_reads_back_as_recorded(told: Cli, 
     assert json.loads(told("trajectories", "import", "o.jsonl", "--events")[1].splitlines()[0])["seq"] == 1
     turns = told("trajectories", "import", "o.jsonl", "--turns")[1].splitlines()
     assert {"turn", "judgement"} <= set(json.loads(turns[0]))
-    assert sorted(os.listdir(folder)) == ["a.txt", "o.jsonl"]
+    assert sorted(os.listdir(folder)) == ["o.jsonl"]
 
 
 def test_sessions_are_chosen_by_name_by_time_or_all(told: Cli) -> None:
@@ -99,7 +100,7 @@ def test_a_reward_that_fails_leaves_no_file_and_what_one_prints_is_not_part_of_t
     (folder / "r.py").write_text("def score(trajectory):\n    return float('nan')\n")
     code, _, err = told("trajectories", "export", "--reward", "r.py:score", "--output", "o")
     assert (code, len(err.splitlines())) == (2, 1)
-    assert sorted(os.listdir(folder)) == ["a.txt", "r.py"]
+    assert sorted(os.listdir(folder)) == ["r.py"]
     (folder / "r.py").write_text(
         "print(1)\ndef score(trajectory):\n    print(2)\n    return len(trajectory.responses)\n"
     )
