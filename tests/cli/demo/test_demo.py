@@ -133,7 +133,7 @@ def test_without_sandboxes_it_says_so_and_shows_the_rest(tmp_path: Path) -> None
     out = io.StringIO()
     asyncio.run(run_demo(Console(file=out, width=80, highlight=False), tmp_path))
     shown = " ".join(out.getvalue().split())
-    assert "This machine has no sandbox (user namespaces are turned off): commands ask" in shown
+    assert "This machine has no sandbox (this is a test): commands ask" in shown
     assert "verified: " in shown
 
 
