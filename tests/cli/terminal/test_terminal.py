@@ -38,17 +38,17 @@ def at(folder: Path, tmp_path: Path) -> Iterator[Session]:
 
 def test_keys_typed_before_a_sheet_is_shown_approve_nothing_and_a_y_after_it_does(at: Session, folder: Path) -> None:
     at.until("you>")
-    at.type("run rm b.txt\ry\ry\r")
+    at.type("run echo x > .envrc\ry\ry\r")
     shown = at.until("approve?")
-    assert "CANNOT be undone" in shown
-    assert (folder / "b.txt").exists()
+    assert "echo x > .envrc" in shown
+    assert not (folder / ".envrc").exists()
     at.type("\r")
     at.until("Enter alone approves nothing")
     at.until("approve?")
     at.type("y\r")
     at.until("ran")
     at.until("you>")
-    assert not (folder / "b.txt").exists()
+    assert (folder / ".envrc").exists()
     at.type("half a line\x03")
     at.prompted()
     at.type("\x04")
@@ -57,14 +57,14 @@ def test_keys_typed_before_a_sheet_is_shown_approve_nothing_and_a_y_after_it_doe
 
 def test_ctrl_c_at_a_sheet_cancels_the_task_and_the_chat_goes_on(at: Session, folder: Path) -> None:
     at.until("you>")
-    at.type("run rm b.txt\r")
+    at.type("run echo x > .envrc\r")
     at.until("approve?")
     at.type("\x03")
     at.until("cancelled")
     at.until("you>")
     at.type("/quit\r")
     assert at.end() == 0
-    assert (folder / "b.txt").exists()
+    assert not (folder / ".envrc").exists()
 
 
 def test_several_lines_pasted_or_typed_with_alt_enter_are_one_message(at: Session, folder: Path) -> None:
@@ -80,12 +80,12 @@ def test_several_lines_pasted_or_typed_with_alt_enter_are_one_message(at: Sessio
 
 def test_a_pasted_answer_of_several_lines_approves_nothing(at: Session, folder: Path) -> None:
     at.until("you>")
-    at.type("run rm b.txt\r")
+    at.type("run echo x > .envrc\r")
     at.until("approve?")
     at.type("\x1b[200~y\ny\x1b[201~\r")
     at.until("y, a, n or d")
     at.until("approve?")
-    assert (folder / "b.txt").exists()
+    assert not (folder / ".envrc").exists()
     at.type("\x04")
     at.until("left open")
 
