@@ -7,6 +7,7 @@ import os
 import re
 import selectors
 import shutil
+import signal
 import tempfile
 import threading
 import time
@@ -238,6 +239,7 @@ def _drain_program(
     finally:
         code = started.end()
     if started.excess:
+        code = code or -signal.SIGKILL  # it was about to be killed
         kept[started.stdout].feed(f"\nthe command was ended: {started.excess}\n".encode())
     if timed_out or stop.is_set():
         code = None

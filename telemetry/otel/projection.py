@@ -21,6 +21,7 @@ from foregate.schemas.event_body import (
     CatalogChanged,
     OutcomeUnknown,
     PolicyChanged,
+    SandboxEnded,
     SessionEnded,
     SessionStarted,
     TaskEnded,
@@ -153,10 +154,12 @@ class Projection:
                 self._apply_judgement(at, body)
             case ToolStarted(applies=None) as body:
                 task.tools[body.call] = self._start_tool(at, body)
+            case SandboxEnded(call=call):
+                task.sandboxed.add(call)
             case ToolFinished() | OutcomeUnknown() as body:
                 self._finish_tool(at, body)
             case CallAnswered(call=call, message=message, code=code):
-                if (ran := task.tools.pop(call, None)) is not None:  # in a sandbox, of which nothing is kept
+                if call in task.sandboxed and (ran := task.tools.pop(call, None)) is not None:  # nothing is kept of it
                     ran.set_attribute(names.ERROR_TYPE, code)
                     self._end_span(ran, at.now, code)
                 if self._content:

@@ -54,6 +54,7 @@ class TaskView:
     stretch: Span | None = None
     prelude: Span | None = None
     tools: dict[str, Span] = field(default_factory=dict)
+    sandboxed: set[str] = field(default_factory=set)
     holds: int = 0
     responded: int | None = None
     judging: int | None = None

@@ -161,10 +161,8 @@ async def _run_work(
     result = build_result(ran, tuple(records), seconds, not access)
     if why := explain_refusal(result.content, ran.code, ran.traffic.wanted, access, home=str(Path.home())):
         result = replace(result, content=f"{result.content}\n{why}")
-    if ran.excess:
-        content = f"{result.content}\nnothing of what it did was kept"
-        return replace(result, ok=False, content=content, evidence=(), error=result.error or "exit_code")
-    more = f"\nnot put into the workspace: {'; '.join(found.left_out[:8])}" if found.left_out else ""
+    more = "\nnothing of what it did was kept" * ran.excess
+    more += f"\nnot put into the workspace: {'; '.join(found.left_out[:8])}" if found.left_out else ""
     return replace(result, content=f"{result.content}{more}", sandboxed=found)
 
 
