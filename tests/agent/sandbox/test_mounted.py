@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -51,3 +52,11 @@ def test_nobody_can_be_written_to_through_a_named_pipe_there(place: Place, volum
 def test_files_can_be_written_and_moved_in_the_scratch_folders(place: Place) -> None:
     script = "mkdir /tmp/a $HOME/b && echo x > /tmp/a/x && mv /tmp/a/x /tmp/y && echo z > /dev/shm/z && cat /tmp/y"
     assert place.run_inside("/bin/sh", "-c", script).stdout == "x\n"
+
+
+def test_work_sees_it_empty_where_root_mounts_the_view_and_else_is_told_why_not(place: Place, volume: Path) -> None:
+    ran = place.run_inside("/bin/sh", "-c", "ls volume; echo ran", mounted=str(volume), **place.make_work_plan())
+    if place.user is None and os.geteuid() == 0:
+        assert ran.stdout == "ran\n"
+    else:
+        assert json.loads(ran.stderr)["step"] == "overlay"
