@@ -184,8 +184,7 @@ def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult
     strays, why = _clear_stages(workspace, kept, stored), ""
     if upper is not None:
         try:
-            forward = _mark_links(stored.list_forward(), upper)
-            steps, left = _choose_steps(workspace, stored, forward, strays)
+            steps, left = _choose_steps(workspace, stored, stored.list_forward(), strays)
             _place_forward(place, kept, stored, steps, upper, again=True)
             return _build_result(workspace, stored, left)
         except SyncError:
@@ -203,15 +202,6 @@ def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult
     except (Conflict, PlacementFailed) as error:
         why, left = str(error), left or [one.path for one in steps]
     return _build_result(workspace, stored, left, why)
-
-
-def _mark_links(steps: Sequence[Step], upper: Path) -> list[Step]:
-    """Return steps that say which of the files a sandbox left have several names."""
-    there = LocalWorkspace(upper)
-    try:
-        return [dataclasses.replace(one, linked=one.linked or there.look(one.path).links > 1) for one in steps]
-    finally:
-        there.close()
 
 
 def _is_known(now: PathState, change: PathChange) -> bool:

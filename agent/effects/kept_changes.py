@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 
@@ -37,13 +37,14 @@ class KeptChanges(Struct, frozen=True, dict=True):
     An image's `path` is relative to the workspace. One of a file without a `hash` is of a file too large to keep. Its
     `first` is another path of these that is a name of the same file. `stamp` is the time, in nanoseconds, that the
     folders get which are changed only by what lies in them. `staged` are, by the path of an index of git, the hashes of
-    what it says is staged, before and after.
+    what it says is staged, before and after. `linked` are the paths whose files have several names before or after.
     """
 
     changes: tuple[PathChange, ...]
     images: tuple[ImageEntry, ...]
     stamp: str
     staged: Mapping[str, tuple[str, str]] = {}
+    linked: frozenset[str] = frozenset()
 
     @cached_property
     def by_path(self) -> dict[str, ImageEntry]:
@@ -85,18 +86,15 @@ class KeptChanges(Struct, frozen=True, dict=True):
     def list_forward(self) -> list[Step]:
         """Return the steps that apply the changes."""
         return [
-            Step(number, one.path, one.before, one.after, self._is_linked(one.path))
+            Step(number, one.path, one.before, one.after, one.path in self.linked)
             for number, one in enumerate(self.changes)
         ]
-
-    def _is_linked(self, path: str) -> bool:
-        return path in self.by_path and self.by_path[path].links > 1
 
     def list_back(self) -> list[Step]:
         """Return the steps that take the changes back; objects git got stay, as others may have come to need them."""
         made = {one.path for one in self.changes if not one.before.kind}
         steps = [
-            Step(number, one.path, one.after, one.before, self._is_linked(one.path))
+            Step(number, one.path, one.after, one.before, one.path in self.linked)
             for number, one in enumerate(self.changes)
         ]
         return [one for one in steps if one.then.kind != "other" and not (one.path in made and _is_object(one, made))]
@@ -129,49 +127,51 @@ def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChang
     WorkspaceError for changes that are never applied, and LogError where nothing can be stored.
     """
     check_changes(changes)
+    above = LocalWorkspace(upper)
+    try:
+        staged = _read_staged(workspace, above, changes)
+        linked = {one.path for one in changes if one.after.kind == "file" and above.look(one.path).links > 1}
+    finally:
+        above.close()
+    images = _build_images(workspace, changes)
+    linked |= {one.path for one in images if one.links > 1}
+    adjusted = {one.path for one in changes if one.path not in linked and is_adjusted(one.before, one.after)}
+    large = {one.path for one in changes if one.before.kind == "file" and one.before.size > max_bytes}
+    images = [replace(one, hash="") if one.path in large - adjusted else one for one in images]
+    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()), staged, frozenset(linked))
+    images += [_build_image(workspace, path, PathState("directory")) for path in sorted({".", *made.around})]
+    named = [(image, hash_) for image in images for hash_ in _list_hashes(image, image.path not in adjusted)]
+    for (image, hash_), found in zip(named, blobs.put_all(_read_all(workspace, images, adjusted)), strict=True):
+        if hash_ != found:
+            raise Conflict([image.path])
+    return blobs.put(msgspec.json.encode(replace(made, images=tuple(images))))
+
+
+def _build_images(workspace: Workspace, changes: Sequence[PathChange]) -> list[ImageEntry]:
+    """Return the images of what changes replace; raise Conflict where something is not as it was judged."""
     images, first = [], dict[tuple[int, int], str]()
-    blank: list[tuple[ImageEntry, bool]] = []
     for change in changes:
         seen = look_at_path(workspace, change.path)
         if not is_at(seen.state, change.before):
             raise Conflict([change.path])
-        if seen.found is None:
-            continue
-        image = _build_image(workspace, change.path, seen.state)
-        if seen.state.kind == "file" and seen.found.st_nlink > 1:
-            other = first.setdefault((seen.found.st_dev, seen.found.st_ino), change.path)
-            image = replace(image, first=other if other != change.path else "")
-        stored = image.links > 1 or not is_adjusted(change.before, change.after)
-        if stored and seen.state.kind == "file" and seen.state.size > max_bytes:
-            image, stored = replace(image, hash=""), False
-        images.append(image)
-        blank.append((image, stored))
-    staged = _read_staged(workspace, changes, upper)
-    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()), staged)
-    for above in sorted({".", *made.around}):
-        image = _build_image(workspace, above, PathState("directory"))
-        images.append(image)
-        blank.append((image, False))
-    expected = [hash_ for image, stored in blank for hash_ in _list_hashes(image, stored)]
-    for hash_, found in zip(expected, blobs.put_all(_read_all(workspace, blank)), strict=True):
-        if hash_ != found:
-            raise Conflict([next(one.path for one in images if hash_ in (one.hash, one.attributes))])
-    return blobs.put(msgspec.json.encode(replace(made, images=tuple(images))))
+        if seen.found is not None:
+            image = _build_image(workspace, change.path, seen.state)
+            if image.kind == "file" and image.links > 1:
+                other = first.setdefault((seen.found.st_dev, seen.found.st_ino), change.path)
+                image = replace(image, first=other if other != change.path else "")
+            images.append(image)
+    return images
 
 
-def _read_staged(workspace: Workspace, changes: Sequence[PathChange], upper: Path) -> dict[str, tuple[str, str]]:
+def _read_staged(
+    workspace: Workspace, above: LocalWorkspace, changes: Sequence[PathChange]
+) -> dict[str, tuple[str, str]]:
     """Return what is staged before and after, by the paths of the indexes among the changes."""
-    indexes = [one for one in changes if is_index(one.path)]
-    if not indexes:
-        return {}
-    above, found = LocalWorkspace(upper), {}
-    try:
-        for one in indexes:
-            places = ((one.before, workspace), (one.after, above))
-            before, after = (hash_index(space.read(one.path)) if at.kind == "file" else "" for at, space in places)
-            found[one.path] = (before, after)
-    finally:
-        above.close()
+    found = {}
+    for one in (one for one in changes if is_index(one.path)):
+        places = ((one.before, workspace), (one.after, above))
+        before, after = (hash_index(space.read(one.path)) if at.kind == "file" else "" for at, space in places)
+        found[one.path] = (before, after)
     return found
 
 
@@ -195,10 +195,10 @@ def _list_hashes(image: ImageEntry, stored: bool) -> list[str]:
     return [hash_ for hash_ in (image.hash if stored else "", image.attributes) if hash_]
 
 
-def _read_all(workspace: Workspace, images: Sequence[tuple[ImageEntry, bool]]) -> Iterator[bytes]:
+def _read_all(workspace: Workspace, images: Sequence[ImageEntry], adjusted: Collection[str]) -> Iterator[bytes]:
     """Yield the bytes behind the hashes of images, in their order."""
-    for image, stored in images:
-        if image.hash and stored:
+    for image in images:
+        if image.hash and image.path not in adjusted:
             yield (workspace.read if image.kind == "file" else workspace.read_link)(image.path)
         if image.attributes:
             yield pack_attributes(workspace.read_attributes(image.path))

@@ -28,7 +28,7 @@ from foregate.agent.workspace.path_step import (
     rank_path,
 )
 from foregate.agent.workspace.renaming import exchange, move_new
-from foregate.agent.workspace.stage import remove_stage
+from foregate.agent.workspace.stage import mark_ready, remove_stage
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathState
@@ -96,6 +96,7 @@ class Placement:
                 path = step.path
                 if step.is_staged:
                     self._fill(step)
+            mark_ready(self._stage)
             self.workspace.sync()
             for act, step in self._order():
                 path = step.path
@@ -297,7 +298,8 @@ class Placement:
                     raise Conflict([step.path])
                 was = FileTraits(stat.S_IMODE(found.st_mode), found.st_mtime_ns)
                 self._back.append((step.path, lambda: self._give_file(step.path, was)))
-                set_traits(file, FileTraits(step.then.mode, modified))
+                set_traits(file, FileTraits(modified=modified))
+                set_traits(file, FileTraits(step.then.mode))  # the last, as it tells whether all is done
             finally:
                 os.close(file)
 

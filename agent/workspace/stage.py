@@ -13,6 +13,13 @@ from foregate.agent.workspace.renaming import exchange, move_new
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
 
 _AT_ONCE = 8
+_READY = "ready"
+"""A name in a stage that says that everything is written: from now on things come and go."""
+
+
+def mark_ready(stage: int) -> None:
+    """Say of an open stage that everything in it is written, before the first of it is put in its place."""
+    os.close(os.open(_READY, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600, dir_fd=stage))
 
 
 def remove_stage(root: int, name: str) -> None:
@@ -41,7 +48,8 @@ def clear_stage(workspace: Workspace, name: str, steps: Sequence[Step]) -> list[
         stage = os.open(name, READ_FOLDER, dir_fd=root)
         try:
             by_number = {str(step.number): step for step in steps}
-            for inside in sorted(os.listdir(stage)):  # noqa: PTH208 - a descriptor is no path
+            names = os.listdir(stage)  # noqa: PTH208 - a descriptor is no path
+            for inside in sorted(names) if _READY in names else ():
                 step = by_number.get(inside.removesuffix(".old"))
                 if step is not None and _bring_back(workspace, stage, inside, step):
                     found.append(step.path)
@@ -52,10 +60,7 @@ def clear_stage(workspace: Workspace, name: str, steps: Sequence[Step]) -> list[
 
 
 def _bring_back(workspace: Workspace, stage: int, name: str, step: Step) -> bool:
-    """Bring back what came out of the place of a step, where it is not what was to; return whether it was so.
-
-    What is not whole and was never put in its place is left.
-    """
+    """Bring back what came out of the place of a step, where it is not what was to; return whether it was so."""
     state = look_at(stage, name).state
     if is_at(state, step.now) or is_at(state, step.then):
         return False

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.effects.applying import apply_changes, build_undo_step, go_on_or_back, keep_images
@@ -21,6 +21,7 @@ from foregate.schemas.sandbox import PathChange
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from tests.agent.effects.trees import (
     NO_SHRINKING,
+    Node,
     Tree,
     build_tree,
     draw_trees,
@@ -178,7 +179,27 @@ def test_an_undo_that_was_killed_goes_on(before: Tree, after: Tree) -> None:
                 return
 
 
+TWINS: tuple[Tree, Tree] = (
+    {
+        "d": Node("directory", mode=0o555, note="kept"),
+        "d/f": Node("file", modified=1),
+        "gone": Node("link", "a", 0o777),
+    },
+    {
+        "d": Node("directory", mode=0o700),
+        "d/f": Node("file", mode=0o755, modified=2, twin=1),
+        "d/in": Node("directory", mode=0o755),
+        "d/in/f": Node("file", mode=0o755, modified=2, twin=1),
+        "f": Node("file", mode=0o755, modified=2, twin=1),
+    },
+)
+"""A file of which only the mode changes, but which is one file with two new ones afterwards."""
+
+
 @settings(few, max_examples=20)
+@example(before=TWINS[0], after=TWINS[1], first=20, second=1)
+@example(before=TWINS[0], after=TWINS[1], first=20, second=3)
+@example(before=TWINS[0], after=TWINS[1], first=20, second=8)
 @given(before=draw_trees(), after=draw_trees(), first=st.integers(0, 60), second=st.integers(0, 60))
 def test_a_recovery_that_is_killed_is_recovered(before: Tree, after: Tree, first: int, second: int) -> None:
     with furnished(before, after) as place:
