@@ -21,6 +21,16 @@ pytestmark = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="th
 SECRET = "an-unshaped-value-7"
 NOBODY = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"]
 WAITING = "import sys; print('ready', flush=True); sys.stdin.read()"
+IN_PLACE = """
+from foregate.agent.sandbox.probe import Probe
+from foregate.agent.workspace import confinement, work_sandbox
+from foregate.cli import main
+
+for module in (confinement, work_sandbox):
+    module._probe = lambda *_: Probe(tier="none", reason="this is a test", cure="")
+main()
+"""
+"""The command line on a machine without sandboxes."""
 READ = "tr '\\0' '\\n' < /proc/$PPID/environ; echo the end is $((6 * 7))"
 
 
@@ -136,11 +146,12 @@ def test_hiding_an_empty_environment_is_no_error() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.parametrize("started", [("-Im", "foregate"), ("-Ic", IN_PLACE)], ids=["here", "without sandboxes"])
 def test_a_command_a_person_allowed_gets_no_secret_of_its_parent(
-    user: list[str], place: Path, endpoint: Endpoint
+    user: list[str], place: Path, endpoint: Endpoint, started: tuple[str, str]
 ) -> None:
     """Neither the log nor the model's next request holds the key or a password."""
-    server = endpoint(wants("run_shell", {"command": READ}), message("That is all."))
+    server = endpoint(wants("run_shell", {"command": READ, "access": ["network:example.org"]}), message("That is all."))
     (place / "work").mkdir()
     (place / "work").chmod(0o777)
     (place / "policy.yaml").write_text(
@@ -150,7 +161,7 @@ def test_a_command_a_person_allowed_gets_no_secret_of_its_parent(
         )
     )
     chat = subprocess.Popen(
-        [*user, sys.executable, "-Im", "foregate", "chat", "--json", "--policy", str(place / "policy.yaml")],
+        [*user, sys.executable, *started, "chat", "--json", "--policy", str(place / "policy.yaml")],
         cwd=place / "work",
         env=environ_of(place) | {"OPENAI_BASE_URL": server.url, "OPENAI_API_KEY": KEY},
         stdin=subprocess.PIPE,
@@ -170,6 +181,7 @@ def test_a_command_a_person_allowed_gets_no_secret_of_its_parent(
     chat.communicate()
     told = str(server.requests[-1]["messages"])
     assert "the end is 42" in told, shown
+    assert '"asks"' in shown
     recorded = b"".join(file.read_bytes() for file in (place / "home").rglob("*") if file.is_file())
     assert b"tool_finished" in recorded
     for secret in (SECRET, KEY):
