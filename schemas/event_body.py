@@ -238,6 +238,8 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     that still arrives; `look` is the event that judged the early read this call is answered from. `confinement` is what
     holds the programs it starts, "" where it starts none. `applies` is the event by which the program ended in its
     sandbox whose changes are about to be applied, `images` the blob of those changes and of what was there before.
+    `snapshot` names the copies of the workspace that were kept before a program works in the workspace itself, as in
+    the tier `limited`; what it changed is taken back before it is judged, or when the session is resumed.
     """
 
     call: str
@@ -253,6 +255,7 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     confinement: Literal["", Tier] = ""
     images: str = ""
     applies: int | None = None
+    snapshot: str = ""
 
 
 class SandboxEnded(EventBody, frozen=True, kw_only=True, tag="sandbox_ended"):

@@ -220,7 +220,8 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     """What surveying one call found. `problem` says why it failed; such a call is held.
 
     `confinement` is what holds the programs the call starts where they only read, `work` what holds them where they
-    change something; "" for a call that starts none. `changes` names the blob of what a program changed in its sandbox,
+    change something; "" for a call that starts none. `unheld` is why nothing holds them in this workspace though the
+    machine could, "" for no such reason. `changes` names the blob of what a program changed in its sandbox,
     which is what is judged then, "" before it has run.
     """
 
@@ -233,6 +234,7 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     problem: str = ""
     confinement: Literal["", Tier] = ""
     work: Literal["", Tier] = ""
+    unheld: str = ""
     changes: str = ""
 
 

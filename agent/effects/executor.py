@@ -16,7 +16,9 @@ from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, ChildPaused
 from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.agent.workspace.confined_program import allow_programs
+from foregate.agent.workspace.in_place import begin_in_place, keep_before, put_back
 from foregate.agent.workspace.process import cap_text
+from foregate.agent.workspace.thread import run_to_end
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import RuntimeLost, SyncError, WorkspaceError
@@ -99,6 +101,12 @@ async def execute(
         session.prefetched.clear()  # what was read before a change, or a task that may make one, may not be so after
     look = prefetched.judged if prefetched is not None else None
     started = _build_start(permit, facts, kept, early=early, look=look)
+    if facts.contained and facts.survey.work == "limited":
+        try:
+            copies = await run_to_end(keep_before, session.workspace, session.policy)
+        except (WorkspaceError, SyncError) as error:
+            return CallNotStarted("tool_failed", str(error))
+        started = replace(started, snapshot=copies)
     await session.record(Draft(started, actor))
     if prefetched is not None:
         result, elapsed = prefetched.result, 0  # nothing begins, so nothing must wait until its start is durable
@@ -114,7 +122,7 @@ async def execute(
         result = snapshots.add_missing_changes(_clean_result(result, session.read_hidden(), session.policy), kept)
     if result.sandboxed.changes:
         await session.record(_draft_sandbox_end(session, started, result, elapsed))
-    elif result.unknown and _has_effect(facts):
+    elif result.unknown and (_has_effect(facts) or started.snapshot):
         code = RUNTIME_LOST if result.error == RUNTIME_LOST else ""
         why = result.content[:200] if code else result.error or result.content[:200]
         await session.record(draft_unknown(facts, why, code))
@@ -130,13 +138,20 @@ async def _run_started(
     call, changes = facts.call, _has_effect(facts)
     try:
         judgement = session.state.open.judgement if session.state.open else None
-        now = replace(now, work=facts.survey.work)  # its programs are held as they were judged
+        is_held = facts.contained or facts.survey.work != "limited"  # which gives nothing of what lies outside
+        now = replace(now, work=facts.survey.work if is_held else "none")  # its programs are held as they were judged
         context = RunContext(now, judgement is not None and judgement.is_approved(call.id))
         is_child = session.delegates and call.name == DELEGATE.name
         seconds = facts.spec.timeout if facts.spec else None
         with allow_programs(session.workspace, session.policy):
-            async with asyncio.timeout(seconds):
-                result: object = await (_run_child(session, call) if is_child else session.tools.run(call, context))
+            if started.snapshot:
+                await run_to_end(begin_in_place, session.workspace, started.snapshot)
+            try:
+                async with asyncio.timeout(seconds):
+                    result: object = await (_run_child(session, call) if is_child else session.tools.run(call, context))
+            finally:
+                if started.snapshot:
+                    await run_to_end(put_back, session.workspace, session.policy, started.snapshot)
         if not isinstance(result, ToolResult):
             raise TypeError(f"a {type(result).__name__} came back where a ToolResult must")
         if _may_change_unseen(facts):
@@ -151,7 +166,7 @@ async def _run_started(
     except RuntimeLost as error:
         return ToolResult(False, str(error)[:2000], error=RUNTIME_LOST, unknown=changes)
     except SyncError as error:
-        return ToolResult(False, str(error), unknown=changes)
+        return ToolResult(False, str(error), unknown=changes or bool(started.snapshot))
     except Exception as error:
         get_diagnostics().exception("tool_raised", tool=call.name, call=call.id)
         return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=changes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,9 +13,10 @@ from msgspec.structs import replace
 from foregate.agent.effects.apply_sandboxed import build_result
 from foregate.agent.effects.applying import go_on_or_back
 from foregate.agent.effects.executor import draft_finish
-from foregate.agent.effects.probe import probe_call
+from foregate.agent.effects.probe import SAID, probe_call
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
+from foregate.agent.workspace.in_place import put_back_left
 from foregate.agent.workspace.sandbox_folder import hold_turn
 from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import discard_sandbox
@@ -58,6 +60,7 @@ async def resume(session: Session) -> None:
     it. What may have had an effect is looked at: it has finished, or nobody knows.
     """
     state = session.state
+    await _put_back_left(session)
     left = [one for one in state.in_flight.values() if one.side_effect != "pure" or not state.is_asked(one.call)]
     cut_off = [one.call for one in left if one.side_effect != "pure"]
     if cut_off and state.task is None:
@@ -82,6 +85,25 @@ async def resume(session: Session) -> None:
             await session.record(Draft(lost, "foregate"))
     await reconcile_calls(session, ask=False)
     await session.log.settle()
+
+
+async def _put_back_left(session: Session) -> None:
+    """Take back what commands changed in the workspace itself when their process ended: they count as never run."""
+    for started in [one for one in session.state.in_flight.values() if one.snapshot]:
+        try:
+            await put_back_left(session.workspace, session.policy, started.snapshot)
+        except (SyncError, WorkspaceError) as error:
+            why = f"{PROCESS_ENDED}; {error}"
+            lost = OutcomeUnknown(call=started.call, tool=started.tool, target=started.target, reason=why)
+            await session.record(Draft(lost, "foregate"))
+
+
+async def _take_back(session: Session, started: ToolStarted) -> ToolResult | None:
+    """Take back what a command still has in the workspace itself; None where that was tried, or cannot be done."""
+    with suppress(SyncError, WorkspaceError):
+        if await put_back_left(session.workspace, session.policy, started.snapshot):
+            return ToolResult(False, SAID[NOT_DONE], error=NOT_DONE)
+    return None
 
 
 async def reconcile_calls(session: Session, *, ask: bool = True) -> list[ReconciledCall]:
@@ -118,6 +140,8 @@ async def _probe(session: Session, started: ToolStarted, events: Sequence[Event]
     """Return how a call of this place ended, as far as looking tells for certain: see `probe_call`."""
     if started.elsewhere:
         return None
+    if started.snapshot:
+        return await _take_back(session, started)
     if started.applies is not None:
         return await _finish_applying(session, started, events)
     seq = _find_start(started, events)

@@ -1,12 +1,20 @@
-"""What the arguments of a call say of the command it runs: the words, and what it requests of the world outside."""
+"""The command a call runs: its words, what it requests of the world outside, and what can hold it."""
 
 from __future__ import annotations
 
+from typing import Literal
+
+from foregate.agent.workspace.in_place import find_reason_against
+from foregate.agent.workspace.work_sandbox import find_work_tier
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.policy import Policy
 from foregate.policy.risk.access_request import parse_access
-from foregate.schemas.errors import AccessError, WorkspaceError
+from foregate.policy.risk.reading import is_held_work
+from foregate.schemas.errors import AccessError, SyncError, WorkspaceError
 from foregate.schemas.sandbox import Access
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import Command
+from foregate.schemas.tool_call import Command, Tier
+from foregate.schemas.tool_spec import ToolSpec
 
 
 def read_access(given: Json) -> tuple[Access, ...]:
@@ -24,3 +32,22 @@ def read_command(given: Json) -> Command | None:
     if isinstance(given, list) and given and all(isinstance(word, str) for word in given):
         return Command(tuple(given))
     return None
+
+
+def find_holder(
+    workspace: Workspace, policy: Policy, spec: ToolSpec, command: Command | None
+) -> tuple[Literal["", Tier], str]:
+    """Return what holds the command of a built-in tool where it changes something, and why nothing does in here.
+
+    Raises WorkspaceError where what an earlier one changed here has not been taken back.
+    """
+    if command is None or spec.provenance != "builtin":
+        return "", ""
+    tier = find_work_tier(workspace, policy)["tier"]
+    if tier != "limited" or not is_held_work(command, policy, tier):
+        return tier, ""
+    try:
+        unheld = find_reason_against(workspace, policy)
+    except SyncError as error:
+        unheld = str(error)
+    return ("none" if unheld else tier), unheld

@@ -8,7 +8,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
-from foregate.agent.survey.command_arguments import read_access, read_command
+from foregate.agent.survey.command_arguments import find_holder, read_access, read_command
 from foregate.agent.survey.remote_survey import OPERANDS, survey_remote_call
 from foregate.agent.survey.request_survey import carries_something
 from foregate.agent.survey.secret_scan import SecretScan
@@ -17,7 +17,6 @@ from foregate.agent.tools.builtin.commands import list_operands
 from foregate.agent.tools.builtin.http import parse_address
 from foregate.agent.workspace import directory, git_repository
 from foregate.agent.workspace.confinement import find_tier
-from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
@@ -76,8 +75,8 @@ class Surveyor:
             command = self._find_command(spec, meant, state, tier)
             named = [*(r.id for r in resources), *(command.argv[:OPERANDS] if command is not None else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
-            work = self._find_work_tier(spec) if command is not None else ""
-            found = Survey(call.id, declared, resources, command, atoms, confinement=tier, work=work)
+            work, unheld = find_holder(self._workspace, self._policy, spec, command)
+            found = Survey(call.id, declared, resources, command, atoms, confinement=tier, work=work, unheld=unheld)
             if secrets := self._find_secrets(spec, call, found):
                 found = replace(found, secrets=secrets)
         except WorkspaceError as error:
@@ -112,10 +111,6 @@ class Surveyor:
         """Return what holds the programs a built-in tool starts, "" for a tool that starts none."""
         starts = spec.provenance == "builtin" and any(target.kind in _STARTING for target in spec.targets)
         return find_tier(self._workspace, self._policy)["tier"] if starts else ""
-
-    def _find_work_tier(self, spec: ToolSpec) -> Literal["", Tier]:
-        """Return what holds the commands a built-in tool starts where they change something."""
-        return find_work_tier(self._workspace, self._policy)["tier"] if spec.provenance == "builtin" else ""
 
     def _get_targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
         """Return the operator's targets for a tool, else the tool's own."""

@@ -130,9 +130,7 @@ async def hold_turn(workspace: Workspace) -> AsyncIterator[None]:
     It ends with the process, and whoever waits can be cancelled. Raises WorkspaceError where the folder of the
     sandboxes cannot be written to.
     """
-    folder = find_folder(workspace)
-    with _refuse_errors(folder):
-        file = os.open(folder / _LOCK, _OPEN | os.O_CREAT, 0o600)
+    file = _open_lock(workspace)
     try:
         turn = 0
         while not _can_lock(file):  # a thread that waits for a lock could not be cancelled
@@ -141,6 +139,25 @@ async def hold_turn(workspace: Workspace) -> AsyncIterator[None]:
         yield
     finally:
         os.close(file)
+
+
+@contextmanager
+def seek_turn(workspace: Workspace) -> Iterator[bool]:
+    """Say whether nobody works in a sandbox of this workspace, or applies one; where so, none does meanwhile.
+
+    Raises WorkspaceError as `hold_turn` does.
+    """
+    file = _open_lock(workspace)
+    try:
+        yield _can_lock(file)
+    finally:
+        os.close(file)
+
+
+def _open_lock(workspace: Workspace) -> int:
+    folder = find_folder(workspace)
+    with _refuse_errors(folder):
+        return os.open(folder / _LOCK, _OPEN | os.O_CREAT, 0o600)
 
 
 def _can_lock(file: int) -> bool:

@@ -1,7 +1,7 @@
 """A snapshot of a workspace, taken before a command works in place, so that what it did can be told and taken back.
 
-In order: `take_snapshot`, then the command, `compare`, and either `restore` or nothing, and last `settle`, all with one
-`SnapshotStore` that is held. After a crash, `load_snapshot` with the id that was recorded goes on from there.
+In order: `take_snapshot`, `begin`, then the command, `compare`, and either `restore` or nothing, and last `settle`,
+each with the `SnapshotStore` held. After a crash, `load_snapshot` with the id that was recorded goes on from there.
 """
 
 from __future__ import annotations
@@ -71,7 +71,10 @@ def take_snapshot(workspace: Workspace, policy: Policy, store: SnapshotStore) ->
     SyncError where the disk does not take the copies.
     """
     if store.read_note(PENDING):
-        raise WorkspaceError("what an earlier command changed in this workspace waits for an answer; answer that first")
+        raise WorkspaceError(
+            "a command was cut off in this workspace, and what it changed is still there: resume that session, which "
+            f"takes it back, or remove `{store.path / PENDING}` to keep it"
+        )
     last = _load(store)
     bounds, ignored = policy.commands.sandbox.snapshot, _list_ignored(workspace, policy) if last.left_out else ()
     kept: dict[bytes, Entry] = {}
@@ -92,7 +95,6 @@ def take_snapshot(workspace: Workspace, policy: Policy, store: SnapshotStore) ->
         store.note(LATEST, data, durable=True)
     store.keep_only(name for entry in kept.values() for name in (entry.name or entry.content, entry.attributes))
     store.forget(AFTER)
-    store.note(PENDING, b"x")
     return snapshot
 
 
@@ -102,6 +104,11 @@ def load_snapshot(store: SnapshotStore, id: str) -> Snapshot:  # noqa: A002
     if snapshot.id != id:
         raise WorkspaceError("the copies from before the command are gone; look with git what it changed")
     return snapshot
+
+
+def begin(store: SnapshotStore, id: str) -> None:  # noqa: A002
+    """Note durably that a command is about to work, after which the snapshot of that id is what to go back to."""
+    store.note(PENDING, id.encode(), durable=True)
 
 
 def settle(store: SnapshotStore) -> None:

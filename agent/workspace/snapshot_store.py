@@ -29,19 +29,19 @@ class SnapshotStore:
     """
 
     def __init__(self, folder: Path) -> None:
-        self._path, self._folder = folder, -1
+        self.path, self._folder = folder, -1
         self._has_new = False
 
     def __enter__(self) -> SnapshotStore:
         try:
-            self._path.mkdir(0o700, parents=True, exist_ok=True)
-            self._folder = os.open(self._path, _FOLDER)
+            self.path.mkdir(0o700, parents=True, exist_ok=True)
+            self._folder = os.open(self.path, _FOLDER)
             fcntl.flock(self._folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             self.__exit__()
             raise WorkspaceError("another command changes this workspace; wait until it has ended") from None
         except OSError as error:
-            raise WorkspaceError(f"no copies can be kept in `{self._path}` ({error.strerror}); make room") from None
+            raise WorkspaceError(f"no copies can be kept in `{self.path}` ({error.strerror}); make room") from None
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -89,14 +89,14 @@ class SnapshotStore:
         try:
             return os.open(name, _READ, dir_fd=self._folder)
         except OSError as error:
-            raise WorkspaceError(f"a copy in `{self._path}` cannot be read ({error.strerror})") from None
+            raise WorkspaceError(f"a copy in `{self.path}` cannot be read ({error.strerror})") from None
 
     def get(self, name: str) -> bytes:
         """Return bytes that were kept, raise WorkspaceError where they are gone or others."""
         with os.fdopen(self.open(name), "rb") as stream:
             data = stream.read()
         if strict_json.sha256(data) != name:
-            raise WorkspaceError(f"the copies in `{self._path}` were damaged; look what is in the workspace")
+            raise WorkspaceError(f"the copies in `{self.path}` were damaged; look what is in the workspace")
         return data
 
     def note(self, name: str, data: bytes, *, durable: bool = False) -> None:

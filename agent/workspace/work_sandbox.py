@@ -16,8 +16,9 @@ from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.visible import plan_work
 from foregate.agent.workspace.access import check_secrets_stay, give_access
-from foregate.agent.workspace.confinement import list_secret_files, probe_plan
+from foregate.agent.workspace.confinement import find_tier, list_secret_files, probe_plan
 from foregate.agent.workspace.git_repository import seek_repository
+from foregate.agent.workspace.in_place import collect_in_place
 from foregate.agent.workspace.sandbox_folder import (
     discard_upper,
     find_folder,
@@ -30,7 +31,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.processes import SandboxLimits
 from foregate.schemas.errors import ForegateError, WorkspaceError
-from foregate.schemas.sandbox import Access, SandboxedChanges
+from foregate.schemas.sandbox import Access, PathChange, SandboxedChanges
 from foregate.schemas.tool_spec import Effect
 
 _LEFT_OUT = {
@@ -43,14 +44,21 @@ _TRY = "test -w . && : > .foregate-probe && test ! -w /"
 
 
 def find_work_tier(workspace: Workspace, policy: Policy) -> Probe:
-    """Return what this machine can hold work with, found out once by running a command in a sandbox."""
+    """Return what this machine can hold work with, found out once by running a command in a sandbox.
+
+    With `limited` a command works in the workspace itself, where `find_reason_against` says nothing against it.
+    """
     if workspace.root == Path("/"):  # also one in memory
         return Probe(tier="none", reason="a workspace that is the whole machine cannot be shown in a sandbox", cure="")
     path = os.environ.get("PATH", os.defpath)
     try:
-        return _probe(workspace.root, find_folder(workspace), path, policy.commands.sandbox)
+        folder = find_folder(workspace)
+        found = _probe(workspace.root, folder, path, policy.commands.sandbox)
     except WorkspaceError as error:
         return Probe(tier="none", reason=str(error), cure="")
+    if found["tier"] == "full" or folder.is_relative_to(workspace.root):
+        return found
+    return {**found, "tier": "limited"} if find_tier(workspace, policy)["tier"] == "limited" else found
 
 
 @lru_cache(maxsize=32)
@@ -103,16 +111,35 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: 
     if kept := {top for one in listed if (top := _find_cache(one.path, names))}:
         keep_folders(upper, caches, plan["workspace"], sorted(kept), **bounds)
         listed = list_changes(upper, plan["workspace"], caches=caches, masks=masks, **bounds)
-    rest = [one for one in listed if one.effect is Effect.DELETE or not _find_cache(one.path, names)]
-    rest = [one for one in rest if one.path != "."]  # the workspace's own mode is the person's
-    unseen = next((one.path for one in rest if one.refused == "unseen"), None)
+    unseen = next((one.path for one in listed if one.refused == "unseen"), None)
     if unseen is not None:
         raise WorkspaceError(
             f"nothing was changed: `{unseen[:80]}` holds what the command could not see, such as a file with secrets, "
             "and would have been deleted or moved with it; leave that folder where it is"
         )
+    return _choose_changes(listed, names, upper)
+
+
+def collect_limited(workspace: Workspace, policy: Policy, upper: str, installs: bool) -> SandboxedChanges:
+    """Return what a finished program has changed in the workspace itself, with what it left there now in `upper`.
+
+    Nothing keeps caches whose content is run unread, but where the command `installs`. Raises WorkspaceError where
+    there is too much to list.
+    """
+    listed, names = collect_in_place(workspace, policy, upper), () if installs else policy.files.executed_caches
+    note_end(upper)
+    return _choose_changes(listed, names, upper)
+
+
+def _choose_changes(listed: Sequence[PathChange], names: Sequence[str], upper: str) -> SandboxedChanges:
+    """Return changes without caches of some names, and without what is never applied, which it says.
+
+    With none left, `upper` is thrown away.
+    """
+    rest = [one for one in listed if one.effect is Effect.DELETE or not _find_cache(one.path, names)]
+    rest = [one for one in rest if one.path != "."]  # the workspace's own mode is the person's
     left_out = tuple(f"`{one.path[:80]}` {_LEFT_OUT[one.refused]}" for one in rest if one.refused)
-    found = SandboxedChanges(tuple(one for one in rest if not one.refused), plan["upper"], left_out)
+    found = SandboxedChanges(tuple(one for one in rest if not one.refused), upper, left_out)
     if not found.changes:
         discard_sandbox(found)
         return replace(found, upper="")

@@ -19,6 +19,7 @@ from foregate.agent.tools.tool import Arguments, Run, Tool
 from foregate.agent.workspace.confinement import find_tier, list_secret_files, plan_sandbox
 from foregate.agent.workspace.git_repository import GitRepository, seek_repository
 from foregate.agent.workspace.git_settings import build_variables
+from foregate.agent.workspace.in_place import plan_in_place
 from foregate.agent.workspace.process import (
     ProcessResult,
     build_environment,
@@ -28,7 +29,12 @@ from foregate.agent.workspace.process import (
 )
 from foregate.agent.workspace.sandbox_folder import find_folder, make_upper
 from foregate.agent.workspace.thread import run_to_end
-from foregate.agent.workspace.work_sandbox import collect_changes, discard_sandbox, open_work_sandbox
+from foregate.agent.workspace.work_sandbox import (
+    collect_changes,
+    collect_limited,
+    discard_sandbox,
+    open_work_sandbox,
+)
 from foregate.agent.workspace.workspace import Workspace, check_readable, find_judged_survey
 from foregate.policy.policy import Policy
 from foregate.policy.risk.access_request import FORMS, parse_access
@@ -113,7 +119,7 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
     repositories = await asyncio.to_thread(find_repositories, workspace, policy, reading, cwd) if held else []
     survey = find_judged_survey()
     if survey is not None and not reads and can_hold_work(policy, survey.work):
-        return await _run_work(workspace, policy, command, arguments, cwd, named)
+        return await _run_work(workspace, policy, command, arguments, cwd, named, in_place=survey.work == "limited")
     sandbox = None
     if reads:
         # one that git tracks would look deleted
@@ -142,16 +148,26 @@ async def _run_work(
     arguments: Arguments,
     cwd: str,
     named: Mapping[str, str],
+    *,
+    in_place: bool,
 ) -> ToolResult:
-    """Run a command on a copy of the workspace; the result says what it changed there, and nothing else has changed."""
+    """Run a command on a copy of the workspace; the result says what it changed there, and nothing else has changed.
+
+    With `in_place` it changes the workspace itself, where whoever calls puts back what was there before.
+    """
     reading = read_command_line(replace(command, access=_read_requests(arguments)), policy)
     access, installs = reading.access, has_leading_words(reading, policy.commands.installs)
     words = command.argv or ("/bin/sh", "-c", command.shell)
     found = SandboxedChanges(upper=make_upper(find_folder(workspace)))
     try:
-        plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access)
+        if in_place:
+            plan = plan_in_place(workspace, policy)
+        else:
+            plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access)
         ran, seconds = await run_words(workspace, policy, words, arguments, cwd, sandbox=plan)
-        if ran.code is not None and not ran.excess:
+        if ran.code is not None and not ran.excess and in_place:
+            found = await run_to_end(collect_limited, workspace, policy, found.upper, installs)
+        elif ran.code is not None and not ran.excess:
             found = await run_to_end(collect_changes, workspace, policy, plan, installs)
     finally:
         if not found.changes:

@@ -4,10 +4,10 @@ A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that
 tool `stamp`), `staged` (whether a response comes in stages), `early` (whether looks are taken while it arrives) and
 `die`: [] for never, else how and after which event number, or `before` or `after` the effect of which tool. With
 `commits` the form is not stamped and the file is committed; with `shell` that line is run instead, in a sandbox, which
-a person `says` to, or nothing now where that is "". Then `die` may also be `running`, and a file that the line
-makes in its sandbox, and `disk` a folder on which a small disk is mounted, for the child alone. What became of the
-child is a line on its output: `killed`, or what it said. Children are forked, so that only the first pays for the
-imports.
+a person `says` to, or nothing now where that is "", and `tier` is the most that may hold it. Then `die` may also be
+`running`, and a file that the line makes in its sandbox, and `disk` a folder on which a small disk is mounted, for the
+child alone. What became of the child is a line on its output: `killed`, or what it said. Children are forked, so that
+only the first pays for the imports.
 """
 
 from __future__ import annotations
@@ -48,6 +48,9 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log import file_blobs, sqlite_log
+
+sys.path.insert(0, str(Path(__file__).parent))
+from tiers import find_no_more_than_limited
 
 POLICY, LOADED = default_policy(), (file_blobs, sqlite_log)
 """What every session needs, loaded before the first child is forked."""
@@ -116,9 +119,9 @@ class Steady:
         return self._reply
 
 
-def die_when_there(home: Path, name: str) -> None:
-    """Die once a sandbox has made a file of that name."""
-    while not any(home.glob(f"sandboxes/*/run-*/upper/{name}")):
+def die_when_there(home: Path, made: Path) -> None:
+    """Die once a sandbox has made a file, in the workspace or in its copy."""
+    while not (made.exists() or any(home.glob(f"sandboxes/*/run-*/upper/{made.name}"))):
         os.sched_yield()
     die()
 
@@ -196,6 +199,8 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     if order.get("disk"):
         mount_disk(Path(order["disk"]), order.get("files", 1000))
     home = Path(order["home"])
+    if order.get("tier") == "limited":
+        find_no_more_than_limited(setattr)
     space = LocalWorkspace(order["workspace"], home / "sandboxes")
     tools = [stamping(Path(order["stamps"])), *(make(space, POLICY) for make in MAKERS)]
     steps = COMMITS if order.get("commits") else STEPS
@@ -203,7 +208,7 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     if shell:
         tools, steps = [run_shell(space, POLICY)], (("run_shell", {"command": shell}),)
     if how == "running":
-        threading.Thread(target=die_when_there, args=(home, where), daemon=True).start()
+        threading.Thread(target=die_when_there, args=(home, Path(order["workspace"], where)), daemon=True).start()
     setting = SessionOptions(
         workspace=order["workspace"],
         model=Staged() if order.get("staged") else Careful(steps),

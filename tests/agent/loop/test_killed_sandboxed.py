@@ -15,6 +15,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, ToolFinished, ToolStarted
 from tests.agent.loop.test_killed import Place, driver
+from tests.agent.loop.tiers import find_no_more_than_limited
 from tests.events import bodies
 
 LINE = r"printf '\nthree\n' >> a.txt; mkdir new; echo x > new/b.txt; echo KEY=1 > .env; echo said"
@@ -24,13 +25,17 @@ POLICY = default_policy()
 __all__ = ["driver"]
 
 
-@pytest.fixture(autouse=True)
-def sandboxes(folder: Path, tmp_path: Path) -> None:
-    """Skip where this machine has no sandboxes."""
+@pytest.fixture(autouse=True, params=["full", "limited"])
+def tier(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> str:
+    """What holds the commands; skips where this machine has no such sandboxes."""
     space = LocalWorkspace(folder, tmp_path / "sandboxes")
-    if find_work_tier(space, POLICY)["tier"] != "full":
-        pytest.skip("this machine has no sandboxes")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "limited":
+            find_no_more_than_limited(patch.setattr)
+        if find_work_tier(space, POLICY)["tier"] != request.param:
+            pytest.skip("this machine has no such sandboxes")
     space.close()
+    return str(request.param)
 
 
 def read_files(place: Place) -> dict[str, str]:
@@ -64,9 +69,9 @@ def check_whole(place: Place, events: list[Event]) -> None:
 
 @pytest.mark.parametrize("how", ["at_once", "written"])
 async def test_a_process_killed_after_any_event_of_a_sandbox_is_gone_on_with_and_all_is_there_once(
-    how: str, tmp_path: Path, driver: subprocess.Popen[str]
+    how: str, tier: str, tmp_path: Path, driver: subprocess.Popen[str]
 ) -> None:
-    kind: dict[str, Any] = {"shell": LINE, "says": "yes"}
+    kind: dict[str, Any] = {"shell": LINE, "says": "yes", "tier": tier}
     whole = Place(tmp_path / "whole", driver, **kind)
     assert whole.do()["outcome"] == "completed"
     kinds = [event.kind for event in await whole.log()]
@@ -87,11 +92,12 @@ async def test_a_process_killed_after_any_event_of_a_sandbox_is_gone_on_with_and
         assert list_left(place) == []
 
 
+@pytest.mark.parametrize("tier", ["full"], indirect=True)
 async def test_nothing_is_left_of_a_command_whose_process_was_killed_while_it_ran(
-    tmp_path: Path, driver: subprocess.Popen[str]
+    tier: str, tmp_path: Path, driver: subprocess.Popen[str]
 ) -> None:
     line = r"printf '\nmore\n' >> a.txt; : > here; test -e go || exec sleep 98765"
-    place = Place(tmp_path / "place", driver, shell=line, says="yes")
+    place = Place(tmp_path / "place", driver, shell=line, says="yes", tier=tier)
     assert place.do("running", "here") == "killed"
     assert read_files(place) == BEFORE
     (place.workspace / "go").touch()
@@ -116,9 +122,9 @@ def list_running(word: str) -> list[str]:
 
 
 async def test_a_question_that_was_open_when_its_process_ended_is_asked_again_about_the_same_sandbox(
-    tmp_path: Path, driver: subprocess.Popen[str]
+    tier: str, tmp_path: Path, driver: subprocess.Popen[str]
 ) -> None:
-    place = Place(tmp_path / "place", driver, shell=LINE, says="")
+    place = Place(tmp_path / "place", driver, shell=LINE, says="", tier=tier)
     assert place.do()["outcome"] == "awaiting_approval"
     assert read_files(place) == BEFORE
     assert place.do()["outcome"] == "awaiting_approval"
@@ -131,9 +137,9 @@ async def test_a_question_that_was_open_when_its_process_ended_is_asked_again_ab
 
 
 async def test_of_a_sandbox_that_is_gone_when_its_question_is_answered_nothing_is_applied(
-    tmp_path: Path, driver: subprocess.Popen[str]
+    tier: str, tmp_path: Path, driver: subprocess.Popen[str]
 ) -> None:
-    place = Place(tmp_path / "place", driver, shell=LINE, says="")
+    place = Place(tmp_path / "place", driver, shell=LINE, says="", tier=tier)
     assert place.do()["outcome"] == "awaiting_approval"
     (upper,) = list_left(place)
     upper.rename(tmp_path / "elsewhere")
@@ -146,9 +152,9 @@ async def test_of_a_sandbox_that_is_gone_when_its_question_is_answered_nothing_i
 
 
 async def test_what_a_killed_process_left_is_swept_once_it_was_kept_long_enough(
-    tmp_path: Path, driver: subprocess.Popen[str]
+    tier: str, tmp_path: Path, driver: subprocess.Popen[str]
 ) -> None:
-    place = Place(tmp_path / "place", driver, shell=LINE, says="")
+    place = Place(tmp_path / "place", driver, shell=LINE, says="", tier=tier)
     assert place.do()["outcome"] == "awaiting_approval"
     await place.undo_all()
     assert len(list_left(place)) == 1

@@ -20,17 +20,28 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
+from tests.agent.loop.tiers import find_no_more_than_limited
 from tests.conftest import OpenSession
 
 POLICY = default_policy()
 Play = Callable[..., Awaitable[Session]]
+IN_FULL = pytest.mark.parametrize("tier", ["full"], indirect=True)
+IN_LIMITED = pytest.mark.parametrize("tier", ["limited"], indirect=True)
+
+
+@pytest.fixture(params=["full", "limited"])
+def tier(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What holds the commands; where it is less than what this machine has, nothing finds more."""
+    if request.param == "limited":
+        find_no_more_than_limited(monkeypatch.setattr)
+    return str(request.param)
 
 
 @pytest.fixture
-def play(open_session: OpenSession, workspace: Workspace) -> Play:
+def play(open_session: OpenSession, workspace: Workspace, tier: str) -> Play:
     """Plays a session in which the model sends lines to the shell, one in each response, and then ends."""
-    if find_work_tier(workspace, POLICY)["tier"] != "full":
-        pytest.skip("this machine has no sandboxes")
+    if find_work_tier(workspace, POLICY)["tier"] != tier:
+        pytest.skip("this machine has no such sandboxes")
 
     async def played(
         request: str, *lines: str, person: Any = None, milliseconds: int = 20_000, ends: bool = True, **more: Any
@@ -190,6 +201,7 @@ async def test_a_link_that_leads_out_is_left_out_and_the_rest_is_applied(play: P
     assert "`out` is a link that leads out of the workspace" in finished.content
 
 
+@IN_FULL
 async def test_a_folder_with_a_secret_the_command_could_not_see_is_neither_moved_nor_deleted(
     play: Play, folder: Path
 ) -> None:
@@ -212,6 +224,7 @@ async def test_a_deletion_for_a_request_that_says_nothing_of_it_is_asked_about_b
     assert (await find_answer(session)).code == "uncertainty_clarification"
 
 
+@IN_FULL
 async def test_what_wants_the_network_is_asked_about_and_told_how_to_request_it(play: Play, folder: Path) -> None:
     line = "python3 -c \"import socket; socket.create_connection(('example.invalid', 443))\""
     session = await play("run it", line)
@@ -225,6 +238,7 @@ async def test_nothing_runs_with_access_outside_that_nobody_has_said_yes_to(play
     assert "tool_started" not in [event.kind for event in await session.log.read()]
 
 
+@IN_FULL
 async def test_a_cache_of_programs_stays_with_the_sandboxes_and_is_there_in_the_next(play: Play, folder: Path) -> None:
     (folder / "lib.py").write_text("x = 1\n")
     look = "python3 -c 'import lib' && ls __pycache__"

@@ -14,7 +14,7 @@ import pytest
 
 from foregate.agent.workspace import snapshot_entry, snapshot_restore
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.snapshot import find_reason_to_ask, load_snapshot, settle, take_snapshot
+from foregate.agent.workspace.snapshot import begin, find_reason_to_ask, load_snapshot, settle, take_snapshot
 from foregate.agent.workspace.snapshot_changes import compare
 from foregate.agent.workspace.snapshot_restore import restore
 from foregate.agent.workspace.snapshot_store import SnapshotStore
@@ -115,7 +115,6 @@ def test_only_what_has_changed_since_the_last_snapshot_is_read(
 
     monkeypatch.setattr(store, "put_file", note)
     take_snapshot(workspace, policy, store)
-    settle(store)
     assert str(project / "src/a.py") in read
     read.clear()
     (project / "README.md").write_text("two\n")
@@ -147,7 +146,6 @@ def test_past_its_bound_what_git_ignores_is_left_out_and_asked_about(
     policy = bound(files, size + sum(path.stat().st_size for path in (project / ".git").rglob("*") if path.is_file()))
     for _ in range(2):
         snapshot = take_snapshot(workspace, policy, store)
-        settle(store)
         assert "`cache` could change" in find_reason_to_ask(snapshot)
         assert b"README.md" in snapshot.entries
         assert b"cache/x" not in snapshot.entries
@@ -174,7 +172,6 @@ def test_a_folder_without_a_repository_that_is_too_large_asks(
 ) -> None:
     (folder / "a").write_bytes(bytes(100))
     assert find_reason_to_ask(take_snapshot(workspace, bound(size=200), store)) == ""
-    settle(store)
     assert "50 bytes" in find_reason_to_ask(take_snapshot(workspace, bound(size=50), store))
 
 
@@ -190,7 +187,6 @@ def test_a_file_with_a_name_outside_of_the_workspace_asks(
     (folder / "inside").write_text("x")
     (folder / "other").hardlink_to(folder / "inside")
     assert find_reason_to_ask(take_snapshot(workspace, policy, store)) == ""
-    settle(store)
     (tmp_path / "outside").hardlink_to(folder / "inside")
     assert "also the name of a file outside" in find_reason_to_ask(take_snapshot(workspace, policy, store))
 
@@ -208,9 +204,7 @@ def test_what_this_user_cannot_read_or_give_back_asks(policy: Policy) -> None:
 
         def find_reason() -> str:
             with closing(LocalWorkspace(folder)) as workspace, SnapshotStore(base / "store") as store:
-                found = find_reason_to_ask(take_snapshot(workspace, policy, store))
-                settle(store)
-                return found
+                return find_reason_to_ask(take_snapshot(workspace, policy, store))
 
         assert "`foreign` belongs to another user" in run_as(NOBODY, find_reason)
         (folder / "own").chmod(0)
@@ -289,7 +283,8 @@ def test_no_second_command_begins_before_the_first_is_settled(
     project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore, tmp_path: Path
 ) -> None:
     first = take_snapshot(workspace, policy, store)
-    with pytest.raises(WorkspaceError, match="waits for an answer"):
+    begin(store, first.id)
+    with pytest.raises(WorkspaceError, match="was cut off in this workspace"):
         take_snapshot(workspace, policy, store)
     settle(store)
     with pytest.raises(WorkspaceError, match="another command"), SnapshotStore(tmp_path / "store"):
@@ -306,7 +301,6 @@ def test_what_an_earlier_command_changed_is_not_taken_for_what_this_one_did(
     """Where nothing changed in between two snapshots are the same, and so are their names."""
     first = take_snapshot(workspace, policy, store)
     assert compare(workspace, policy, store, first) == []
-    settle(store)
     second = take_snapshot(workspace, policy, store)
     assert second.id == first.id
     before = look(project)
@@ -320,7 +314,6 @@ def test_copies_nobody_needs_any_more_are_removed(
 ) -> None:
     (project / "new.txt").write_text("kept for once\n")
     take_snapshot(workspace, policy, store)
-    settle(store)
     kept = {path.read_bytes() for path in (tmp_path / "store").iterdir()}
     (project / "new.txt").write_text("other\n")
     take_snapshot(workspace, policy, store)

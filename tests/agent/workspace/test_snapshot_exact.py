@@ -13,7 +13,7 @@ from typing import Any
 from hypothesis import HealthCheck, example, given, settings
 
 from foregate.agent.workspace.local import LocalWorkspace
-from foregate.agent.workspace.snapshot import find_reason_to_ask, settle, take_snapshot
+from foregate.agent.workspace.snapshot import find_reason_to_ask, take_snapshot
 from foregate.agent.workspace.snapshot_changes import compare
 from foregate.agent.workspace.snapshot_restore import restore
 from foregate.agent.workspace.snapshot_store import SnapshotStore
@@ -73,7 +73,6 @@ def test_a_change_is_told_and_taken_back_exactly(tmp_path: Path, tree: dict[str,
     space = LocalWorkspace(folder)
     with SnapshotStore(base / "store") as store:
         take_snapshot(space, POLICY, store)
-        settle(store)
         take_steps(folder, first)
         before = look(folder)
         snapshot = take_snapshot(space, POLICY, store)
@@ -91,7 +90,6 @@ def test_a_change_is_told_and_taken_back_exactly(tmp_path: Path, tree: dict[str,
         assert look(folder) == before
         assert restore(space, POLICY, store, snapshot) == []
         assert look(folder) == before
-        settle(store)
         assert compare(space, POLICY, store, snapshot) == []
     space.close()
     shutil.rmtree(base)

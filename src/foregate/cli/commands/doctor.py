@@ -44,20 +44,26 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
     """Return what was found; raise a ForegateError for a workspace or a policy that cannot be used."""
     from foregate.agent.workspace.confinement import find_tier
     from foregate.agent.workspace.local import LocalWorkspace
+    from foregate.agent.workspace.work_sandbox import find_work_tier
     from foregate.assembly.home import Home
     from foregate.assembly.open import choose_policy
     from foregate.assembly.setting import SessionOptions
 
-    space = LocalWorkspace(workspace)
+    space = LocalWorkspace(workspace, Home.path() / "sandboxes")
     try:
         _, chosen = choose_policy(SessionOptions(workspace=workspace, policy=policy), space.root)
-        probe = find_tier(space, chosen)
+        probe, work = find_tier(space, chosen), find_work_tier(space, chosen)
     finally:
         space.close()
     means = {
         "full": "commands that only read see the workspace read-only, no network, no home and no secrets",
         "limited": "commands that only read see no more than in `full` but names, change nothing and reach nobody",
         "none": "commands that only read run as you do, from a short list",
+    }
+    changing = {
+        "full": "commands that change something work on a copy of the workspace, and what they change is judged",
+        "limited": "commands that change something work in the workspace, and what they change is taken out and judged",
+        "none": "commands that change something ask, and run as you do",
     }
     servers = {
         "full": "`confine: read` holds one as it does such a command, `confine: work` lets it write to the workspace",
@@ -74,6 +80,12 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
             state=probe["tier"],
             why=", so ".join(filter(None, (probe["reason"], means[probe["tier"]]))),
             cure=probe["cure"],
+        ),
+        Finding(
+            name="work",
+            state=work["tier"],
+            why=", so ".join(filter(None, (work["reason"], changing[work["tier"]]))),
+            cure=work["cure"] if work["cure"] != probe["cure"] else "",
         ),
         Finding(
             name="mcp servers",
