@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -143,7 +144,8 @@ async def _run_started(
         context = RunContext(now, judgement is not None and judgement.is_approved(call.id))
         is_child = session.delegates and call.name == DELEGATE.name
         seconds = facts.spec.timeout if facts.spec else None
-        with allow_programs(session.workspace, session.policy):
+        own = facts.spec is not None and facts.spec.provenance == "python"
+        with allow_programs(session.workspace, session.policy) if own else nullcontext():
             if started.snapshot:
                 await run_to_end(begin_in_place, session.workspace, started.snapshot)
             try:

@@ -98,7 +98,8 @@ class Dispatch:
             more = {"ruling": verdict.standing.value, "gate": verdict.gate, "remedy": ruling.remedy}
             answer = draft_answer(facts.call, facts, ruling.code, ruling.message, observed=observed, **more)
             await session.record(answer)
-        await answer_remaining(session, "not_run_too_many", TOO_MANY, stages=False)
+        if session.state.open is not None:
+            await answer_remaining(session, "not_run_too_many", TOO_MANY, stages=False)
         return None
 
     def _group_calls(self, verdicts: Sequence[Verdict]) -> list[list[Verdict]]:

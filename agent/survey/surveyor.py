@@ -75,8 +75,10 @@ class Surveyor:
             command = self._find_command(spec, meant, state, tier)
             named = [*(r.id for r in resources), *(command.argv[:OPERANDS] if command is not None else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
-            work, unheld = find_holder(self._workspace, self._policy, spec, command)
-            found = Survey(call.id, declared, resources, command, atoms, confinement=tier, work=work, unheld=unheld)
+            found = Survey(call.id, declared, resources, command, atoms, confinement=tier)
+            if command is not None:
+                work, unheld = find_holder(self._workspace, self._policy, spec, command)
+                found = replace(found, work=work, unheld=unheld)
             if secrets := self._find_secrets(spec, call, found):
                 found = replace(found, secrets=secrets)
         except WorkspaceError as error:
