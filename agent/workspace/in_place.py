@@ -15,7 +15,7 @@ from pathlib import Path
 
 from foregate.agent.sandbox.attributes import choose_attributes, read_attributes
 from foregate.agent.sandbox.plan import Plan
-from foregate.agent.workspace.confinement import plan_sandbox
+from foregate.agent.workspace.confinement import list_secret_files, plan_sandbox
 from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.file_traits import FileTraits, set_traits
 from foregate.agent.workspace.path_state import READ_FILE, READ_FOLDER
@@ -43,6 +43,8 @@ def find_reason_against(workspace: Workspace, policy: Policy) -> str:
     with seek_turn(workspace) as is_ours:
         if not is_ours:
             return ""
+        if secret := list_secret_files(workspace, policy):
+            return f"`{secret[0][:80]}` holds secrets, and a command that works in place could read them"
         with _open_store(workspace) as store:
             return find_reason_to_ask(take_snapshot(workspace, policy, store))
 
