@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import lru_cache, partial
 from pathlib import Path
 
@@ -49,6 +49,16 @@ def plan_sandbox(
         return plan
     hidden = [f"{workspace.root}/{name}" for name in list_secret_files(workspace, policy) if name not in named]
     return {**plan, "masks": [*plan["masks"], *hidden]}
+
+
+def extend_path(programs: Iterable[str]) -> str:
+    """Return our PATH with the folders of programs in virtual environments, so that a sandbox shows them.
+
+    No other folder is shown for being named: a command could name whatever it wants to read.
+    """
+    named = sorted({str(Path(name).parent) for name in programs if name.startswith("/")})
+    found = [folder for folder in named if Path(folder).with_name("pyvenv.cfg").is_file()]
+    return os.pathsep.join([os.environ.get("PATH", os.defpath), *found])
 
 
 def list_secret_files(workspace: Workspace, policy: Policy) -> list[str]:

@@ -58,6 +58,11 @@ class CommandReading(NamedTuple):
     texts: tuple[str, ...] = ()
     reason: str = ""
 
+    @property
+    def programs(self) -> list[str]:
+        """What its simple commands run, where that is known."""
+        return [name for segment in self.segments for name in segment.words[:1] if name]
+
 
 def is_read(command: Command, policy: Policy, tier: Literal["", Tier]) -> bool:
     """Whether a command only reads: by `commands.reads` where `tier` holds it, else by the short list."""

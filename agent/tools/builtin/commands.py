@@ -16,7 +16,7 @@ from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.git import read_git_state
 from foregate.agent.tools.builtin.printed import build_printed_records
 from foregate.agent.tools.tool import Arguments, Run, Tool
-from foregate.agent.workspace.confinement import find_tier, list_secret_files, plan_sandbox
+from foregate.agent.workspace.confinement import extend_path, find_tier, list_secret_files, plan_sandbox
 from foregate.agent.workspace.git_repository import GitRepository, seek_repository
 from foregate.agent.workspace.git_settings import build_variables
 from foregate.agent.workspace.in_place import plan_in_place
@@ -125,11 +125,12 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
         # one that git tracks would look deleted
         secret = list_secret_files(workspace, policy) if repositories else []
         tracked = [path for repository in repositories for path in repository.list_tracked(secret)]
-        sandbox = plan_sandbox(workspace, policy, named=[*named, *tracked])
+        path = extend_path(reading.programs)
+        sandbox = plan_sandbox(workspace, policy, named=[*named, *tracked], path=path)
     if held and sandbox is None:
         raise WorkspaceError("this machine has no sandbox any more; `foregate doctor` tells why")
     words = command.argv or ("/bin/sh", "-c", command.shell)
-    programs = [name for segment in reading.segments for name in segment.words[:1] if name] if reads else None
+    programs = reading.programs if reads else None
     ran, seconds = await run_words(
         workspace, policy, words, arguments, cwd, programs=programs, git=bool(repositories), sandbox=sandbox
     )
@@ -163,7 +164,7 @@ async def _run_work(
         if in_place:
             plan = plan_in_place(workspace, policy)
         else:
-            plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access)
+            plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access, reading.programs)
         ran, seconds = await run_words(workspace, policy, words, arguments, cwd, sandbox=plan)
         if ran.code is not None and not ran.excess and in_place:
             found = await run_to_end(collect_limited, workspace, policy, found.upper, installs)
