@@ -98,6 +98,18 @@ def test_of_harmful_lines_none_gets_out(user: str, says: str) -> None:
 
 
 @pytest.mark.parametrize("user", USERS)
-def test_everyday_lines_end_in_a_session_as_they_do_without_one(user: str) -> None:
+def test_everyday_lines_ask_nobody_and_end_in_a_session_as_they_do_without_one(user: str) -> None:
     lines = measured(kind="everyday", user=user, says="yes", every=17)
-    assert [line for line in lines if line["differs"]] == []
+    assert [line for line in lines if line["differs"] or line["asked"] or line["code"]] == []
+
+
+@pytest.mark.parametrize("habit", ["own", "shell"])
+@pytest.mark.parametrize("name", ["review a diff", "fix a failing test"])
+def test_an_everyday_session_asks_neither_the_model_nor_the_person_for_more(
+    name: str, habit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", os.environ["PATH"])  # which the session changes
+    if import_module("sandbox").find_tier(Path(__file__).parent) != "full":
+        pytest.skip("this machine has no sandbox in which work can be done unasked")
+    cost = import_module("guarding.sessions").play_session(name, habit)
+    assert (cost.asked - cost.bare, cost.prompts, cost.done) == (0, (), True)
