@@ -42,7 +42,7 @@ class EvidenceGate:
         if facts.survey.changes and any(hold.digest == facts.call.digest for hold in find_shown(turn)):
             return build_pass(self.name)
         for resource in facts.resources:
-            if facts.survey.changes and not resource.loses:
+            if facts.survey.changes and resource.loses in ("", "moved"):
                 continue
             for requirement in self.policy.evidence.requirements:
                 if is_applicable(requirement, resource) and (gap := find_gap(requirement, resource)):

@@ -24,7 +24,11 @@ from foregate.schemas.tool_call import Loss, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, worse_of
 
 _KINDS = {"directory": ResourceKind.DIRECTORY, "link": ResourceKind.FILE, "file": ResourceKind.FILE}
-_RUNS = re.compile(r"(?:config(?:\.worktree)?|hooks/(?!.*\.sample$).*|info/attributes|modules/.+)\Z", re.DOTALL)
+_RUNS = re.compile(
+    r"(?:config(?:\.worktree)?|hooks/(?!.*\.sample$).*|info/attributes|modules/.+"
+    r"|(?:objects/info/)?(?:http-)?alternates|commondir|gitdir|worktrees/.+/(?:commondir|gitdir))\Z",
+    re.DOTALL,
+)
 """What git runs or is told by, in its own folder."""
 _COMPARED = 1 << 20
 """Bytes of a file that are compared line by line; of a larger one it is known only whether its content is another."""
@@ -36,7 +40,8 @@ class ChangeSurveyor:
     def __init__(self, workspace: Workspace, policy: Policy, state: SessionState, found: SandboxedChanges) -> None:
         self._workspace, self._policy, self._state, self._found = workspace, policy, state, found
         self._after = {change.path: change.after for change in found.changes}
-        self._moved = {change.after.hash for change in found.changes if change.effect is Effect.CREATE}
+        self._made = {change.after.hash for change in found.changes if change.effect is not Effect.DELETE}
+        self._gone = {change.before.hash for change in found.changes if change.effect is Effect.DELETE}
 
     def survey(self, call: ToolCall, changes: str, command: Survey) -> Survey:
         """Return the survey of a call by what it changed; `changes` names their blob, `command` is how it was judged.
@@ -60,11 +65,11 @@ class ChangeSurveyor:
         inside = _find_git_path(path)
         if inside is not None:
             folder, name = inside
-            if _RUNS.match(name) or (not name and change.effect is Effect.DELETE):
+            leads_elsewhere = not name and "directory" not in (before.kind, change.after.kind)
+            if _RUNS.match(name) or leads_elsewhere or (not name and change.effect is Effect.DELETE):
                 kind = _KINDS.get((change.after.kind or before.kind), ResourceKind.OTHER)
-                return SurveyedResource(
-                    kind, path, change.effect, bool(before.kind), protected=RUNS_BY_ITSELF if name else "git_internal"
-                )
+                why = RUNS_BY_ITSELF if name or leads_elsewhere else "git_internal"
+                return SurveyedResource(kind, path, change.effect, bool(before.kind), protected=why)
             return SurveyedResource(ResourceKind.REPOSITORY, folder, Effect.EDIT, exists=True)
         kind = _KINDS.get(before.kind or change.after.kind, ResourceKind.OTHER)
         resource = Resource(kind, path)
@@ -114,42 +119,61 @@ class ChangeSurveyor:
         before = change.before
         if before.kind not in ("file", "link") or change.effect is Effect.CREATE or before.size == 0:
             return ""
-        if change.effect is Effect.DELETE:
-            if before.hash in self._moved or self._is_own(resource, before.hash) or self._is_output(change.path):
-                return ""
-        elif before.hash == change.after.hash or self._is_own(resource, before.hash) or self._keeps_a_line(change):
+        if before.hash == change.after.hash or self._is_own(resource, before.hash):
             return ""
-        if not self._is_in_git(change.path, before.size):
-            return "all"
-        return "" if self._changes_repository else "git"
+        if change.effect is Effect.DELETE and self._is_output(change.path):
+            return ""
+        if self._is_in_git(change.path, self._read_before(change)):
+            is_kept = self._changes_repository or self._is_moved(change) or self._keeps_a_line(change)
+            return "" if is_kept else "git"
+        if self._is_moved(change):
+            return "moved"
+        takes_back = self._is_in_git(change.path, self._read_after(change))  # what was not committed would be gone
+        return "" if self._keeps_a_line(change) and not takes_back else "all"
+
+    def _is_moved(self, change: PathChange) -> bool:
+        """Whether what was there lies elsewhere now."""
+        return change.effect is Effect.DELETE and change.before.hash in self._made
 
     def _is_own(self, resource: Resource, content: str) -> bool:
         """Whether the session itself has put this content there."""
         return any(seen.own_change and seen.hash == content for seen in self._state.ledger.newest_records(resource))
 
     def _is_output(self, path: str) -> bool:
-        """Whether a path is a build's output: named like it, and ignored by the rules that are committed."""
-        return is_beneath(path, self._policy.files.build_output) and path not in self._tracked
+        """Whether a path is a build's output: named like it, and ignored by git."""
+        return is_beneath(path, self._policy.files.build_output) and path in self._ignored
 
     def _keeps_a_line(self, change: PathChange) -> bool:
-        """Whether a file that was written anew holds a line of what it held."""
-        versions = self._read_versions(change)
-        if versions is None or versions.before is None or versions.after is None:
+        """Whether a file that was written anew holds a line of what it held; one in its place keeps none."""
+        if change.after.kind != "file" or change.after.hash in self._gone:
             return False
-        kept = {line.strip() for line in versions.after.splitlines() if line.strip()}
-        return any(line.strip() in kept for line in versions.before.splitlines())
+        kept = {line.strip() for line in self._read_after(change).splitlines() if line.strip()}
+        return any(line.strip() in kept for line in self._read_before(change).splitlines())
 
-    def _is_in_git(self, path: str, size: int) -> bool:
-        """Whether the index has exactly this content, so that git can bring it back."""
-        known = self._tracked.get(path)
-        if known is None:
-            return False
+    def _read_before(self, change: PathChange) -> bytes:
+        """Return what a file holds in the workspace, nothing of one that is too large to be compared."""
+        if change.before.kind != "file" or change.before.size > _COMPARED:
+            return b""
         try:
-            data = self._workspace.read(path, limit=self._policy.files.max_hash + 1)
+            return self._workspace.read(change.path, limit=_COMPARED)
         except WorkspaceError:
+            return b""
+
+    def _read_after(self, change: PathChange) -> bytes:
+        if change.after.kind != "file" or change.after.size > _COMPARED:
+            return b""
+        try:
+            return Path(self._found.upper, "upper", change.path).read_bytes()
+        except OSError:
+            return b""
+
+    def _is_in_git(self, path: str, content: bytes) -> bool:
+        """Whether the index has exactly this content under this path, so that git can bring it back."""
+        known = self._tracked.get(path)
+        if known is None or not content:
             return False
         kind = "sha1" if len(known) == 40 else "sha256"
-        return hashlib.new(kind, b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest() == known
+        return hashlib.new(kind, b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == known
 
     @cached_property
     def _changes_repository(self) -> bool:
@@ -158,16 +182,23 @@ class ChangeSurveyor:
     @cached_property
     def _tracked(self) -> Mapping[str, str]:
         """The objects of the index by their paths in the workspace, none where git cannot be asked."""
+        entries = (entry.partition("\t") for entry in self._list_files("--stage"))
+        return {name: about.split()[1] for about, _, name in entries}
+
+    @cached_property
+    def _ignored(self) -> frozenset[str]:
+        """The files git ignores, none where it cannot be asked."""
+        return frozenset(self._list_files("--others", "--ignored", "--exclude-standard"))
+
+    def _list_files(self, *options: str) -> list[str]:
+        """Return what `git ls-files` says, its paths as those of the workspace."""
         try:
             repository = find_repository(self._workspace, self._policy, ".")
-            listed = repository.run("ls-files", "-z", "--stage").read_whole("what is tracked").split(b"\0")
+            listed = repository.run("ls-files", "-z", *options).read_whole("what git knows")
         except WorkspaceError:
-            return {}
-        entries = (entry.partition(b"\t") for entry in listed if entry)
-        return {
-            strict_json.scrub(repository.to_workspace_path(os.fsdecode(name))): about.split()[1].decode()
-            for about, _, name in entries
-        }
+            return []
+        entries = [os.fsdecode(entry).rpartition("\t") for entry in listed.split(b"\0") if entry]
+        return [strict_json.scrub(f"{about}{tab}{repository.to_workspace_path(name)}") for about, tab, name in entries]
 
 
 def _find_git_path(path: str) -> tuple[str, str] | None:
@@ -205,7 +236,7 @@ def _join_folders(resources: Sequence[SurveyedResource]) -> list[SurveyedResourc
                 entries=known.entries + 1,
                 protected=known.protected or one.protected,
                 restorable=known.restorable and one.restorable,
-                loses=max(known.loses, one.loses, key=("", "git", "all").index),
+                loses=max(known.loses, one.loses, key=("", "moved", "git", "all").index),
                 hash="",
             )
         found[joined.resource] = joined

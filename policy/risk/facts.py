@@ -258,11 +258,12 @@ def _find_lost(
 
     Of the command itself it was judged before it ran whether enough is known.
     """
-    weights, lost = policy.scores.uncertainty, [r for r in facts.resources if r.loses == "all"]
+    weights, lost = policy.scores.uncertainty, [r for r in facts.resources if r.loses in ("moved", "all")]
     kept = next(filter(None, (find_target_to_keep(r, request) for r in lost)), "")
     if kept:
         yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`"), "scope"
-    unspoken = (r.id for r in lost if r.access is Effect.DELETE and not r.changed_before)
+    reverts = any(r.kind is ResourceKind.REPOSITORY for r in facts.resources)
+    unspoken = (r.id for r in lost if (r.access is Effect.DELETE or reverts) and not r.changed_before)
     named = {r.id for r in lost if is_named_by_user(r, request, origins)}
     unasked = next((name for name in unspoken if name not in named), "")
     if unasked and not request.confirms and turn.plan is None:
