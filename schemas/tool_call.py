@@ -149,7 +149,7 @@ class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
     own_change: bool = False
 
 
-Loss = Literal["", "moved", "git", "all"]
+Loss = Literal["", "moved", "git", "replaced", "all"]
 
 
 class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):

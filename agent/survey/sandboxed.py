@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from pathlib import Path
+from typing import get_args
 
 from msgspec.structs import replace
 
@@ -121,13 +122,17 @@ class ChangeSurveyor:
             return ""
         if before.hash == change.after.hash or self._is_own(resource, before.hash):
             return ""
-        if change.effect is Effect.DELETE and self._is_output(change.path):
+        caches = self._policy.files.executed_caches
+        is_cache = any(part in caches for part in change.path.split("/"))
+        if change.effect is Effect.DELETE and (is_cache or self._is_output(change.path)):
             return ""
         if self._is_in_git(change.path, self._read_before(change)):
             is_kept = self._changes_repository or self._is_moved(change) or self._keeps_a_line(change)
             return "" if is_kept else "git"
         if self._is_moved(change):
             return "moved"
+        if change.after.hash in self._gone:
+            return "replaced"
         takes_back = self._is_in_git(change.path, self._read_after(change))  # what was not committed would be gone
         return "" if self._keeps_a_line(change) and not takes_back else "all"
 
@@ -236,7 +241,7 @@ def _join_folders(resources: Sequence[SurveyedResource]) -> list[SurveyedResourc
                 entries=known.entries + 1,
                 protected=known.protected or one.protected,
                 restorable=known.restorable and one.restorable,
-                loses=max(known.loses, one.loses, key=("", "moved", "git", "all").index),
+                loses=max(known.loses, one.loses, key=get_args(Loss).index),
                 hash="",
             )
         found[joined.resource] = joined

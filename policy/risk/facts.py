@@ -258,18 +258,22 @@ def _find_lost(
 
     Of the command itself it was judged before it ran whether enough is known.
     """
-    weights, lost = policy.scores.uncertainty, [r for r in facts.resources if r.loses in ("moved", "all")]
+    weights, lost = policy.scores.uncertainty, [r for r in facts.resources if r.loses in ("moved", "replaced", "all")]
     kept = next(filter(None, (find_target_to_keep(r, request) for r in lost)), "")
     if kept:
         yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`"), "scope"
     reverts = any(r.kind is ResourceKind.REPOSITORY for r in facts.resources)
     unspoken = (r.id for r in lost if (r.access is Effect.DELETE or reverts) and not r.changed_before)
     named = {r.id for r in lost if is_named_by_user(r, request, origins)}
-    unasked = next((name for name in unspoken if name not in named), "")
+    # Where the request names some of it by more than an ending, an ending alone names nothing: `the .log files in logs`.
+    whole = frozenset(word for word in request.things if not word.startswith((".", "*")))
+    named = {name for name in named if is_named(name, whole)} or named
+    replaced = next((r.id for r in lost if r.loses == "replaced" and not request.destructive), "")
+    unasked = replaced or next((name for name in unspoken if name not in named), "")
     if unasked and not request.confirms and turn.plan is None:
         why = "the request sets no bounds to it"
         yield Reason("destructive_without_scope", weights.destructive_without_scope, why), "scope"
-        why = f"nobody spoke of `{unasked[:120]}`, and git cannot bring it back"
+        why = f"`{unasked[:120]}` would be gone, nobody spoke of that, and git cannot bring it back"
         yield Reason("deletion_unasked", weights.deletion_unasked, why), "target"
 
 
