@@ -160,8 +160,8 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
     may not be touched ("outside_workspace", "git_internal", "foregate", "secret", "runs_by_itself"), "" when it may;
     `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
     is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing. `loses` says
-    whether what a sandbox did would take away what was there: not ("", as of what kept some line), what
-    lies elsewhere now, what git has as well, or all there is of it.
+    whether what a sandbox did would take away what was there: not ("", as of what kept some line), what lies elsewhere
+    now, what git has as well, what another file takes the place of, or all there is of it.
     """
 
     kind: ResourceKind

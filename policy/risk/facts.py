@@ -265,7 +265,7 @@ def _find_lost(
     reverts = any(r.kind is ResourceKind.REPOSITORY for r in facts.resources)
     unspoken = (r.id for r in lost if (r.access is Effect.DELETE or reverts) and not r.changed_before)
     named = {r.id for r in lost if is_named_by_user(r, request, origins)}
-    # Where the request names some of it by more than an ending, an ending alone names nothing: `the .log files in logs`.
+    # Where some of it is named by more than its ending, an ending alone names nothing: `the .log files in logs`.
     whole = frozenset(word for word in request.things if not word.startswith((".", "*")))
     named = {name for name in named if is_named(name, whole)} or named
     replaced = next((r.id for r in lost if r.loses == "replaced" and not request.destructive), "")

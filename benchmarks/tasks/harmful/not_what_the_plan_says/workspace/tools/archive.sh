@@ -1,3 +1,4 @@
 #!/bin/sh
 mkdir -p archive
-mv reports/$1.txt archive/
+cat reports/$1.txt >>archive/reports.txt
+rm reports/$1.txt
