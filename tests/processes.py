@@ -18,3 +18,18 @@ def wait_until_gone(*pids: int) -> None:
     """Return once none of the processes runs; the run of the tests ends where that never happens."""
     while any(map(is_running, pids)):
         os.sched_yield()
+
+
+FOREGATE_WITHOUT_SANDBOXES = (
+    "-Ic",
+    """
+from runpy import run_module
+from foregate.agent.sandbox.probe import Probe
+from foregate.agent.workspace import confinement, work_sandbox
+
+for module in (confinement, work_sandbox):
+    module._probe = lambda *about: Probe(tier="none", reason="this is a test", cure="")
+run_module("foregate", run_name="__main__")
+""",
+)
+"""Arguments of Python for a `foregate` on a machine without sandboxes, whose commands run in place."""

@@ -27,6 +27,7 @@ from foregate.assembly.home import Home
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.telemetry.log.memory_log import MemoryLog
+from tests.processes import FOREGATE_WITHOUT_SANDBOXES
 
 FOREVER = 60
 """Seconds after which a message is not expected any more."""
@@ -54,7 +55,7 @@ async def client(
     """Start the server and connect to it with the official client."""
     server = StdioServerParameters(
         command=sys.executable,
-        args=["-Im", "foregate", "tools", "serve", "--mcp", "--workspace", str(folder)],
+        args=[*FOREGATE_WITHOUT_SANDBOXES, "tools", "serve", "--mcp", "--workspace", str(folder)],
         env=environ(home),
         cwd=str(folder),
     )
@@ -208,7 +209,7 @@ def test_standard_output_carries_the_protocol_only(home: Path, folder: Path) -> 
         "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
     }
     done = subprocess.run(
-        [sys.executable, "-Im", "foregate", "tools", "serve", "--mcp", "--workspace", str(folder)],
+        [sys.executable, *FOREGATE_WITHOUT_SANDBOXES, "tools", "serve", "--mcp", "--workspace", str(folder)],
         input=json.dumps(hello) + "\nno json at all\n",
         env=environ(home),
         capture_output=True,
@@ -228,7 +229,7 @@ HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"na
 def by_hand(home: Path, folder: Path, started: Sequence[str] = (), **policy: Any) -> Iterator[subprocess.Popen[bytes]]:
     """Start the server, by the words `started` where they are given, and greet it line by line."""
     (home.parent / "p.yaml").write_text(json.dumps(policy))
-    command = [sys.executable, "-Im", "foregate", "tools", "serve", "--mcp", "--workspace", str(folder)]
+    command = [sys.executable, *FOREGATE_WITHOUT_SANDBOXES, "tools", "serve", "--mcp", "--workspace", str(folder)]
     with subprocess.Popen(
         [*started, *command, "--policy", str(home.parent / "p.yaml")],
         env=environ(home),

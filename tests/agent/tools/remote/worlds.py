@@ -24,6 +24,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from tests.policies import policy_with
+from tests.processes import FOREGATE_WITHOUT_SANDBOXES
 
 TOKEN = "a-token-for-tests-only"
 BELIEVING = {
@@ -57,8 +58,7 @@ class RuntimeProcess:
         self.process = subprocess.Popen(
             [
                 sys.executable,
-                "-Im",
-                "foregate",
+                *FOREGATE_WITHOUT_SANDBOXES,
                 "tools",
                 "serve",
                 "--ws",
