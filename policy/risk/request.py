@@ -156,22 +156,26 @@ def collect_names(words: Iterable[str]) -> frozenset[str]:
 
 
 def is_named(target: str, words: Set[str]) -> bool:
-    """Whether words name a target: its id, a directory above it, its last part, that without its ending, the ending.
+    return bool(find_names(target, words))
 
-    Compared by whole words; a single word names a part of a path only as that whole part.
+
+def find_names(target: str, words: Set[str]) -> frozenset[str]:
+    """Return the words that name a target: its id, a directory above it, its last part, with or without its ending.
+
+    An ending alone names it as well. Compared by whole words; a single word names a part of a path only as that whole
+    part.
     """
     target = target.casefold().rstrip("/")
     if not target or not words:
-        return False
-    if target in words or any(word[0] in "/~" and word.endswith(f"/{target}") for word in words):
-        return True
+        return frozenset()
+    whole = {word for word in words if word == target or (word[0] in "/~" and word.endswith(f"/{target}"))}
     if "://" in target:
         host = target.split("/")[2]
-        return host in words or host.partition(":")[0] in words
+        return frozenset(words & {host, host.partition(":")[0]} | whole)
     parts = target.split("/")
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))
-    ways = (*above, *parts, *list_endings("/".join(parts[:-1]), parts[-1]))
-    return any(word in words for word in ways if word not in ("", ".", ".."))
+    ways = {*above, *parts, *list_endings("/".join(parts[:-1]), parts[-1])} - {"", ".", ".."}
+    return frozenset(words & ways | whole)
 
 
 def list_endings(folder: str, name: str) -> tuple[str, ...]:

@@ -96,7 +96,9 @@ def test_marks_are_swept_but_those_that_are_locked_or_that_a_lease_names(tmp_pat
     assert len(list_marks()) == 1
 
 
-@pytest.mark.parametrize(("pid", "standing"), [(os.getpid(), "alive"), (1, "alive"), (2**22 + 1, "gone")])
+@pytest.mark.parametrize(
+    ("pid", "standing"), [(os.getpid(), "alive"), (1, "alive"), (2**22 + 1, "gone")], ids=["own", "first", "none"]
+)
 def test_without_proc_a_process_is_alive_when_it_answers(
     pid: int, standing: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
