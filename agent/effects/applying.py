@@ -231,10 +231,10 @@ def _choose_steps(
 
 
 def _is_open(step: Step, whole: Step) -> bool:
-    """Whether a step still changes something, or may: a state does not tell other names, a folder's times, a touch."""
-    return not is_at(step.now, step.then) or (
-        step.linked or step.then.kind == "directory" or is_at(whole.now, whole.then)
-    )
+    """Whether a step still changes something, or may: a state does not tell other names, nor times."""
+    has_times = step.then.kind == "directory" or is_at(whole.now, whole.then)
+    has_times = has_times or (step.then.kind == "file" and not whole.is_staged)
+    return not is_at(step.now, step.then) or step.linked or has_times
 
 
 def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> UndoStep:

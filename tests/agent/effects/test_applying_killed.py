@@ -143,7 +143,12 @@ def test_what_was_being_applied_is_applied_to_its_end_where_the_contents_are_the
             assert place.is_undone()
 
 
+ADJUSTED: tuple[Tree, Tree] = {"f": Node("file", mode=0o444, modified=1)}, {"f": Node("file", mode=0o755, modified=2)}
+"""A file that stays where it lies, and gets its new time before its new mode."""
+
+
 @few
+@example(before=ADJUSTED[0], after=ADJUSTED[1])
 @given(before=draw_trees(), after=draw_trees())
 def test_what_was_being_applied_is_gone_where_the_contents_are_gone(before: Tree, after: Tree) -> None:
     with furnished(before, after) as place:
@@ -157,6 +162,7 @@ def test_what_was_being_applied_is_gone_where_the_contents_are_gone(before: Tree
 
 
 @few
+@example(before=ADJUSTED[0], after=ADJUSTED[1])
 @given(before=draw_trees(), after=draw_trees())
 def test_an_undo_that_was_killed_goes_on(before: Tree, after: Tree) -> None:
     with furnished(before, after) as place:
