@@ -10,8 +10,9 @@ READY := $(VENV)/.ready
 demo: $(READY)
 	@$(BIN)/foregate demo
 
+# Several tests at once, four at most: each may start processes of its own.
 test: $(READY)
-	@$(BIN)/python -Im pytest --import-mode=importlib
+	@$(BIN)/python -Im pytest --import-mode=importlib --numprocesses auto --maxprocesses 4 --dist worksteal
 
 check: $(READY)
 	@$(BIN)/ruff check .

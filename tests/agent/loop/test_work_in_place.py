@@ -94,11 +94,13 @@ async def test_no_command_works_unasked_in_a_workspace_that_could_not_be_put_bac
     assert (survey.work, "`a.txt` is also the name of a file outside" in survey.unheld) == ("none", True)
 
 
-async def test_a_secret_file_that_the_command_moves_or_deletes_is_asked_about(play: Play, folder: Path) -> None:
+async def test_a_command_beside_a_secret_file_is_asked_about_before_it_runs(play: Play, folder: Path) -> None:
     (folder / "conf").mkdir()
     (folder / "conf/.env").write_text("KEY=1\n")
-    await play("tidy conf up", "mv conf conf2", "mv conf conf2", person=ScriptedPerson(["no"] * 2))
+    lines = ["mv conf conf2"] * 3  # the second time with words before it, the third in place of a plan
+    session = await play("tidy conf up", *lines, person=ScriptedPerson(["no"]))
     assert (folder / "conf/.env").read_text() == "KEY=1\n"
+    assert "tool_started" not in [event.kind for event in await session.log.read()]
 
 
 async def test_caches_that_are_run_unread_do_not_stay(play: Play, folder: Path) -> None:
