@@ -125,7 +125,7 @@ class ApprovalGate:
     def build_need(self, turn: Turn, asks: Sequence[Ask], so_far: SoFar) -> Need:
         """Return the one Need that puts everything that asks before a person."""
         again = [voided for voided in turn.voided if voided.gate == self.name]
-        changes, same_tool = [voided.reason for voided in again], self.policy.plan.binding == "steps"
+        changes = [voided.reason for voided in again]
         expires = add_seconds(turn.now, self.policy.approval.expires) if self.policy.approval.expires else ""
         return Need(
             self.name,
@@ -133,7 +133,7 @@ class ApprovalGate:
             f"approval:{len(again) + len(turn.find_answers(self.name)) + 1}",
             tuple(ask.facts.call.id for ask in asks),
             tuple(ask.facts.call.digest for ask in asks),
-            build_approval_request(asks, turn, so_far, changes, same_tool=same_tool),
+            build_approval_request(asks, turn, so_far, changes, self.policy),
             "changed_while_waiting" if again else asks[0].code,
             expires,
         )

@@ -15,8 +15,10 @@ from foregate.gates.plan_scope import (
     find_folder,
     has_own_folder,
     is_exact_only,
+    name_exact_call,
 )
-from foregate.policy.policy import Unavailable
+from foregate.policy.policy import Policy, Unavailable
+from foregate.policy.risk.stakes import describe_stakes
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Grant, Need, Standing, Who
 from foregate.schemas.plan import PlanInForce
@@ -87,13 +89,17 @@ def describe_call(facts: CallFacts) -> dict[str, Json]:
     }
 
 
-def describe_plan(plan: PlanInForce | None) -> Json:
+def describe_plan(plan: PlanInForce | None, facts: Mapping[str, CallFacts] | None = None) -> Json:
+    """Return a plan as a sheet and as advice see it; an item that covers one of the calls of `facts` by its digest
+    has that call's words with it."""
     if plan is None:
         return None
-    items = [
+    known = {name_exact_call(one)[1]: f"{one.call.name} {one.target}".strip() for one in (facts or {}).values()}
+    items: list[Json] = [
         {"effect": i.effect.value, "kind": i.kind.value, "pattern": i.pattern, "uses": i.uses, "used": i.used}
         | ({"folder": i.folder} if i.folder else {})
         | ({"during": i.during} if i.during else {})
+        | ({"words": known[i.pattern]} if i.pattern in known else {})
         | ({} if i.exact or i.kind is not ResourceKind.PROCESS else {"further": "any further words"})
         for i in plan.items
     ]
@@ -118,29 +124,30 @@ class Ask:
 
 
 def build_approval_request(
-    asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str], *, same_tool: bool
+    asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str], policy: Policy
 ) -> dict[str, Json]:
     """Return the request a person answers, as JSON. `plan` is the one accepted now: a yes approves it as well.
 
-    With `same_tool` the items of a plan cover only calls to the tool they were made for.
+    Where a policy binds a plan by its steps, its items cover only calls to the tool they were made for.
     """
-    count, plan = len(asks), so_far.plan
+    count, plan, same_tool = len(asks), so_far.plan, policy.plan.binding == "steps"
     grants = [strict_json.dump(grant) for ask in asks for grant in build_offered_grants(ask)]
     if turn.actor == "sandbox":
         told: dict[str, Json] = {"question": "this ran in a sandbox: may what it changed there be kept?", "plan": None}
-        return told | {"calls": [*map(describe_ask, asks)], "grants": grants, "changed": list(changes)}
+        return told | {"calls": [describe_ask(ask, policy) for ask in asks], "grants": grants, "changed": list(changes)}
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
         "calls": [
-            {**describe_ask(ask), "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool)} for ask in asks
+            {**describe_ask(ask, policy), "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool)}
+            for ask in asks
         ],
-        "plan": describe_plan(plan),
+        "plan": describe_plan(plan, so_far.facts),
         "grants": grants,
         "changed": list(changes),
     }
 
 
-def describe_ask(ask: Ask) -> dict[str, Json]:
+def describe_ask(ask: Ask, policy: Policy) -> dict[str, Json]:
     """Return one call as the sheet shows it: the bytes that will run, never the model's description."""
     facts = ask.facts
     return {
@@ -157,6 +164,7 @@ def describe_ask(ask: Ask) -> dict[str, Json]:
         "reversible": not facts.irreversible,
         "external": facts.external,
         "risk": facts.risk.value,
+        "at_stake": describe_stakes(facts, policy),
         "said_first": find_first_origin(facts),
     }
 

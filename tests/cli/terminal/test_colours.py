@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 import foregate.cli
+from foregate.cli.terminal.diff import diff_lines, format_diff
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, build_console
-from foregate.cli.terminal.sheet import diff_lines, format_diff
 
 BACKGROUNDS = {"white": (255, 255, 255), "paper": (253, 246, 227), "black": (0, 0, 0), "slate": (30, 30, 30)}
 

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.tools.builtin import files
-from foregate.cli.terminal import sheet
+from foregate.cli.terminal import diff
+from foregate.cli.terminal.diff import describe_counts, diff_lines, format_diff, format_unified
 from foregate.cli.terminal.layout import count_columns, is_hidden
-from foregate.cli.terminal.sheet import describe_counts, diff_lines, format_diff, format_unified
 
 FILES = st.lists(st.sampled_from(["a", "b", "c", "", "+ d", "- e", "@@ -1,1 +1,1 @@", "\r"]), max_size=40).map(
     "\n".join
@@ -34,11 +34,11 @@ def test_applied_to_the_old_version_it_gives_the_new_one(before: str, after: str
 @given(FILES, FILES)
 def test_past_the_bound_of_comparing_it_is_longer_and_as_right(before: str, after: str) -> None:
     old, new = before.encode(), after.encode()
-    bound, sheet.COMPARED = sheet.COMPARED, 0
+    bound, diff.COMPARED = diff.COMPARED, 0
     try:
         lines = diff_lines(old, new)
     finally:
-        sheet.COMPARED = bound
+        diff.COMPARED = bound
     if lines:
         assert files.apply_diff(old, format_unified(lines).encode(), "a.txt") == new
 

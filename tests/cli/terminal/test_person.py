@@ -73,7 +73,7 @@ async def test_ctrl_c_at_the_sheet_cancels_the_task_that_asks() -> None:
 
 
 async def test_a_call_that_was_not_shown_in_full_cannot_be_approved_before_its_details() -> None:
-    answer, shown = await reply(approval(grants=1, content="x" * SHOWN + "TAIL"), "y", "a", "d", "y")
+    answer, shown = await reply(approval(grants=1, content="x" * SHOWN + "TAIL"), "y", "a", "d", "", "y")
     assert answer == Reply("yes")
     assert shown.count("not everything has been shown") == 2
 
@@ -115,3 +115,10 @@ async def test_a_name_with_a_line_break_stays_on_the_line_of_its_question() -> N
     for need in (held, asked):
         _, shown = await reply(need, *(["s"] if need is held else []), reads_wait=True)
         assert not [line for line in shown.splitlines() if line.startswith("  ran")]
+
+
+async def test_details_count_as_seen_only_once_their_last_page_was_shown() -> None:
+    asked = approval(content="\n".join(f"row {number}" for number in range(60)))
+    answer, shown = await reply(asked, "d", "q", "y", "d", "", None, "y", "d", "", "", "", "y")
+    assert answer == Reply("yes")
+    assert shown.count("not everything has been shown") == 2

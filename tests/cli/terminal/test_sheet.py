@@ -9,14 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.effects.undo import Preview
+from foregate.cli.terminal.diff import LINES
 from foregate.cli.terminal.layout import count_columns, is_hidden
-from foregate.cli.terminal.sheet import FILES, LINES, PATHS, SHOWN, format_approval, is_approval_cut
+from foregate.cli.terminal.sheet import FILES, PATHS, ROWS, SHOWN, build_sheet, format_details, split_pages
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
-OURS += ("covered", "changes", "fails", "kept", "lost", "did", "file")
+OURS += ("covered", "changes", "fails", "kept", "lost", "did", "file", "at stake", "note", "risk")
 KEYS = ("  y yes", "  n no", "  d details", "  a allow as")
 
 
@@ -33,14 +34,25 @@ def request(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
         "reversible": False,
         "external": False,
         "risk": 620,
+        "at_stake": ["what is there now: the tool keeps no copy of it"],
         "said_first": "external",
     }
     return {"question": "1 call needs your yes", "calls": [call | more], "plan": None, "grants": [], "changed": []}
 
 
-def text(request: dict[str, Any], *prospect: Preview, **options: Any) -> str:
+def text(request: dict[str, Any], *prospect: Preview, details: bool = False, width: int = 80, height: int = 0) -> str:
     """Return the sheet as text, with the prospect of its one call."""
-    return "\n".join(row.plain for row in format_approval(request, seen(*prospect), **options))
+    prospects = seen(*prospect)
+    if details:
+        rows = format_details(request, prospects, width=width)
+    else:
+        rows = build_sheet(request, prospects, width=width, height=height).rows
+    return "\n".join(row.plain for row in rows)
+
+
+def is_approval_cut(request: dict[str, Any], prospects: dict[str, Preview] | None = None) -> bool:
+    """Return whether the first view leaves anything out."""
+    return build_sheet(request, prospects or {}).is_cut
 
 
 def seen(*prospect: Preview) -> dict[str, Preview]:
@@ -58,7 +70,8 @@ def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> N
     shown = text(request({"path": "logs", "depth": 2}))
     for part in (
         "delete_path logs",
-        "delete, CANNOT be undone, risk 620 of 1000",
+        "delete, CANNOT be undone",
+        "at stake  what is there now: the tool keeps no copy of it",
         "| path: logs",
         "| depth: 2",
         "because   it cannot be undone",
@@ -78,9 +91,10 @@ def test_what_a_command_has_changed_in_its_sandbox_is_named_path_by_path_with_th
 def test_of_many_changed_paths_the_first_stand_on_the_sheet_and_details_show_all() -> None:
     many = Preview(paths=tuple(f"create a{number}" for number in range(PATHS + 1)))
     assert is_approval_cut(request({}), seen(many))
-    assert "1 path more; d shows them, and only then y counts" in text(request({}), many)
-    assert f"create a{PATHS}" not in text(request({}), many)
-    assert f"create a{PATHS}" in text(request({}), many, details=True)
+    assert "2 rows more; d shows them, and only then y counts" in text(request({}), many)
+    middle = f"create a{PATHS * 2 // 3}\n"
+    assert middle not in text(request({}), many)
+    assert middle in text(request({}), many, details=True)
 
 
 def test_a_reversible_call_says_so_and_an_external_one_too() -> None:
@@ -104,12 +118,14 @@ def test_further_lines_of_an_argument_cannot_pose_as_another_argument() -> None:
 
 
 def test_a_long_argument_is_cut_until_details_are_asked_for() -> None:
-    long = request({"content": "x" * SHOWN + "TAIL"})
+    long = request({"content": f"HEAD{'x' * SHOWN}TAIL"})
     assert is_approval_cut(long)
-    assert "TAIL" not in text(long)
-    assert "4 characters more" in text(long)
-    assert "TAIL" in text(long, details=True).replace("\n  | ", "")
+    assert ("HEAD" in text(long), "TAIL" in text(long)) == (True, True)
+    assert "2 rows more; d shows them, and only then y counts" in text(long)
+    assert f"HEAD{'x' * SHOWN}TAIL" in text(long, details=True).replace("\n  |   ", "")
     assert not is_approval_cut(request({"content": "x" * SHOWN}))
+    assert not is_approval_cut(request({"content": "\n" * (ROWS - 1)}))
+    assert is_approval_cut(request({"content": "\n" * ROWS}))
 
 
 def test_what_a_would_grant_is_shown_exactly_and_the_key_only_then() -> None:
@@ -156,8 +172,8 @@ def test_what_stands_for_an_argument_hides_no_other_and_a_change_that_is_cut_ask
     shown = text(request(long, target="a.txt"), many)
     assert "a.txt (nothing there yet)" in shown
     assert f"a new file, {LINES} lines added" in shown
-    assert "1 lines more; d shows them" in shown
-    assert "lines more" not in text(request(long), many, details=True)
+    assert "2 rows more; d shows them" in shown
+    assert "more; d shows" not in text(request(long), many, details=True)
 
 
 def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_of_one() -> None:
@@ -174,10 +190,12 @@ def test_the_changes_of_several_files_stand_under_their_names_and_take_the_room_
     assert not is_approval_cut(asked, seen(Preview(tuple(two))))
     long = tuple(FileChange(name, b"", b"x\n" * (LINES - 1)) for name in ("a.txt", "b.txt"))
     assert is_approval_cut(asked, seen(Preview(long)))
-    assert f"{LINES - 1} lines more; d shows them" in text(asked, Preview(long))
+    cut = text(asked, Preview(long))
+    assert cut.count("rows more; d shows them") == 1
+    assert cut.index("file      b.txt") < cut.index("rows more")
     many = tuple(FileChange(f"{n}.txt", b"", b"") for n in range(FILES + 1))
     assert is_approval_cut(asked, seen(Preview(many)))
-    assert "1 files more; d shows them" in text(asked, Preview(many))
+    assert "1 file more; d shows them" in text(asked, Preview(many))
     assert f"  file      {FILES}.txt" in text(asked, Preview(many), details=True)
 
 
@@ -219,7 +237,7 @@ def test_a_command_outside_the_root_is_shown_with_its_folder_which_no_word_of_it
     plan = {"goal": "build", "items": [item, forged]}
     shown = text(request({}, folder="src\n  effect    observation") | {"plan": plan}).splitlines()
     assert shown[shown.index("            1 execute process make") + 1] == "  in        a b"
-    assert [line for line in shown if line.startswith("  in ")][1:] == ["  in        src\\u{A}  effect    observation"]
+    assert [line for line in shown if line.startswith("  in ")][:1] == ["  in        src\\u{A}  effect    observation"]
 
 
 @given(
@@ -234,7 +252,7 @@ def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
 ) -> None:
     spoof = {"x": " " * (width - 9) + "  effect    observation, can be undone"}
     asked = request(arguments | spoof, why=[why], plan_items=[])
-    rows = [row.plain for row in format_approval(asked, seen(prospect(*file)), width=width, details=details)]
+    rows = text(asked, prospect(*file), width=width, details=details).split("\n")
     assert sum(row.startswith("  effect") for row in rows) == 1
     while rows[-1].startswith(KEYS):
         rows.pop()
@@ -246,3 +264,90 @@ def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
 
 def test_what_a_command_would_meet_is_named_on_its_sheet() -> None:
     assert "there     already: old/a.txt" in text(request({}, there=["old/a.txt"]))
+
+
+PLAN = {"goal": "tidy up", "items": [{"effect": "delete", "kind": "file", "pattern": f"logs/{n}"} for n in range(60)]}
+GRANT = {"gate": "approval", "code": "approval_required", "effect": "execute", "digest": "ab"}
+
+
+@given(
+    st.lists(st.text(max_size=2000), min_size=1, max_size=3),
+    st.integers(0, 200),
+    st.integers(30, 160),
+    st.integers(5, 60),
+    st.booleans(),
+)
+def test_a_sheet_of_one_call_is_never_higher_than_its_screen_and_shows_what_is_decided_first(
+    words: list[str], padding: int, width: int, height: int, full: bool
+) -> None:
+    command = "rm -rf important" + "\n" * padding + "echo listing files"
+    asked = request({"command": command} | {f"a{n}": word for n, word in enumerate(words)}, why=words, there=words)
+    asked |= {"plan": PLAN, "grants": [GRANT] * 20} if full else {}
+    sheet = build_sheet(asked, width=width, height=height)
+    rows = [row.plain for row in sheet.rows]
+    least = 30 if width > 60 else 72
+    assert len(rows) <= max(height, least)
+    assert rows[0].startswith("  approval  1 call needs")
+    assert any(row.startswith("  | command: rm -rf i") for row in rows)
+    assert sheet.is_cut or padding < ROWS
+
+
+def test_padding_hides_neither_end_of_a_command_and_a_yes_waits_for_the_rest() -> None:
+    asked = request({"command": "rm -rf important" + "\n" * 80 + "echo listing files"}, effect="execute")
+    sheet = build_sheet(asked, width=80, height=22)
+    rows = [row.plain for row in sheet.rows]
+    assert (len(rows) <= 22, sheet.is_cut) == (True, True)
+    assert "  | command: rm -rf important" in rows
+    assert "  |   echo listing files" in rows
+    assert "rows more; d shows them" in "\n".join(rows)
+
+
+def test_a_wide_line_of_a_change_takes_no_more_rows_than_many_lines() -> None:
+    wide = prospect(None, b"x" * 8000, "content")
+    sheet = build_sheet(request({"content": "x" * 8000}), seen(wide), width=80, height=22)
+    assert (len(sheet.rows) <= 22, sheet.is_cut) == (True, True)
+
+
+def test_of_many_calls_those_that_fit_are_shown_and_a_yes_waits_for_the_others() -> None:
+    asked = request({"path": "logs"})
+    asked["calls"] = [asked["calls"][0] | {"call": f"c1.{number}"} for number in range(9)]
+    sheet = build_sheet(asked, width=80, height=22)
+    assert (len(sheet.rows) <= 22, sheet.is_cut) == (True, True)
+    assert any("calls more; d shows them" in row.plain for row in sheet.rows)
+    assert text(asked, details=True).count("delete_path logs") == 9
+
+
+def test_an_everyday_sheet_fits_a_small_screen_whole() -> None:
+    item = {"effect": "execute", "kind": "process", "pattern": "python3 -m pytest -q"}
+    call = {"tool": "run_command", "target": "python3 -m pytest -q", "effect": "execute", "plan_items": [1]}
+    asked = request({"argv": ["python3", "-m", "pytest", "-q"]}, **call, said_first="user")
+    sheet = build_sheet(asked | {"plan": {"goal": "test", "items": [item]}, "grants": [GRANT]}, width=80, height=22)
+    assert (len(sheet.rows) <= 16, sheet.is_cut) == (True, False)
+
+
+def test_an_item_that_covers_one_call_shows_its_words_and_never_its_digest() -> None:
+    known = {"effect": "execute", "kind": "other", "pattern": "sha256:0fece", "words": "run_shell make && ls"}
+    plan = {"goal": "build", "items": [known, known | {"words": ""}]}
+    shown = text(request({}) | {"plan": plan})
+    assert "1 execute exactly this call: run_shell make && ls" in shown
+    assert "2 execute exactly one earlier call" in shown
+    assert "sha256" not in shown
+
+
+def test_words_that_are_not_what_they_look_like_are_named_in_a_dim_note() -> None:
+    shown = text(request({"path": "im\u0440ortant/x"}, target="im\u0440ortant/x"))
+    said = " ".join(shown.split())
+    assert "note `im\u0440ortant` mixes Latin and Cyrillic letters (CYRILLIC SMALL LETTER ER)" in said
+    assert "note" not in text(request({"path": "important/x"}))
+
+
+def test_risk_is_a_number_in_the_details_alone() -> None:
+    assert "620" not in text(request({}))
+    assert "  risk      620 of 1000" in text(request({}), details=True)
+
+
+def test_pages_hold_every_row_once() -> None:
+    rows = build_sheet(request({"content": "x\n" * 9})).rows
+    pages = list(split_pages(rows * 9, 24))
+    assert [row for page in pages for row in page] == rows * 9
+    assert max(map(len, pages)) == 22

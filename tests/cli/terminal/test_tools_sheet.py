@@ -64,7 +64,7 @@ async def test_a_changed_tool_shows_the_difference() -> None:
 
 async def test_a_long_change_wants_to_be_seen_whole_before_a_yes_counts() -> None:
     asked = need("\n".join(f"new {n}" for n in range(60)), before="old")
-    answer, shown = await reply(asked, "y", "d", "y")
+    answer, shown = await reply(asked, "y", "d", "", "", "", "y")
     assert answer == Reply("yes")
     assert "not everything has been shown yet" in shown
     assert "new 59" in shown

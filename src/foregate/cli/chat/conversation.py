@@ -203,7 +203,7 @@ class ChatSession:
 
     async def _undo(self, rest: str) -> None:
         from foregate.agent.effects.undo import preview_undo, undo
-        from foregate.cli.terminal.sheet import LINES, diff_change, format_change
+        from foregate.cli.terminal.diff import LINES, diff_change, format_change
 
         session, screen, width = self.session, self.screen, self.screen.console.width
         before = await undo(session, rest or None, preview=True)

@@ -17,9 +17,9 @@ from foregate.agent.session.session import Session
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.slash import COMMANDS, WAITING, is_command
+from foregate.cli.terminal.diff import diff_change, format_unified
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
-from foregate.cli.terminal.sheet import diff_change, format_unified
 from foregate.cli.terminal.terminal import InputLine, Pipe, interruptible
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson

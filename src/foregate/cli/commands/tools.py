@@ -223,8 +223,8 @@ async def pin(
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.sheet import format_tools
     from foregate.cli.terminal.terminal import Terminal
+    from foregate.cli.terminal.tools_sheet import format_tools
 
     screen, terminal = Screen(build_console(stderr=as_json)), Terminal()
     async with open_session_tools(setting, server) as offer:
@@ -263,9 +263,10 @@ async def diff(
 ) -> int:
     """Show how tools of MCP servers differ from what was pinned. The exit code is 1 where any does."""
     from foregate.agent.tools.mcp.definition import describe_unlisted
+    from foregate.cli.terminal.diff import format_unified
     from foregate.cli.terminal.layout import build_console
     from foregate.cli.terminal.screen import Screen
-    from foregate.cli.terminal.sheet import diff_tool, format_tool, format_unified
+    from foregate.cli.terminal.tools_sheet import diff_tool, format_tool
     from foregate.schemas.strict_json import as_object
 
     screen = Screen(build_console())

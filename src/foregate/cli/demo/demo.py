@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
+from foregate.cli.terminal.diff import diff_change, format_change
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import diff_change, format_approval, format_change
+from foregate.cli.terminal.sheet import build_sheet
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Event
@@ -162,7 +163,7 @@ class DemoPerson:
         else:
             reply = "no" if AUTOMATED in str(need.request) else "yes"
             shown = preview_calls(self.session, need)
-            screen.rows(format_approval(need.request, shown, width=screen.console.width))
+            screen.rows(build_sheet(need.request, shown, width=screen.console.width).rows)
         screen.say(f"  the demonstration answers: {reply}", f"bold {NAME}")
         return Reply(reply, by="demo")
 

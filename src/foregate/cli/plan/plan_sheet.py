@@ -17,8 +17,9 @@ from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview, preview_plan
 from foregate.cli.plan.plan_finding import edit_plan
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled
+from foregate.cli.terminal.lookalikes import find_lookalikes
 from foregate.cli.terminal.screen import Screen, describe_compression
-from foregate.cli.terminal.sheet import SHOWN, format_argument
+from foregate.cli.terminal.sheet import build_argument, is_long
 from foregate.cli.terminal.terminal import Terminal
 from foregate.evidence.state.plan import PlanState, StepState, shorten_reason
 from foregate.schemas.errors import UsageError
@@ -92,7 +93,9 @@ def format_task(
         for why in call.dangers:
             yield from format_labelled("DANGER", why, width, BAD, label_style=BAD)
         for name, value in list_arguments(call):
-            yield from format_argument(name, value, details, width)
+            yield from build_argument(name, value, width, details=details).rows
+        for odd in find_lookalikes([facts.target, *(value for _, value in list_arguments(call))]):
+            yield from format_labelled("note", odd, width, "dim")
         if details and call.planned.description:
             yield from format_labelled("says", call.planned.description, width)
     if details and task.expected_outcome:
@@ -123,7 +126,7 @@ def _join(numbers: Iterable[int]) -> str:
 
 def is_plan_cut(looked: PlanPreview) -> bool:
     """Whether the first view of the sheet leaves anything of the arguments out."""
-    return any(len(value) > SHOWN for call in looked.calls for _, value in list_arguments(call))
+    return any(is_long(value) for call in looked.calls for _, value in list_arguments(call))
 
 
 def list_arguments(call: CallPreview) -> Iterator[tuple[str, str]]:
@@ -150,9 +153,9 @@ def format_step_outcome(step: StepState, width: int) -> Iterator[Text]:
         yield from format_labelled(call.status.replace("_", " "), f"{call.tool} {call.target}".strip(), width)
         gave = call.why or shorten_reason(call.text)
         if gave:
-            yield from format_argument("gave", gave, True, width)
+            yield from build_argument("gave", gave, width, details=True).rows
     if step.words and not step.calls:
-        yield from format_argument("said", shorten_reason(step.words), True, width)
+        yield from build_argument("said", shorten_reason(step.words), width, details=True).rows
 
 
 def format_failure(step: StepState, width: int) -> Iterator[Text]:

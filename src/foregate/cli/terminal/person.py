@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from rich.text import Text
 
 from foregate.cli.terminal.layout import CARE, pack_parts
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import NOTHING, Prospects, format_approval, format_tools, is_approval_cut, is_tools_cut
+from foregate.cli.terminal.sheet import NOTHING, Prospects, build_sheet, format_details, split_pages
 from foregate.cli.terminal.terminal import Terminal
+from foregate.cli.terminal.tools_sheet import format_tools, is_tools_cut
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, get_list, get_text
@@ -43,8 +46,10 @@ class PersonAtTerminal:
             raise asyncio.CancelledError from None
 
     async def _ask_approval(self, request: Mapping[str, Json], prospects: Prospects) -> Reply | None:
-        unseen = is_approval_cut(request, prospects)
-        self.screen.rows(format_approval(request, prospects, width=self.screen.console.width))
+        width, height = self.screen.console.size
+        sheet = build_sheet(request, prospects, width=width, height=height - 2)
+        self.screen.rows(sheet.rows)
+        unseen = sheet.is_cut
         while (typed := await self.terminal.read_answer("approve? ")) is not None:
             key, _, words = typed.strip().partition(" ")
             match key.lower():
@@ -59,8 +64,8 @@ class PersonAtTerminal:
                 case "n" | "no":
                     return Reply("no", words.strip() or await self._ask_words("why not? (Enter: no reason) "))
                 case "d":
-                    self.screen.rows(format_approval(request, prospects, details=True, width=self.screen.console.width))
-                    unseen = False
+                    whole = format_details(request, prospects, width=self.screen.console.width)
+                    unseen = not await self._show_pages(whole) and unseen
                 case "":
                     self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
                 case _:
@@ -84,10 +89,20 @@ class PersonAtTerminal:
                 case "n" | "no":
                     return Reply("no")
                 case "d":
-                    self.screen.rows(format_tools(request, details=True, width=width))
-                    unseen = False
+                    unseen = not await self._show_pages(format_tools(request, details=True, width=width)) and unseen
                 case _:
                     self.screen.say("Enter alone offers nothing: y, n or d (Ctrl-D is n)", CARE)
+
+    async def _show_pages(self, rows: Sequence[Text]) -> bool:
+        """Show rows page by page; whether the last one was shown."""
+        pages = list(split_pages(rows, self.screen.console.height))
+        for number, page in enumerate(pages, start=1):
+            self.screen.rows(page)
+            if number < len(pages):
+                typed = await self.terminal.read_answer(f"page {number} of {len(pages)}; Enter for more, q to stop ")
+                if typed is None or typed.strip():
+                    return False
+        return True
 
     async def _ask_words(self, prompt: str) -> str:
         return (await self.terminal.read_answer(prompt) or "").strip()

@@ -1,139 +1,49 @@
-"""The sheets a person must see before saying yes to calls, built from the bytes that will run, or to MCP tools, and the
-difference of two versions of a file in them, line by line. Pure text."""
+"""The sheet a person must see before saying yes to calls, built from the bytes that will run. Pure text.
+
+What is decided comes first: the call, what it does, what is at stake and why it asks. Everything that could be made
+long by somebody else is cut in its middle, so that the sheet fits the screen and its beginning never scrolls away.
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from difflib import SequenceMatcher
-from itertools import groupby
+from itertools import islice
+from typing import NamedTuple
 
-from msgspec import Struct
 from rich.text import Text
 
 from foregate.agent.effects.undo import Preview
-from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled, format_pieces, pack_parts, pluralise
+from foregate.cli.terminal.blocks import CUT, Block, fit_blocks
+from foregate.cli.terminal.diff import LINES, describe_change, diff_change, format_diff
+from foregate.cli.terminal.layout import CARE, NAME, format_labelled, format_pieces, pack_parts, pluralise, shorten_text
+from foregate.cli.terminal.lookalikes import find_lookalikes
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.protocols import FileChange
-from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
+from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text
 from foregate.schemas.tool_call import SurveyedResource
 
-LINES = 40
-"""Lines of a change that are shown at first."""
-CONTEXT = 3
-"""Unchanged lines that are shown before and after a changed one."""
-COMPARED = 1_000_000
-"""Pairs of lines that are compared at most; with more, all between the first and the last changed line counts."""
 Fields = Mapping[str, Json]
 """A request, or a part of one."""
-Row = tuple[str, str]
-"""A sign and a whole line."""
-_REMARK = "\\"
-_STYLE = {"-": f"not dim {BAD}", "+": f"not dim {GOOD}", " ": "not dim", "@": "dim", _REMARK: "dim"}
-
-
-class DiffLine(Struct, frozen=True):
-    r"""A line of a difference: `sign` is `-`, `+`, ` ` for unchanged, `@` for where it stands, `\` for a remark."""
-
-    sign: str
-    text: str
-
-
-def diff_lines(before: bytes, after: bytes) -> list[DiffLine]:
-    """Return what turns `before` into `after` as a unified diff; nothing where they are the same.
-
-    Lines end at line feeds and nowhere else. A byte that is no UTF-8 becomes a lone surrogate, which `visible` shows.
-    """
-    lines: list[DiffLine] = []
-    old = new = 1
-    for group, shown in _group_rows(_align_lines(_split_lines(before), _split_lines(after))):
-        removed, added = (sum(sign in (" ", way) for sign, _ in group) for way in "-+")
-        if shown:
-            lines.append(DiffLine("@", f"@ -{old - (not removed)},{removed} +{new - (not added)},{added} @@"))
-        for sign, text in group if shown else ():
-            lines.append(DiffLine(sign, text.removesuffix("\n")))
-            if not text.endswith("\n"):
-                lines.append(DiffLine(_REMARK, "No newline at end of file"))
-        old, new = old + removed, new + added
-    return lines
-
-
-def diff_change(change: FileChange) -> list[DiffLine]:
-    """Return what a change does to its file, of which there may be none before."""
-    return diff_lines(change.before or b"", change.after)
-
-
-def format_unified(lines: Sequence[DiffLine]) -> str:
-    return "".join(f"{line.sign}{' ' if line.sign == _REMARK else ''}{line.text}\n" for line in lines)
-
-
-def describe_counts(lines: Sequence[DiffLine]) -> str:
-    gone, come = (sum(line.sign == sign for line in lines) for sign in "-+")
-    parts = [f"{pluralise(n, 'line')} {how}" for n, how in ((gone, "removed"), (come, "added")) if n]
-    return ", ".join(parts) or "nothing: the file holds exactly this already"
-
-
-def format_diff(lines: Sequence[DiffLine], width: int, most: int = 0, hint: str = "") -> Iterator[Text]:
-    """Yield the lines behind bars, `most` at most unless that is 0; `hint` says how to see the others. The sign stands
-    in a column of its own, and again, with a `>`, before what did not fit: no text can pose as a sign."""
-    for line in lines[: most or None]:
-        begin = line.sign if line.sign == "@" else f"{line.sign} "
-        yield from format_pieces(line.text, width, begin, f"{line.sign}>", _STYLE[line.sign])
-    if 0 < most < len(lines):
-        yield from format_labelled("cut", f"{len(lines) - most} lines more{hint}", width, CARE)
-
-
-def format_change(
-    lines: Sequence[DiffLine], width: int, *, new: bool = False, most: int = 0, hint: str = ""
-) -> Iterator[Text]:
-    """Yield how much changes, and its lines as `format_diff` does."""
-    yield from format_labelled("changes", f"{'a new file, ' if new else ''}{describe_counts(lines)}", width)
-    yield from format_diff(lines, width, most, hint)
-
-
-def _split_lines(data: bytes) -> list[str]:
-    """Return the lines of `data` with their line feeds; the last one may lack it."""
-    parts = data.decode("utf-8", "surrogateescape").split("\n")
-    return [f"{part}\n" for part in parts[:-1]] + parts[-1:] * bool(parts[-1])
-
-
-def _align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
-    """Return every line of both versions, the common ones once."""
-    head = _count_common(old, new)
-    tail = _count_common(old[head:][::-1], new[head:][::-1])
-    a, b = old[head : len(old) - tail], new[head : len(new) - tail]
-    every, steps = [(" ", line) for line in old[:head]], [("replace", 0, len(a), 0, len(b))]
-    if len(a) * len(b) <= COMPARED:
-        steps = [*SequenceMatcher(None, a, b).get_opcodes()]
-    for kind, a_begin, a_end, b_begin, b_end in steps:
-        if kind == "equal":
-            every += [(" ", line) for line in a[a_begin:a_end]]
-        else:
-            every += [("-", line) for line in a[a_begin:a_end]] + [("+", line) for line in b[b_begin:b_end]]
-    return every + [(" ", line) for line in old[len(old) - tail :]]
-
-
-def _count_common(a: Sequence[str], b: Sequence[str]) -> int:
-    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
-
-
-def _group_rows(every: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:
-    """Yield runs of rows and whether they are shown: those near a change are."""
-    changed = (place for place, (sign, _) in enumerate(every) if sign != " ")
-    near = {place + by for place in changed for by in range(-CONTEXT, CONTEXT + 1)}
-    for shown, run in groupby(range(len(every)), near.__contains__):
-        yield [every[place] for place in run], shown
-
-
 SHOWN = 600
-"""Characters of one argument the first view of a sheet shows; `d` shows all."""
+"""Characters of one argument the first view of a sheet shows in full."""
+ROWS = 12
+"""Rows of one argument the first view of a sheet shows."""
 FILES = 8
 """Changed files of one call the first view of a sheet shows."""
 PATHS = 20
-"""Paths a program has changed in its sandbox that the first view of a sheet names."""
-_D = "; d shows them, and only then y counts"
+"""Rows of paths a program has changed in its sandbox in the first view of a sheet."""
+NOTES = 3
+"""Words of one call that are named as not what they look like."""
+LEAST = 14
+"""Rows a sheet has on however low a screen."""
+_LEAST_OF_FILE = 5
+"""Rows of one changed file, its name and how much of it changes among them."""
+_SENTENCE = 3
+"""Rows of one sentence, such as why a call asks."""
+_FACTS, _PLAN, _CONTENT = 1, 2, 3
+"""What is cut first where a sheet is higher than its screen."""
 KEYS = ("y yes, once", "n no, and why", "d details")
 KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, and why", "d details")
 Prospects = Mapping[str, Preview]
@@ -151,45 +61,133 @@ _ORIGIN = {
 }
 
 
-def format_approval(
-    request: Fields, prospects: Prospects = NOTHING, *, details: bool = False, width: int = 80
-) -> list[Text]:
-    """Return the lines of the sheet for an approval request, in `width` columns; with `details` nothing is cut.
+class ApprovalSheet(NamedTuple):
+    """The rows of a sheet, and whether anything is left out of them, so that a yes must wait for the details."""
+
+    rows: list[Text]
+    is_cut: bool
+
+
+def build_sheet(request: Fields, prospects: Prospects = NOTHING, *, width: int = 80, height: int = 0) -> ApprovalSheet:
+    """Return the sheet for an approval request, in `width` columns and, unless that is 0, at most `height` rows.
 
     `prospects` say of calls, by id, what they would do to the workspace as it is now; a change they show stands for the
     arguments that make it until details are asked for. Whatever is not Foregate's own stands behind a label or a bar.
     """
-    question = str(request.get("question") or "May this run?")
-    lines = list(format_labelled("approval", question, width, "bold", label_style=f"bold {CARE}"))
-    for sentence in get_list(request, "changed"):
-        lines += format_labelled("changed", str(sentence), width, CARE)
-    lines += _format_plan(get_object(request, "plan"), width)
+    calls = [as_object(call) for call in get_list(request, "calls")]
+    each = [list(_build_call(number, call, prospects, width)) for number, call in enumerate(calls, start=1)]
+    head, tail = _build_head(request, width), _build_tail(request, width)
+    room = max(LEAST, height) if height else 0
+    shown = _count_fitting(each, room - sum(block.fewest for block in (*head, *tail))) if room else len(each)
+    every = [*head, *(block for blocks in each[:shown] for block in blocks)]
+    if left_out := len(each) - shown:
+        said = f"{pluralise(left_out, 'call')} more{CUT}"
+        every.append(Block(list(format_labelled("cut", said, width, CARE))))
+    every += tail
+    fit_blocks(every, room, width)
+    is_cut = bool(left_out) or any(block.is_cut for block in every)
+    return ApprovalSheet([row for block in every for row in block.rows], is_cut)
+
+
+def _count_fitting(calls: Sequence[Sequence[Block]], room: int) -> int:
+    """Return how many calls fit, one at least; where not all do, a row is needed that says so."""
+    taken = 0
+    for number, blocks in enumerate(calls):
+        taken += sum(block.fewest for block in blocks)
+        if number and taken + (number + 1 < len(calls)) > room:
+            return number
+    return len(calls)
+
+
+def format_details(request: Fields, prospects: Prospects = NOTHING, *, width: int = 80) -> list[Text]:
+    """Return the rows of the same sheet with nothing cut, and with what details beside it there are."""
+    blocks = _build_head(request, width, details=True)
     for number, call in enumerate(map(as_object, get_list(request, "calls")), start=1):
-        lines += _format_call(number, call, prospects.get(get_text(call, "call", "")), details, width)
-    grants = get_list(request, "grants")
-    for number, grant in enumerate(map(as_object, grants)):
-        named = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
-        what = f"{grant.get('effect', '')} {'by exactly this call' if grant.get('digest') else named}".strip()
-        what += f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
-        lines += format_labelled("" if number else "a allows", what, width, NAME)
-    lines += pack_parts(KEYS_WITH_GRANT if grants else KEYS, width, "dim")
-    return lines
+        blocks += _build_call(number, call, prospects, width, details=True)
+    blocks += _build_tail(request, width, details=True)
+    return [row for block in blocks for row in block.rows]
 
 
-def is_approval_cut(request: Fields, prospects: Prospects = NOTHING) -> bool:
-    """Whether the first view leaves anything out of the arguments, or of the changes that stand for them."""
-    calls = map(as_object, get_list(request, "calls"))
-    return any(_is_call_cut(call, prospects.get(get_text(call, "call", ""))) for call in calls)
+def _build_head(request: Fields, width: int, *, details: bool = False) -> list[Block]:
+    question = str(request.get("question") or "May this run?")
+    head = [Block(list(format_labelled("approval", question, width, "bold", label_style=f"bold {CARE}")))]
+    return head + [
+        _build_sentence("changed", str(sentence), width, details, CARE) for sentence in get_list(request, "changed")
+    ]
 
 
-def _is_call_cut(call: Fields, prospect: Preview | None) -> bool:
-    changes, shown = prospect.changes if prospect is not None else (), _list_shown_arguments(prospect)
-    named = list_arguments(get_text(call, "arguments", ""))
-    if prospect is not None and len(prospect.paths) > PATHS:
-        return True
-    if len(changes) > FILES or any(len(value) > SHOWN and name not in shown for name, value in named):
-        return True
-    return sum(len(diff_change(change)) for change in changes) > LINES
+def _build_tail(request: Fields, width: int, *, details: bool = False) -> list[Block]:
+    """Return what a yes gives beyond the calls, and the keys."""
+    plan, grants = get_object(request, "plan"), get_list(request, "grants")
+    rows = list(_format_grants(grants, width))
+    blocks = [Block(list(_format_plan(plan, width, details)), _PLAN), Block(rows, _PLAN)]
+    return [*blocks, Block(list(pack_parts(KEYS_WITH_GRANT if grants else KEYS, width, "dim")))]
+
+
+def _build_sentence(label: str, sentence: str, width: int, details: bool, style: str = "") -> Block:
+    """Return a sentence as a block of a few rows, all of them with `details`."""
+    block = Block(list(format_labelled(label, sentence, width, style)))
+    if not details:
+        block.cut(_SENTENCE, width)
+    return block
+
+
+def _build_call(
+    number: int, call: Fields, prospects: Prospects, width: int, *, details: bool = False
+) -> Iterator[Block]:
+    prospect = prospects.get(get_text(call, "call", ""))
+    name = f"{call.get('tool', '')} {call.get('target', '')}".strip()
+    yield Block(list(format_labelled(f"{number}", shorten_text(name, width - 12), width, "bold")))
+    yield Block(list(_format_folder(call, width)), _FACTS, 1)
+    stands_for = () if details else _list_shown_arguments(prospect)
+    for argument, value in list_arguments(get_text(call, "arguments", "")):
+        if argument not in stands_for:
+            yield build_argument(argument, value, width, details=details)
+    yield from _build_judgement(call, prospect, width, details)
+    if prospect is not None and prospect.paths:
+        did = Block(list(_format_paths(prospect, width)), _CONTENT)
+        if not details:
+            did.cut(PATHS, width)
+        yield did
+    else:
+        yield Block(list(_format_target(call, prospect, width)), _FACTS, 1)
+    if there := get_list(call, "there"):
+        yield Block(list(format_labelled("there", f"already: {', '.join(map(str, there))}", width)), _FACTS, 1)
+    if "plan_items" in call:
+        yield Block(list(format_labelled("covered", _describe_coverage(call), width)), _FACTS, 1)
+    if prospect is not None:
+        yield from _build_changes(prospect, details, width)
+    if details:
+        yield Block(list(_format_record(call, width)))
+
+
+def _build_judgement(call: Fields, prospect: Preview | None, width: int, details: bool) -> Iterator[Block]:
+    """Yield what a person decides by: what the call does, what is at stake, why it asks, what about it is odd."""
+    effect = f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}"
+    effect += ", reaches outside the workspace" if call.get("external") else ""
+    yield Block(list(format_labelled("effect", effect, width)))
+    for number, stake in enumerate(get_list(call, "at_stake")):
+        yield _build_sentence("" if number else "at stake", str(stake), width, details, CARE)
+    for sentence in get_list(call, "why"):
+        yield _build_sentence("because", str(sentence), width, details)
+    odd = list(find_lookalikes(_list_names(call)))
+    if not details and len(odd) > NOTES:
+        odd[NOTES - 1 :] = [f"{len(odd) - NOTES + 1} further words are not what they look like"]
+    for number, sentence in enumerate(odd):
+        yield _build_sentence("" if number else "note", sentence, width, details, "dim")
+    if prospect is not None and prospect.problem:
+        yield _build_sentence("fails", f"as things are: {prospect.problem}", width, details, CARE)
+    for path, names in prospect.unkept.items() if prospect is not None else ():
+        yield _build_sentence("loses", f"{path}: its {', '.join(names)}", width, details, CARE)
+
+
+def _list_names(call: Fields) -> Iterator[str]:
+    """Yield the paths, hosts and commands of a call."""
+    yield get_text(call, "target", "")
+    yield get_text(call, "folder", "")
+    yield from as_texts(get_list(call, "there"))
+    for _, value in list_arguments(get_text(call, "arguments", "")):
+        yield value[:SHOWN]
 
 
 def list_arguments(raw: str) -> Iterator[tuple[str, str]]:
@@ -202,45 +200,11 @@ def list_arguments(raw: str) -> Iterator[tuple[str, str]]:
         yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
-def _format_call(number: int, call: Fields, prospect: Preview | None, details: bool, width: int) -> Iterator[Text]:
-    yield from format_labelled(f"{number}", f"{call.get('tool', '')} {call.get('target', '')}".strip(), width, "bold")
-    yield from _format_folder(call, width)
-    effect = f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}"
-    effect += ", reaches outside the workspace" if call.get("external") else ""
-    effect += f", risk {call['risk']} of 1000" if call.get("risk") else ""
-    yield from format_labelled("effect", effect, width)
-    if prospect is not None and prospect.paths:
-        yield from _format_paths(prospect, details, width)
-    else:
-        yield from _format_target(call, prospect, width)
-    if there := get_list(call, "there"):
-        yield from format_labelled("there", f"already: {', '.join(map(str, there))}", width)
-    if "plan_items" in call:
-        yield from format_labelled("covered", _describe_coverage(call), width)
-    for sentence in get_list(call, "why"):
-        yield from format_labelled("because", str(sentence), width)
-    stands_for = () if details else _list_shown_arguments(prospect)
-    for name, value in list_arguments(get_text(call, "arguments", "")):
-        if name not in stands_for:
-            yield from format_argument(name, value, details, width)
-    if prospect is not None:
-        if prospect.problem:
-            yield from format_labelled("fails", f"as things are: {prospect.problem}", width, CARE)
-        for path, names in prospect.unkept.items():
-            yield from format_labelled("loses", f"{path}: its {', '.join(names)}", width, CARE)
-        yield from _format_changes(prospect.changes, details, width, named=bool(prospect.paths))
-    if details:
-        if rules := get_list(call, "rules"):
-            yield from format_labelled("rules", ", ".join(map(str, rules)), width)
-        yield from format_labelled("as sent", get_text(call, "arguments", ""), width)
-        yield from format_labelled("call", get_text(call, "call", ""), width)
-
-
 def _describe_undo(call: Fields, prospect: Preview | None) -> str:
     """Return whether a call can be undone, and, where that has been looked at, whether a before-image is kept."""
     can, kept, lost = _UNDO[bool(call.get("reversible"))]
-    if prospect is None:
-        return can
+    if prospect is None or (call.get("effect") == "execute" and not prospect.lost):
+        return can  # there is no image of what a program may do
     return f"{can}{kept if prospect.kept else lost}"
 
 
@@ -250,7 +214,9 @@ def _format_target(call: Fields, prospect: Preview | None, width: int) -> Iterat
     ways = () if prospect is None else (("kept", prospect.kept), ("lost", prospect.lost))
     touched = {resource.id: resource for _, resources in ways for resource in resources}
     there = f" ({_describe_state(touched[target])})" if target in touched else ""
-    yield from format_labelled("target", f"{target}{there}, {origin}" if target else origin, width)
+    # a command stands above in full: its words once more would only take room
+    is_told = call.get("effect") == "execute" or not target
+    yield from format_labelled("target", origin if is_told else f"{target}{there}, {origin}", width)
     for label, resources in ways if len(touched) > 1 else ():
         for number, resource in enumerate(resources):
             what, style = f"{resource.id} ({_describe_state(resource)})", CARE if label == "lost" else ""
@@ -277,53 +243,77 @@ def _list_shown_arguments(prospect: Preview | None) -> tuple[str, ...]:
     return prospect.changes[0].shown_by if prospect is not None and prospect.changes else ()
 
 
-def _format_paths(prospect: Preview, details: bool, width: int) -> Iterator[Text]:
+def _format_paths(prospect: Preview, width: int) -> Iterator[Text]:
     """Yield what a program has done to each path in its sandbox, and what of that has no way back."""
-    shown = prospect.paths if details else prospect.paths[:PATHS]
-    for number, path in enumerate(shown):
+    for number, path in enumerate(prospect.paths):
         yield from format_labelled("" if number else "did", path, width)
-    if len(shown) < len(prospect.paths):
-        yield from format_labelled(
-            "cut", f"{pluralise(len(prospect.paths) - len(shown), 'path')} more{_D}", width, CARE
-        )
     for number, resource in enumerate(prospect.lost):
-        yield from format_labelled(
-            "" if number else "lost", f"{resource.id} ({_describe_state(resource)})", width, CARE
-        )
+        what = f"{resource.id} ({_describe_state(resource)})"
+        yield from format_labelled("" if number else "lost", what, width, CARE)
 
 
-def _format_changes(changes: Sequence[FileChange], details: bool, width: int, *, named: bool = False) -> Iterator[Text]:
-    """Yield what a call would make of its files, one after the other; all of them together take so many lines."""
-    room = LINES
-    for change in changes if details else changes[:FILES]:
-        if named or len(changes) > 1:
-            yield from format_labelled("file", change.path, width)
-        lines = diff_change(change)
-        most = 0 if details else max(1, room)
-        yield from format_change(lines, width, new=change.before is None, most=most, hint=_D)
-        room -= len(lines)
-    if not details and len(changes) > FILES:
-        yield from format_labelled("cut", f"{len(changes) - FILES} files more{_D}", width, CARE)
+def _build_changes(prospect: Preview, details: bool, width: int) -> Iterator[Block]:
+    """Yield what a call would make of each of its files; all of them together take so many rows, but for the least."""
+    room, many = LINES, prospect.paths or len(prospect.changes) > 1
+    for change in prospect.changes if details else prospect.changes[:FILES]:
+        lines = shown = diff_change(change)
+        if not details and len(lines) > 3 * LINES:
+            shown = [*lines[: 2 * LINES], *lines[-LINES:]]
+        rows = list(format_labelled("file", change.path, width)) if many else []
+        rows += format_labelled("changes", describe_change(lines, new=change.before is None), width)
+        rows += format_diff(shown, width)
+        block = Block(rows, _CONTENT, _LEAST_OF_FILE, more=len(lines) - len(shown))
+        if not details:
+            block.cut(room + len(rows) - len(shown), width)
+        room = max(0, room - len(shown))
+        yield block
+    if not details and (left_out := len(prospect.changes) - FILES) > 0:
+        rest = Block(list(format_labelled("cut", f"{pluralise(left_out, 'file')} more{CUT}", width, CARE)))
+        rest.is_cut = True
+        yield rest
 
 
-def format_argument(name: str, value: str, details: bool, width: int) -> Iterator[Text]:
-    part = value if details else value[:SHOWN]
-    label = name if name.isidentifier() else json.dumps(name, ensure_ascii=False)
-    for number, line in enumerate(f"{label}: {part}".split("\n")):
-        yield from format_pieces(line, width, "  " if number else "", "  ", "not dim")
-    if len(part) < len(value):
-        yield from format_labelled("cut", f"{len(value) - len(part)} characters more{_D}", width, CARE)
+def build_argument(name: str, value: str, width: int, *, details: bool) -> Block:
+    """Return an argument behind bars, a long one by its head and tail unless there are `details`."""
+    label, rows = name if name.isidentifier() else json.dumps(name, ensure_ascii=False), list[Text]()
+    for number, line in enumerate(f"{label}: {value}".split("\n")):
+        rows += format_pieces(line, width, "  " if number else "", "  ", "not dim")
+    block = Block(rows, _CONTENT)
+    if not details and is_long(value):
+        block.cut(min(ROWS, len(rows) - 1), width)
+    return block
 
 
-def _format_plan(plan: Fields, width: int) -> Iterator[Text]:
+def is_long(value: str) -> bool:
+    """Whether the first view of a sheet leaves out the middle of an argument."""
+    return len(value) > SHOWN or value.count("\n") >= ROWS
+
+
+def _format_grants(grants: Sequence[Json], width: int) -> Iterator[Text]:
+    for number, grant in enumerate(map(as_object, grants)):
+        named = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
+        what = f"{grant.get('effect', '')} {'by exactly this call' if grant.get('digest') else named}".strip()
+        what += f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
+        yield from format_labelled("" if number else "a allows", what, width, NAME)
+
+
+def _format_plan(plan: Fields, width: int, details: bool) -> Iterator[Text]:
     if plan:
         yield from format_labelled("plan", get_text(plan, "goal", ""), width)
     for number, item in enumerate(map(as_object, get_list(plan, "items")), start=1):
-        times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
-        further = f", with {item['further']}" if item.get("further") else ""
-        what = f"{number} {item['effect']} {item['kind']} {item['pattern']}{further}{times}"
-        yield from format_labelled("", what, width)
+        what = f"{number} {_describe_item(item)}"
+        yield from format_labelled("", what if details else shorten_text(what, 2 * (width - 13)), width)
         yield from _format_folder(item, width)
+
+
+def _describe_item(item: Fields) -> str:
+    """Return what an item of a plan covers; one that is known by its digest alone by the words of its call."""
+    times = f", {item['uses']} times" if item.get("uses", 1) != 1 else ""
+    further = f", with {item['further']}" if item.get("further") else ""
+    named = f"{item['kind']} {item['pattern']}"
+    if get_text(item, "pattern", "").startswith("sha256:"):
+        named = f"exactly this call: {item['words']}" if item.get("words") else "exactly one earlier call"
+    return f"{item['effect']} {named}{further}{times}"
 
 
 def _format_folder(where: Fields, width: int) -> Iterator[Text]:
@@ -332,43 +322,18 @@ def _format_folder(where: Fields, width: int) -> Iterator[Text]:
         yield from format_labelled("in", str(folder), width)
 
 
-TOOL_KEYS = ("y offer them, as they are now", "n not in this session", "d details")
-_STATE_STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}
+def _format_record(call: Fields, width: int) -> Iterator[Text]:
+    """Yield how a call stands in the log: the rules that ask, its arguments as they were sent, its risk and its id."""
+    if rules := get_list(call, "rules"):
+        yield from format_labelled("rules", ", ".join(map(str, rules)), width)
+    yield from format_labelled("as sent", get_text(call, "arguments", ""), width)
+    if risk := call.get("risk"):
+        yield from format_labelled("risk", f"{risk} of 1000", width)
+    yield from format_labelled("call", get_text(call, "call", ""), width)
 
 
-def format_tools(request: Fields, *, details: bool = False, keys: bool = True, width: int = 80) -> list[Text]:
-    """Return the lines of the sheet in `width` columns; with `details` everything the server says of its tools."""
-    lines = list(format_labelled("tools", get_text(request, "question"), width, "bold", label_style=f"bold {CARE}"))
-    lines += format_labelled("runs", get_text(request, "launch"), width)
-    for tool in get_list(request, "tools"):
-        lines += format_tool(as_object(tool), width, details=details)
-    if keys:
-        lines += pack_parts(TOOL_KEYS, width, "dim")
-    return lines
-
-
-def is_tools_cut(request: Fields) -> bool:
-    """Whether the first view leaves out a part of how a pinned tool has changed."""
-    tools = map(as_object, get_list(request, "tools"))
-    return any(tool["state"] == "changed" and len(diff_tool(tool)) > LINES for tool in tools)
-
-
-def format_tool(tool: Fields, width: int, *, details: bool = False) -> Iterator[Text]:
-    """Yield the rows of one tool; of one that has changed how it differs from what was pinned."""
-    state, problem = get_text(tool, "state"), get_text(tool, "problem")
-    name, style = get_text(tool, "tool"), _STATE_STYLE.get(state, "")
-    yield from format_labelled(state, name, width, style, label_style=style or "dim")
-    if problem:
-        yield from format_labelled("", problem, width)
-    elif state != "pinned":
-        yield from format_labelled("claims", get_text(tool, "claims"), width)
-        if state == "new" and not details:
-            yield from format_labelled("says", get_text(tool, "first_line") or "nothing", width)
-        else:
-            yield from format_diff(diff_tool(tool), width, 0 if details else LINES, _D)
-
-
-def diff_tool(tool: Fields) -> Sequence[DiffLine]:
-    """Return what a tool's server says of it now, against what was pinned."""
-    before, after = (get_text(tool, side).encode("utf-8", "replace") for side in ("before", "after"))
-    return diff_lines(before, after)
+def split_pages(rows: Sequence[Text], height: int) -> Iterator[Sequence[Text]]:
+    """Yield rows as many at a time as a screen of this height shows above a prompt."""
+    rest, most = iter(rows), max(LEAST, height - 2)
+    while page := list(islice(rest, most)):
+        yield page

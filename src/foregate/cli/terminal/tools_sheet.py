@@ -1,0 +1,55 @@
+"""The sheet a person must see before the tools of an MCP server are offered. Pure text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from foregate.cli.terminal.blocks import CUT
+from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_diff
+from foregate.cli.terminal.layout import CARE, format_labelled, pack_parts
+from foregate.schemas.strict_json import Json, as_object, get_list, get_text
+
+Fields = Mapping[str, Json]
+"""A request, or a part of one."""
+TOOL_KEYS = ("y offer them, as they are now", "n not in this session", "d details")
+_STATE_STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}
+
+
+def format_tools(request: Fields, *, details: bool = False, keys: bool = True, width: int = 80) -> list[Text]:
+    """Return the lines of the sheet in `width` columns; with `details` everything the server says of its tools."""
+    lines = list(format_labelled("tools", get_text(request, "question"), width, "bold", label_style=f"bold {CARE}"))
+    lines += format_labelled("runs", get_text(request, "launch"), width)
+    for tool in get_list(request, "tools"):
+        lines += format_tool(as_object(tool), width, details=details)
+    if keys:
+        lines += pack_parts(TOOL_KEYS, width, "dim")
+    return lines
+
+
+def is_tools_cut(request: Fields) -> bool:
+    """Whether the first view leaves out a part of how a pinned tool has changed."""
+    tools = map(as_object, get_list(request, "tools"))
+    return any(tool["state"] == "changed" and len(diff_tool(tool)) > LINES for tool in tools)
+
+
+def format_tool(tool: Fields, width: int, *, details: bool = False) -> Iterator[Text]:
+    """Yield the rows of one tool; of one that has changed how it differs from what was pinned."""
+    state, problem = get_text(tool, "state"), get_text(tool, "problem")
+    name, style = get_text(tool, "tool"), _STATE_STYLE.get(state, "")
+    yield from format_labelled(state, name, width, style, label_style=style or "dim")
+    if problem:
+        yield from format_labelled("", problem, width)
+    elif state != "pinned":
+        yield from format_labelled("claims", get_text(tool, "claims"), width)
+        if state == "new" and not details:
+            yield from format_labelled("says", get_text(tool, "first_line") or "nothing", width)
+        else:
+            yield from format_diff(diff_tool(tool), width, 0 if details else LINES, CUT)
+
+
+def diff_tool(tool: Fields) -> Sequence[DiffLine]:
+    """Return what a tool's server says of it now, against what was pinned."""
+    before, after = (get_text(tool, side).encode("utf-8", "replace") for side in ("before", "after"))
+    return diff_lines(before, after)
