@@ -10,7 +10,14 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
-from foregate.policy.risk.request import RequestFacts, find_kept_word, find_names, find_namesake, is_named, read_request
+from foregate.policy.risk.request import (
+    RequestFacts,
+    find_kept_word,
+    find_namesake,
+    find_partly_named,
+    is_named,
+    read_request,
+)
 from foregate.schemas.tool_call import (
     CallFacts,
     Command,
@@ -264,15 +271,8 @@ def _find_lost(
         yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`"), "scope"
     reverts = any(r.kind is ResourceKind.REPOSITORY for r in facts.resources)
     unspoken = (r.id for r in lost if (r.access is Effect.DELETE or reverts) and not r.changed_before)
-    names = {r.id: find_names(r.id, request.things) for r in lost}
-    # What fewer words name than name another of it is not what was meant: `the reports of 2021`, `the .log files in
-    # logs`. A folder is meant with what is in it.
-    partly = {
-        name
-        for name, words in names.items()
-        if any(words < more and not other.startswith(f"{name}/") for other, more in names.items())
-    }
-    named = {r.id for r in lost if is_named_by_user(r, request, origins)} - partly
+    named = {r.id for r in lost if is_named_by_user(r, request, origins)}
+    named -= find_partly_named([r.id for r in lost], request.things)
     replaced = next((r.id for r in lost if r.loses == "replaced" and not request.destructive), "")
     unasked = replaced or next((name for name in unspoken if name not in named), "")
     if unasked and not request.confirms and turn.plan is None:

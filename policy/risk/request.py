@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
-from itertools import chain, takewhile
+from itertools import chain, permutations, takewhile
 from typing import Literal, TypeVar
 
 from foregate.policy.policy import Contract, Policy
@@ -176,6 +176,32 @@ def find_names(target: str, words: Set[str]) -> frozenset[str]:
     above = ("/".join(parts[:end]) for end in range(1, len(parts)))
     ways = {*above, *parts, *list_endings("/".join(parts[:-1]), parts[-1])} - {"", ".", ".."}
     return frozenset(words & ways | whole)
+
+
+def find_partly_named(targets: Collection[str], words: Set[str]) -> set[str]:
+    """Return the targets that fewer words name than name another of them, so that others than they were meant.
+
+    A folder is meant with what is in it. Words that name a further target on their own say nothing about the others.
+
+    >>> find_partly_named(["reports/2021.txt", "reports/2024.txt"], {"reports", "2021"})
+    {'reports/2024.txt'}
+    >>> find_partly_named(["app.log", "build/app.log", "build/x.o"], {"build", "app.log"})
+    set()
+    """
+    named: dict[frozenset[str], list[str]] = {}
+    for target in targets:
+        named.setdefault(find_names(target, words), []).append(target)
+    alone = {
+        few: {word for one in ones for word in (one.casefold(), one.casefold().rpartition("/")[2])}
+        for few, ones in named.items()
+    }
+    partly = set()
+    for few, many in permutations(named, 2):
+        more = many - few
+        if few < many and not any(words <= more and words & alone[words] for words in named):
+            above = {name[:end] for name in named[many] for end in range(len(name)) if name[end] == "/"}
+            partly |= set(named[few]) - above
+    return partly
 
 
 def list_endings(folder: str, name: str) -> tuple[str, ...]:
