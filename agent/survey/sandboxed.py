@@ -131,7 +131,7 @@ class ChangeSurveyor:
             return "" if is_kept else "git"
         if self._is_moved(change):
             return "moved"
-        if change.after.hash in self._gone:
+        if change.after.kind and change.after.hash in self._gone:
             return "replaced"
         takes_back = self._is_in_git(change.path, self._read_after(change))  # what was not committed would be gone
         return "" if self._keeps_a_line(change) and not takes_back else "all"

@@ -224,6 +224,15 @@ async def test_a_deletion_for_a_request_that_says_nothing_of_it_is_asked_about_b
     assert (await find_answer(session)).code == "uncertainty_clarification"
 
 
+async def test_a_named_file_and_a_named_folder_are_deleted_together_and_nobody_is_asked(
+    play: Play, folder: Path
+) -> None:
+    (folder / "build").mkdir()
+    (folder / "app.log").write_text("started\n")
+    await play("Take build and app.log away with rm -rf; keep everything else.", "cat app.log", "rm -rf build app.log")
+    assert list(folder.iterdir()) == []
+
+
 @IN_FULL
 async def test_what_wants_the_network_is_asked_about_and_told_how_to_request_it(play: Play, folder: Path) -> None:
     line = "python3 -c \"import socket; socket.create_connection(('example.invalid', 443))\""
