@@ -87,7 +87,7 @@ class Disk:
         moved = os.stat(source, dir_fd=src_dir_fd, follow_symlinks=False)
         with suppress(FileNotFoundError):  # what is replaced need not be on disk
             self.waiting.pop(os.stat(target, dir_fd=dst_dir_fd, follow_symlinks=False).st_ino, None)
-        if src_dir_fd is not None and stat.S_ISREG(moved.st_mode):
+        if moved.st_ino in self._numbers() and stat.S_ISREG(moved.st_mode):
             assert moved.st_ino not in self.waiting, f"{source} is renamed to {target} before it is on disk"
         self._rename(source, target, src_dir_fd=src_dir_fd, dst_dir_fd=dst_dir_fd)
         self._note(f"rename from {source}", src_dir_fd)
