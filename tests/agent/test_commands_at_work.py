@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +78,19 @@ async def test_one_yes_to_a_tame_command_of_an_interpreter_is_none_to_what_anoth
     await run(session, f"run {target}")
     person.finish()
     assert list(folder.iterdir()) == []
+
+
+@pytest.mark.parametrize("key", ["core.fsmonitor", "diff.external", "diff.x.textconv", "filter.x.clean"])
+async def test_git_that_somebody_lists_as_a_read_runs_nothing_a_repository_names(
+    key: str, open_session: OpenSession, workspace: Workspace, folder: Path
+) -> None:
+    listed = {"options": [], "subcommands": ["diff"]}
+    policy = policy_with({"commands.reads": {}, "commands.read_only": {"git": listed}})
+    (folder / ".gitattributes").write_text("* filter=x diff=x\n")
+    named = ("-c", "user.name=a", "-c", "user.email=a@b.c")
+    for words in (("init", "-q"), ("add", "."), (*named, "commit", "-qm", "x"), ("config", key, "touch MARK; cat")):
+        await asyncio.to_thread(subprocess.run, ["git", *words], cwd=folder, check=True)
+    (folder / ".gitattributes").write_text("* filter=x diff=x\n# changed\n")
+    tools = [run_command(workspace, policy)]
+    await run(await open_session(calls(command("git", "diff")), says("seen"), tools=tools, policy=policy), "look at it")
+    assert not (folder / "MARK").exists()

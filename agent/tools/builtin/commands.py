@@ -116,7 +116,7 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
     named = find_operands(workspace, cwd, paths, reading.texts, strict=reads)
     if reads:
         check_operands(workspace, reading, named)
-    repositories = await asyncio.to_thread(find_repositories, workspace, policy, reading, cwd) if held else []
+    repositories = await asyncio.to_thread(find_repositories, workspace, policy, reading, cwd) if reads else []
     survey = find_judged_survey()
     if survey is not None and not reads and can_hold_work(policy, survey.work):
         return await _run_work(workspace, policy, command, arguments, cwd, named, in_place=survey.work == "limited")
