@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
@@ -35,7 +35,7 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.tool_call import CallFacts, Origin, Permit, Survey, ToolCall, ToolResult
+from foregate.schemas.tool_call import CallFacts, Origin, Permit, Survey, Tier, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, mask_text
@@ -139,8 +139,7 @@ async def _run_started(
     call, changes = facts.call, _has_effect(facts)
     try:
         judgement = session.state.open.judgement if session.state.open else None
-        is_held = facts.contained or facts.survey.work != "limited"  # which gives nothing of what lies outside
-        now = replace(now, work=facts.survey.work if is_held else "none")  # its programs are held as they were judged
+        now = replace(now, work=_find_holder(facts))  # its programs are held as they were judged
         context = RunContext(now, judgement is not None and judgement.is_approved(call.id))
         is_child = session.delegates and call.name == DELEGATE.name
         seconds = facts.spec.timeout if facts.spec else None
@@ -172,6 +171,13 @@ async def _run_started(
     except Exception as error:
         get_diagnostics().exception("tool_raised", tool=call.name, call=call.id)
         return ToolResult(False, f"{type(error).__name__}: {error}"[:2000], error="tool_error", unknown=changes)
+
+
+def _find_holder(facts: CallFacts) -> Literal["", Tier]:
+    """Return what holds the command of a call where it changes something, as it was judged."""
+    if facts.survey.work == "limited" and not facts.contained:
+        return "none"  # for it gives nothing of what lies outside
+    return facts.survey.work
 
 
 def _has_effect(facts: CallFacts) -> bool:
@@ -218,7 +224,7 @@ def _build_start(
         effect=facts.effect,
         before=tuple(kept),
         elsewhere=facts.spec is not None and facts.spec.is_elsewhere,
-        confinement=facts.survey.work if facts.contained else facts.survey.confinement,
+        confinement=_find_holder(facts) if facts.changes and facts.survey.command else facts.survey.confinement,
         early=early,
         look=look,
     )

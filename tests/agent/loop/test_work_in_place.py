@@ -103,6 +103,15 @@ async def test_a_command_beside_a_secret_file_is_asked_about_before_it_runs(play
     assert "tool_started" not in [event.kind for event in await session.log.read()]
 
 
+async def test_what_a_person_lets_work_unheld_is_recorded_as_held_by_nothing(play: Play, folder: Path) -> None:
+    (folder / "conf").mkdir()
+    (folder / "conf/.env").write_text("KEY=1\n")
+    lines = ["mv conf conf2"] * 3  # the second time with words before it, the third in place of a plan
+    session = await play("tidy conf up", *lines, person=ScriptedPerson(["yes"]))
+    assert (folder / "conf2/.env").exists()
+    assert [started.confinement for started in bodies(await session.log.read(), ToolStarted)] == ["none"]
+
+
 async def test_caches_that_are_run_unread_do_not_stay(play: Play, folder: Path) -> None:
     (folder / "lib.py").write_text("x = 1\n")
     session = await play("run it", "python3 -c 'import lib' && ls __pycache__")
