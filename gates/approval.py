@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from foregate.gates.plan_scope import find_covering_items, has_own_folder
-from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
+from foregate.gates.questions import Ask, build_approval_request, build_offered_grants, find_scripts
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
@@ -184,7 +184,7 @@ def deny_asks(asks: Sequence[Ask], code: ApprovalCode, message: str, reason: str
 
 def is_grant_for(grant: Grant, facts: CallFacts) -> bool:
     """Whether the effect and the resources of a grant, exactly as they were shown, are those of a call."""
-    if grant.effect != facts.effect.value:
+    if grant.effect != facts.effect.value or grant.scripts != find_scripts(facts):
         return False
     if grant.digest:
         return grant.digest == facts.call.digest

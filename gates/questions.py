@@ -10,6 +10,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from msgspec.structs import replace
+
 from foregate.gates.plan_scope import (
     find_covering_items,
     find_folder,
@@ -195,7 +197,13 @@ def find_first_origin(facts: CallFacts) -> str:
 def build_offered_grants(ask: Ask) -> list[Grant]:
     """Return the grants `a` would give: this gate's reason, this effect, exactly these resources or this very call."""
     facts = ask.facts
+    bare = [Grant(ask.gate, code, facts.effect.value, scripts=find_scripts(facts)) for code in ask.codes]
     if is_exact_only(facts) or has_own_folder(facts) or len(facts.targets) != 1:
-        return [Grant(ask.gate, code, facts.effect.value, digest=facts.call.digest) for code in ask.codes]
+        return [replace(grant, digest=facts.call.digest) for grant in bare]
     (thing,) = facts.targets
-    return [Grant(ask.gate, code, facts.effect.value, thing.kind.value, thing.id) for code in ask.codes]
+    return [replace(grant, kind=thing.kind.value, pattern=thing.id) for grant in bare]
+
+
+def find_scripts(facts: CallFacts) -> str:
+    """Return the hash over the scripts a call runs by name, "" for none."""
+    return facts.survey.command.scripts if facts.survey.command is not None else ""

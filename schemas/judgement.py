@@ -50,7 +50,8 @@ def find_standing(code: str) -> Standing:
 class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
 
-    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`.
+    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`. `scripts` binds
+    it to what stands in the files a command runs by name.
     """
 
     gate: str
@@ -61,6 +62,7 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     digest: str = ""
     until: str = "session"
     seq: int = 0
+    scripts: str = ""
 
 
 Who = Literal["planner", "critic", "person"]

@@ -201,7 +201,8 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True):
 
     `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
     nobody says yes to a command unaware of what it would replace. `access` is what the call requests of the world
-    outside its sandbox.
+    outside its sandbox. `scripts` is a hash over the files of the workspace that it runs by name, as in `sh build.sh`,
+    "" where it names none: what they say may change while the words stay the same.
     """
 
     argv: tuple[str, ...] = ()
@@ -210,6 +211,7 @@ class Command(Struct, frozen=True, forbid_unknown_fields=True):
     folder: str = ""
     there: tuple[str, ...] = ()
     access: tuple[Access, ...] = ()
+    scripts: str = ""
 
 
 Tier = Literal["full", "limited", "none"]

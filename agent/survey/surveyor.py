@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from msgspec.structs import replace
@@ -267,10 +268,21 @@ class Surveyor:
                     here = self._survey_path(ResourceKind.DIRECTORY, Effect.OBSERVATION, cwd, state).id
                 reads = is_read(command, self._policy, tier)
                 there = () if reads else self._find_named_paths(command, cwd)
-                access = read_access(arguments.get("access"))
-                command = replace(command, access=access)
+                scripts = "" if reads else self._hash_scripts(command, cwd)
+                command = replace(command, access=read_access(arguments.get("access")), scripts=scripts)
                 return replace(command, folder="" if here == "." else here, there=there)
         return None
+
+    def _hash_scripts(self, command: Command, cwd: Json) -> str:
+        """Return one hash over what stands in the files of the workspace that a command runs by name."""
+        found: dict[str, Json] = {}
+        for segment in read_command_line(command, self._policy).segments:
+            script = commands.find_script(segment.words, self._policy)
+            with suppress(WorkspaceError):
+                path = self._workspace.resolve(_place_word(script, cwd)) if script else ""
+                if path and (seen := self._workspace.look(path, max_hash=self._policy.files.max_hash)).kind == "file":
+                    found[path] = seen.hash
+        return strict_json.sha256(strict_json.canonical(found)) if found else ""
 
     def _find_named_paths(self, command: Command, cwd: Json) -> tuple[str, ...]:
         """Return the paths a changing command names that lead to something, also what lies in a folder it names last
@@ -326,7 +338,7 @@ def _place_word(word: str, cwd: Json) -> str:
 
 def _estimate_size(survey: Survey) -> int:
     """Return more bytes than the recorded form of a small survey has, without writing it."""
-    command, size = survey.command, 400
+    command, size = survey.command, 500
     size += sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
     size += sum(4 * len(atom.text) + 60 for atom in survey.atoms)
     words = (*command.argv, *command.there) if command else ()

@@ -80,6 +80,30 @@ async def test_one_yes_to_a_tame_command_of_an_interpreter_is_none_to_what_anoth
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "line", [("sh", "build.sh"), ("./build.sh",), ("env", "bash", "-x", "./build.sh")], ids=" ".join
+)
+async def test_what_was_allowed_for_the_session_is_asked_about_again_once_the_script_it_runs_is_another(
+    line: tuple[str, ...], open_session: OpenSession, workspace: Workspace, folder: Path
+) -> None:
+    policy = policy_with({"plan.mode": "off", "critique.mode": "off"}, POLICY)
+    (folder / "build.sh").write_text("#!/bin/sh\necho built >> OUT\n")
+    (folder / "build.sh").chmod(0o755)
+    person = ScriptedPerson(["grant", "no"])
+    change = ("edit_file", {"path": "build.sh", "old": "built", "new": "harm"})
+    steps = [command(*line), command(*line), ("read_file", {"path": "build.sh"}), change, command(*line)]
+    session = await open_session(
+        *(calls(step, text=TALK) for step in steps),
+        says("the person said no"),
+        tools=[run_command(workspace, policy)],
+        policy=policy,
+        person=person,
+    )
+    await run(session, "run build.sh, fix it, and run it again")
+    person.finish()
+    assert (folder / "OUT").read_text() == "built\nbuilt\n"
+
+
 @pytest.mark.parametrize("key", ["core.fsmonitor", "diff.external", "diff.x.textconv", "filter.x.clean"])
 async def test_git_that_somebody_lists_as_a_read_runs_nothing_a_repository_names(
     key: str, open_session: OpenSession, workspace: Workspace, folder: Path

@@ -293,6 +293,7 @@ def _format_grants(grants: Sequence[Json], width: int) -> Iterator[Text]:
     for number, grant in enumerate(map(as_object, grants)):
         named = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
         what = f"{grant.get('effect', '')} {'by exactly this call' if grant.get('digest') else named}".strip()
+        what += ", while the script it runs stays as it is" if grant.get("scripts") else ""
         what += f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
         yield from format_labelled("" if number else "a allows", what, width, NAME)
 
