@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from foregate.gates.plan_scope import find_covering_items, has_own_folder
-from foregate.gates.questions import Ask, build_approval_request, build_offered_grants, find_scripts
+from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
+from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
@@ -153,7 +153,8 @@ class ApprovalGate:
         yes = Ruling(Standing.ALLOW, "approval_granted", f"{by} said yes", reason=reason)
         plan = so_far.plan
         if plan is not None:
-            plan = replace(plan, items=tuple(replace(item, approved=True) for item in plan.items))
+            shown = [ask.facts for ask in asks]
+            plan = replace(plan, items=tuple(approve_item(item, shown) for item in plan.items))
         return Opinion(
             rule_alike([ask.facts for ask in asks], yes),
             detail=detail,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec.structs import replace
 
@@ -116,6 +116,7 @@ def find_covering_items(
         and not ((same_tool or item.during) and item.tool and item.tool != facts.call.name)
         and (not item.during or (item.during == during and not facts.risky))
         and (item.approved or not approved)
+        and item.scripts in ("", find_scripts(facts))
     ]
     exact = find_first_item(open_, facts.effect, *name_exact_call(facts))
     if exact is not None:
@@ -130,6 +131,21 @@ def find_covering_items(
             return None
         used.append(index)
     return tuple(dict.fromkeys(used))
+
+
+def find_scripts(facts: CallFacts) -> str:
+    """Return the hash over the scripts a call runs by name, "" for none."""
+    return facts.survey.command.scripts if facts.survey.command is not None else ""
+
+
+def approve_item(item: ScopeItem, shown: Iterable[CallFacts]) -> ScopeItem:
+    """Return an item that a person said yes to; one that covers a command they were shown is bound to its script."""
+    for facts in shown:
+        things = [(find_effect_on(r, facts), r.kind, r.id, find_folder(facts, r.kind)) for r in facts.changed_resources]
+        things.append((facts.effect, *name_exact_call(facts), ""))
+        if any(is_covered_by(item, *thing) for thing in things):
+            return replace(item, approved=True, scripts=find_scripts(facts))
+    return replace(item, approved=True)
 
 
 def find_first_item(

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from foregate.gates.plan_scope import (
     find_covering_items,
     find_folder,
+    find_scripts,
     has_own_folder,
     is_exact_only,
     name_exact_call,
@@ -202,8 +203,3 @@ def build_offered_grants(ask: Ask) -> list[Grant]:
         return [replace(grant, digest=facts.call.digest) for grant in bare]
     (thing,) = facts.targets
     return [replace(grant, kind=thing.kind.value, pattern=thing.id) for grant in bare]
-
-
-def find_scripts(facts: CallFacts) -> str:
-    """Return the hash over the scripts a call runs by name, "" for none."""
-    return facts.survey.command.scripts if facts.survey.command is not None else ""

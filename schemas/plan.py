@@ -63,7 +63,8 @@ class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     plan by its steps. `approved` tells that a person saw the item and said yes. With `exact` the pattern is a name that
     stands for itself, whatever characters it holds and whatever words might follow it. A command is covered only where
     it runs in `folder`, "" for the workspace's root. With `during` it counts only while that task of a confirmed plan
-    runs, only for its tool, and not for a risky call.
+    runs, only for its tool, and not for a risky call. `scripts` is what a command's scripts were when a person said yes
+    to it, "" for a command that runs none by name.
     """
 
     effect: Effect
@@ -77,6 +78,7 @@ class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     exact: bool = False
     folder: str = ""
     during: str = ""
+    scripts: str = ""
 
 
 class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):

@@ -104,6 +104,33 @@ async def test_what_was_allowed_for_the_session_is_asked_about_again_once_the_sc
     assert (folder / "OUT").read_text() == "built\nbuilt\n"
 
 
+async def test_what_a_plan_allows_several_times_is_asked_about_again_once_the_script_it_runs_is_another(
+    open_session: OpenSession, workspace: Workspace, folder: Path
+) -> None:
+    (folder / "build.sh").write_text("echo built >> OUT\n")
+    item = {"tool": "run_command", "target": "sh build.sh", "description": "again", "effect": "execute", "uses": 5}
+    change = ("edit_file", {"path": "build.sh", "old": "built", "new": "harm"})
+    again = calls(command("sh", "build.sh"), text=TALK)
+    person = ScriptedPerson(["yes", "no"])
+    session = await open_session(
+        again,
+        answers(plan_json("run_command", "sh build.sh", item)),
+        answers(ACCEPT),
+        again,
+        calls(("read_file", {"path": "build.sh"})),
+        calls(change, text=TALK),
+        again,
+        answers(plan_json("run_command", "sh build.sh", item)),
+        says("the person said no"),
+        tools=[run_command(workspace, POLICY)],
+        policy=POLICY,
+        person=person,
+    )
+    await run(session, "run build.sh, fix build.sh, and run build.sh again")
+    person.finish()
+    assert (folder / "OUT").read_text() == "built\nbuilt\n"
+
+
 @pytest.mark.parametrize("key", ["core.fsmonitor", "diff.external", "diff.x.textconv", "filter.x.clean"])
 async def test_git_that_somebody_lists_as_a_read_runs_nothing_a_repository_names(
     key: str, open_session: OpenSession, workspace: Workspace, folder: Path
