@@ -17,6 +17,7 @@ from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import WorkspaceError
+from tests.agent.loop.tiers import find_no_more_than_limited
 
 DRIVER = Path(__file__).with_name("swap_driver.py")
 RACES = int(os.environ.get("FOREGATE_RACES", "25"))
@@ -25,7 +26,7 @@ POLICY = default_policy()
 
 
 @pytest.fixture
-def space(folder: Path) -> Iterator[LocalWorkspace]:
+def space(folder: Path, tier: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalWorkspace]:
     """A workspace with a folder `d` that holds `f.txt`, and beside it a link to an outside folder with the same."""
     outside = folder.parent / "outside"
     for place, text in ((folder / "d", INSIDE), (outside, OUTSIDE)):
@@ -33,8 +34,10 @@ def space(folder: Path) -> Iterator[LocalWorkspace]:
         (place / "f.txt").write_text(f"{text}\n")
     (folder / "link").symlink_to(outside)
     with closing(LocalWorkspace(folder)) as opened:
-        if find_tier(opened, POLICY)["tier"] == "none":
-            pytest.skip("this machine has no sandbox, and without one this race can be lost")
+        if tier == "limited":
+            find_no_more_than_limited(monkeypatch.setattr)
+        if find_tier(opened, POLICY)["tier"] != tier:
+            pytest.skip("this machine has no such sandbox, and without one this race can be lost")
         yield opened
 
 
@@ -50,9 +53,15 @@ def swapper(space: LocalWorkspace) -> Iterator[subprocess.Popen[str]]:
 
 
 @pytest.mark.parametrize(
-    "argv",
-    [["cat", "d/f.txt"], ["grep", "-r", "line", "d"], ["grep", "-r", "canary", "."], ["head", "-n", "1", "d/f.txt"]],
-    ids=" ".join,
+    ("tier", "argv"),
+    [
+        ("full", ["cat", "d/f.txt"]),
+        ("full", ["grep", "-r", "line", "d"]),
+        ("full", ["grep", "-r", "canary", "."]),
+        ("full", ["head", "-n", "1", "d/f.txt"]),
+        ("limited", ["cat", "d/f.txt"]),
+        ("limited", ["grep", "-r", "line", "d"]),
+    ],
 )
 async def test_what_a_command_reads_while_a_folder_becomes_a_link_is_never_outside(
     argv: list[str], space: LocalWorkspace, swapper: subprocess.Popen[str]
