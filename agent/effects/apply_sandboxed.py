@@ -9,7 +9,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.applying import apply_changes, find_conflicts, keep_images
+from foregate.agent.effects.applying import apply_changes, find_conflicts, keep_images, name_parted
 from foregate.agent.effects.executor import CANCELLED, CallNotStarted, NoPermit, draft_finish, draft_unknown
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
@@ -84,7 +84,8 @@ async def _apply(
         applied = ToolResult(False, str(error), unknown=True)
     except WorkspaceError as error:  # all of it was brought back
         applied = ToolResult(False, str(error), error="stale_evidence")
-    result = applied if applied.unknown else build_result(ended.body, applied)
+    lost = name_parted(place, images) if applied.ok else ""
+    result = applied if applied.unknown else build_result(ended.body, applied, lost)
     if not result.unknown:
         elapsed = ended.body.duration + (time.monotonic_ns() - clock) // 1_000_000
         await session.record(draft_finish(started, result, elapsed, "tool"))
@@ -93,12 +94,15 @@ async def _apply(
     return result
 
 
-def build_result(ended: SandboxEnded, applied: ToolResult) -> ToolResult:
+def build_result(ended: SandboxEnded, applied: ToolResult, lost: str = "") -> ToolResult:
     """Return the result of a call from how its program ended, and what came of applying what it had changed.
 
-    It says what it says outside of a sandbox, and no more where all is well.
+    It says what it says outside of a sandbox, and where all is well no more than what was `lost`.
     """
-    content = ended.content if applied.ok else f"{ended.content.rstrip()}\n\n{applied.content}".lstrip()
+    content = ended.content
+    after = lost if applied.ok else f"\n\n{applied.content}"
+    if after:
+        content = f"{content.rstrip()}{after}".lstrip("\n")
     return replace(
         applied,
         ok=ended.ok and applied.ok,

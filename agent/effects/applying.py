@@ -281,6 +281,12 @@ def build_undo_step(place: Snapshots, kept: str, changes: Iterable[Change]) -> U
     return UndoStep(words, "what was applied", is_left, is_back, check_possible, take_back, is_midway)
 
 
+def name_parted(place: Snapshots, kept: str) -> str:
+    """Return which files of changes that were applied have no further names any more, as a line; "" for none."""
+    parted = load_changes(place.blobs, kept).parted
+    return f"\nnot kept: {HARD_LINKS} of {_name_paths(parted)}" if parted else ""
+
+
 def _name_paths(paths: Sequence[str]) -> str:
     return ", ".join(f"`{path[:80]}`" for path in paths[:_NAMED]) + " and more" * (len(paths) > _NAMED)
 

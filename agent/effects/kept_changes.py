@@ -83,6 +83,12 @@ class KeptChanges(Struct, frozen=True, dict=True):
         names = Counter(one.first or one.path for one in self.images)
         return tuple(one.path for one in self.images if one.kind == "file" and one.links > names[one.first or one.path])
 
+    @property
+    def parted(self) -> tuple[str, ...]:
+        """Those of them that are still there: what was written to one name does not show under the others."""
+        there = {one.path for one in self.changes if one.after.kind == "file"}
+        return tuple(path for path in self.unlinked if path in there)
+
     def list_forward(self) -> list[Step]:
         """Return the steps that apply the changes."""
         return [

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from foregate.agent.effects.apply_sandboxed import build_result
-from foregate.agent.effects.applying import go_on_or_back
+from foregate.agent.effects.applying import go_on_or_back, name_parted
 from foregate.agent.effects.executor import draft_finish
 from foregate.agent.effects.probe import SAID, probe_call
 from foregate.agent.effects.snapshots import Snapshots
@@ -172,7 +172,7 @@ async def _finish_applying(session: Session, started: ToolStarted, events: Seque
     except (SyncError, WorkspaceError):
         return None
     await run_to_end(discard_sandbox, SandboxedChanges(upper=ended.upper))
-    return build_result(ended, applied)
+    return build_result(ended, applied, name_parted(place, started.images) if applied.ok else "")
 
 
 def _find_start(started: ToolStarted, events: Sequence[Event]) -> int:

@@ -22,6 +22,7 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from tests.agent.loop.tiers import find_no_more_than_limited
 from tests.conftest import OpenSession
+from tests.events import bodies
 
 POLICY = default_policy()
 Play = Callable[..., Awaitable[Session]]
@@ -94,6 +95,16 @@ async def test_what_a_command_makes_and_edits_is_applied_unasked_and_taken_back_
     assert not (folder / "new").exists()
 
 
+@IN_FULL
+async def test_hard_links_that_part_because_a_command_wrote_to_one_of_them_are_named(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("one\n")
+    (folder / "b.txt").hardlink_to(folder / "a.txt")
+    session = await play("add a line to a.txt", "echo two >> a.txt; echo said")
+    assert (folder / "b.txt").read_text() == "one\n"
+    (finished,) = bodies(await session.log.read(), ToolFinished)
+    assert finished.content == "said\nnot kept: hard links of `a.txt`"
+
+
 async def test_a_command_that_changes_nothing_is_answered_without_a_turn_of_its_own(play: Play, folder: Path) -> None:
     session = await play("run it", "python3 -c 'print(6 * 7)'")
     assert (await list_kinds(session))[:2] == ["tool_started", "tool_finished"]
@@ -129,6 +140,14 @@ async def test_a_person_is_asked_about_a_deletion_they_did_not_speak_of(play: Pl
     assert (folder / "a.txt").exists()
     answers = [event.body for event in await session.log.read() if isinstance(event.body, CallAnswered)]
     assert [answer.code for answer in answers] == ["missing_pre_execution_evidence", "approval_denied"]
+
+
+async def test_the_risk_on_a_sheet_is_that_of_what_was_changed(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("kept\n")
+    person = ScriptedPerson(["no", "no"])
+    await play("make a new start", "echo export A=1 > .envrc", "rm a.txt", "rm a.txt", person=person)
+    made, deleted = (need.request["calls"][0]["risk"] for need in person.needs)
+    assert made != deleted
 
 
 async def test_what_git_can_bring_back_is_not_asked_about(play: Play, folder: Path) -> None:
