@@ -343,12 +343,13 @@ def describe_tool(definition: Definition, pins: Mapping[str, Pin]) -> Json:
     """Return a tool for the sheet: how it stands to its pin, what its server claims, and all it says."""
     state = get_pin_state(definition, pins)
     pin = pins.get(definition.name)
-    lines = definition.description.strip().splitlines()
+    said = "\n".join(definition.description.strip().splitlines())
     return {
         "tool": definition.full_name,
         "state": state,
         "claims": describe_claims(definition.hints),
-        "first_line": lines[0] if lines else "",
+        "first_line": said.partition("\n")[0],
+        "description": said,
         "before": render_definition(pin.definition, pin.launch) if pin is not None and state == "changed" else "",
         "after": render_definition(definition.content, definition.launch) if state in ("new", "changed") else "",
         "problem": definition.problem,
@@ -358,7 +359,14 @@ def describe_tool(definition: Definition, pins: Mapping[str, Pin]) -> Json:
 def describe_unlisted(server: str, definitions: Sequence[Definition], pins: Mapping[str, Pin]) -> list[Json]:
     """Return the tools that are pinned and that their server lists no more, as `describe_tool` does."""
     listed = {definition.name for definition in definitions}
-    bare = {"claims": "", "first_line": "", "before": "", "after": "", "problem": "its server no longer lists it"}
+    bare = {
+        "claims": "",
+        "first_line": "",
+        "description": "",
+        "before": "",
+        "after": "",
+        "problem": "its server no longer lists it",
+    }
     return [{"tool": f"{server}.{tool}", "state": "gone", **bare} for tool in pins if tool not in listed]
 
 

@@ -39,7 +39,7 @@ async def reply(asked: Need, *typed: Any, width: int = 80) -> tuple[Reply | None
     return answer, out.getvalue()
 
 
-async def test_a_new_tool_shows_what_runs_what_it_claims_and_its_first_line() -> None:
+async def test_a_new_tool_shows_what_runs_what_it_claims_and_what_it_says() -> None:
     hints = {"readOnlyHint": True, "openWorldHint": True}
     answer, shown = await reply(need("Reads a file.\nMore.", annotations=hints), "y")
     assert answer == Reply("yes")
@@ -48,10 +48,18 @@ async def test_a_new_tool_shows_what_runs_what_it_claims_and_its_first_line() ->
         "  new       files.read",
         "  claims    only reads, reaches outside",
         "  says      Reads a file.",
+        "  |   More.",
     ):
         assert row in shown.splitlines()
-    assert "More." not in shown
     assert "  | +   More." in (await reply(need("Reads a file.\nMore."), "d", "n"))[1].splitlines()
+
+
+async def test_a_long_description_of_a_new_tool_wants_to_be_seen_whole_before_a_yes_counts() -> None:
+    for said in ("\n".join(f"line {n}" for n in range(60)), f"Reads a file. {'x ' * 1200}"):
+        answer, shown = await reply(need(said), "y", "d", "", "", "", "y")
+        assert answer == Reply("yes")
+        assert "not everything has been shown yet" in shown
+    assert "line 30" not in (await reply(need("\n".join(f"line {n}" for n in range(60))), "n"))[1]
 
 
 async def test_a_changed_tool_shows_the_difference() -> None:

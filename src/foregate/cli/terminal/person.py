@@ -74,7 +74,8 @@ class PersonAtTerminal:
         return None
 
     async def _ask_about_tools(self, request: Mapping[str, Json]) -> Reply:
-        width, unseen = self.screen.console.width, is_tools_cut(request)
+        width = self.screen.console.width
+        unseen = is_tools_cut(request, width=width)
         self.screen.rows(format_tools(request, width=width))
         while True:
             try:

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
-from foregate.cli.terminal.blocks import CUT
+from foregate.cli.terminal.blocks import CUT, Block
 from foregate.cli.terminal.diff import LINES, DiffLine, diff_lines, format_diff
-from foregate.cli.terminal.layout import CARE, format_labelled, pack_parts
+from foregate.cli.terminal.layout import CARE, format_labelled, format_pieces, pack_parts
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 
 Fields = Mapping[str, Json]
 """A request, or a part of one."""
+SAID = 8
+"""Rows of what a server says of a new tool that the first view of a sheet shows."""
 TOOL_KEYS = ("y offer them, as they are now", "n not in this session", "d details")
 _STATE_STYLE = {"changed": CARE, "new": "bold", "unusable": "dim"}
 
@@ -28,10 +30,21 @@ def format_tools(request: Fields, *, details: bool = False, keys: bool = True, w
     return lines
 
 
-def is_tools_cut(request: Fields) -> bool:
-    """Whether the first view leaves out a part of how a pinned tool has changed."""
-    tools = map(as_object, get_list(request, "tools"))
-    return any(tool["state"] == "changed" and len(diff_tool(tool)) > LINES for tool in tools)
+def is_tools_cut(request: Fields, *, width: int = 80) -> bool:
+    """Whether the first view leaves out a part of what is said of a new tool, or of how a pinned one has changed."""
+    tools = [as_object(tool) for tool in get_list(request, "tools")]
+    changed = any(tool["state"] == "changed" and len(diff_tool(tool)) > LINES for tool in tools)
+    return changed or any(tool["state"] == "new" and _build_said(tool, width).is_cut for tool in tools)
+
+
+def _build_said(tool: Fields, width: int) -> Block:
+    first, *more = get_text(tool, "description").split("\n")
+    rows = list(format_labelled("says", first or "nothing", width))
+    for line in more:
+        rows += format_pieces(line, width, "  ", "  ", "not dim")
+    block = Block(rows)
+    block.cut(SAID, width)
+    return block
 
 
 def format_tool(tool: Fields, width: int, *, details: bool = False) -> Iterator[Text]:
@@ -44,7 +57,7 @@ def format_tool(tool: Fields, width: int, *, details: bool = False) -> Iterator[
     elif state != "pinned":
         yield from format_labelled("claims", get_text(tool, "claims"), width)
         if state == "new" and not details:
-            yield from format_labelled("says", get_text(tool, "first_line") or "nothing", width)
+            yield from _build_said(tool, width).rows
         else:
             yield from format_diff(diff_tool(tool), width, 0 if details else LINES, CUT)
 
