@@ -285,7 +285,7 @@ def test_a_sheet_of_one_call_is_never_higher_than_its_screen_and_shows_what_is_d
     asked |= {"plan": PLAN, "grants": [GRANT] * 20} if full else {}
     sheet = build_sheet(asked, width=width, height=height)
     rows = [row.plain for row in sheet.rows]
-    least = 30 if width > 60 else 72
+    least = 40 if width > 60 else 80
     assert len(rows) <= max(height, least)
     assert rows[0].startswith("  approval  1 call needs")
     assert any(row.startswith("  | command: rm -rf i") for row in rows)
