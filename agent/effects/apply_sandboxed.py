@@ -13,12 +13,13 @@ from foregate.agent.effects.applying import apply_changes, find_conflicts, keep_
 from foregate.agent.effects.executor import CANCELLED, CallNotStarted, NoPermit, draft_finish, draft_unknown
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
+from foregate.agent.workspace.path_step import Conflict
 from foregate.agent.workspace.sandbox_folder import hold_turn
 from foregate.agent.workspace.thread import wait_until_over
 from foregate.evidence.state.task import OpenSandbox
 from foregate.schemas.errors import SyncError, WorkspaceError
 from foregate.schemas.event import Draft
-from foregate.schemas.event_body import SandboxEnded, ToolStarted
+from foregate.schemas.event_body import AnswerCode, SandboxEnded, ToolStarted
 from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, Permit, ToolResult
 
@@ -50,11 +51,10 @@ async def _apply(
     place = Snapshots(session.workspace, session.policy, session.blobs)
     try:
         if conflicts := await asyncio.to_thread(find_conflicts, session.workspace, found.changes):
-            named = ", ".join(f"`{path[:80]}`" for path in conflicts[:8])
-            return CallNotStarted("stale_evidence", f"{named} changed while this ran; look again, then repeat the call")
+            raise Conflict(conflicts)
         images = await asyncio.to_thread(keep_images, place, found.changes, upper)
     except WorkspaceError as error:
-        return CallNotStarted("tool_failed", str(error))
+        return CallNotStarted(_name_error(error), str(error))
     session.prefetched.clear()
     started = ToolStarted(
         call=call.id,
@@ -83,7 +83,7 @@ async def _apply(
         await session.record(draft_unknown(facts, str(error)))
         applied = ToolResult(False, str(error), unknown=True)
     except WorkspaceError as error:  # all of it was brought back
-        applied = ToolResult(False, str(error), error="stale_evidence")
+        applied = ToolResult(False, str(error), error=_name_error(error))
     lost = name_parted(place, images) if applied.ok else ""
     result = applied if applied.unknown else build_result(ended.body, applied, lost)
     if not result.unknown:
@@ -92,6 +92,11 @@ async def _apply(
     if cancelled:
         raise asyncio.CancelledError
     return result
+
+
+def _name_error(error: WorkspaceError) -> AnswerCode:
+    """Return the code of why nothing was applied: only what somebody else changed is looked at again."""
+    return "stale_evidence" if isinstance(error, Conflict) else "tool_failed"
 
 
 def build_result(ended: SandboxEnded, applied: ToolResult, lost: str = "") -> ToolResult:

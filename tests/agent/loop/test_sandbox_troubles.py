@@ -80,10 +80,31 @@ async def test_a_disk_that_is_full_when_changes_are_applied_brings_all_of_them_b
             return apply_changes(*arguments)
 
     monkeypatch.setattr(apply_sandboxed, "apply_changes", apply)
-    _, said = await play(f"echo two >> a.txt; mkdir b; head -c {LARGE} /dev/zero > b/large; echo x > z.txt")
+    session, said = await play(f"echo two >> a.txt; mkdir b; head -c {LARGE} /dev/zero > b/large; echo x > z.txt")
     assert [path.name for path in folder.iterdir()] == ["a.txt"]
     assert (folder / "a.txt").read_text() == "one\n"
     assert is_sentence(said), said
+    assert [body.error for body in bodies(await session.log.read(), ToolFinished)] == ["tool_failed"]
+
+
+@pytest.mark.parametrize("step", ["find_conflicts", "keep_images", "apply_changes"])
+async def test_what_somebody_saves_before_changes_are_applied_is_named_whenever_that_is(
+    step: str, play: Play, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.txt").write_text("one\n")
+    take = getattr(apply_sandboxed, step)
+
+    def take_late(*arguments: Any) -> Any:
+        (folder / "a.txt").write_text("mine\n")
+        return take(*arguments)
+
+    monkeypatch.setattr(apply_sandboxed, step, take_late)
+    session, said = await play("echo two >> a.txt; echo x > b.txt")
+    (end,) = [event.body for event in await session.log.read() if is_end(event.body)]
+    assert (end.code if isinstance(end, CallAnswered) else end.error) == "stale_evidence"
+    assert "`a.txt` changed meanwhile; look what is there" in said
+    assert [path.name for path in folder.iterdir()] == ["a.txt"]
+    assert (folder / "a.txt").read_text() == "mine\n"
 
 
 async def test_too_many_files_are_not_listed_and_nothing_of_them_is_kept(play: Play, folder: Path) -> None:
