@@ -152,7 +152,7 @@ def build_approval_request(
 
 def describe_ask(ask: Ask, policy: Policy) -> dict[str, Json]:
     """Return one call as the sheet shows it: the bytes that will run, never the model's description."""
-    facts = ask.facts
+    facts, unheld = ask.facts, ask.facts.survey.unheld
     return {
         "call": facts.call.id,
         "tool": facts.call.name,
@@ -162,7 +162,7 @@ def describe_ask(ask: Ask, policy: Policy) -> dict[str, Json]:
         "effect": facts.effect.value,
         "arguments": facts.call.raw,
         "digest": facts.call.digest,
-        "why": [ask.why],
+        "why": [ask.why, *([f"no sandbox holds it here: {unheld}"] if unheld else [])],
         "rules": list(ask.codes) if ask.code == "asked_by_rule" else [],
         "reversible": not facts.irreversible,
         "external": facts.external,

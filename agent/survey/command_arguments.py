@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.in_place import find_reason_against
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
@@ -43,7 +44,10 @@ def find_holder(
     """
     if command is None or spec.provenance != "builtin":
         return "", ""
-    tier = find_work_tier(workspace, policy)["tier"]
+    found = find_work_tier(workspace, policy)
+    tier = found["tier"]
+    if tier == "none" and find_tier(workspace, policy)["tier"] != "none":
+        return tier, found["reason"]
     if tier != "limited" or not is_held_work(command, policy, tier):
         return tier, ""
     try:

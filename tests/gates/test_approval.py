@@ -22,6 +22,7 @@ from tests.gates.turns import (
     plan_for,
     row,
     step,
+    survey,
     turn,
 )
 from tests.policies import policy_with
@@ -58,6 +59,18 @@ def test_something_external_asks_and_the_sheet_shows_exactly_what_would_run() ->
     need = need_of(turn(SEND), POLICY)
     shown = need.request["calls"][0]
     assert (need.who, shown["arguments"], shown["external"]) == ("person", SEND.raw, True)
+
+
+def test_the_sheet_says_why_no_sandbox_holds_a_command_where_one_could_elsewhere() -> None:
+    make = call("run_shell", "make")
+    looked = replace(survey(make), work="none", unheld="`a.txt` is also the name of a file outside")
+    shown = need_of(turn(make, surveys=(looked,)), POLICY).request["calls"][0]
+    assert shown["why"] == [
+        "it cannot be undone",
+        "no sandbox holds it here: `a.txt` is also the name of a file outside",
+    ]
+    shown = need_of(turn(make, surveys=(replace(looked, unheld=""),)), POLICY).request["calls"][0]
+    assert shown["why"] == ["it cannot be undone"]
 
 
 def test_one_sheet_covers_all_calls_of_a_response_that_ask() -> None:

@@ -15,11 +15,12 @@ from foregate.agent.effects.applying import apply_changes
 from foregate.agent.loop.runner import run
 from foregate.agent.sandbox.changes import list_changes
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import calls, says
+from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.workspace import work_sandbox
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier
+from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
@@ -31,7 +32,7 @@ from tests.agent.loop.test_killed import Place, driver
 from tests.conftest import OpenSession
 from tests.events import bodies
 from tests.full_disk import no_room_for
-from tests.policies import policy_with
+from tests.policies import EVERYTHING_OFF, policy_with
 
 POLICY = default_policy()
 LARGE = 1 << 20
@@ -128,6 +129,21 @@ async def test_a_disk_that_is_full_when_changes_are_listed_leaves_nothing_of_the
     _, said = await play("echo x > c; mv a b")
     assert sorted(path.name for path in folder.iterdir()) in (["a"], ["b", "c"])
     assert is_sentence(said), said
+
+
+async def test_a_command_that_no_sandbox_can_be_made_for_is_asked_about_and_the_sheet_says_why(
+    play: Play, workspace: Workspace, folder: Path, tmp_path: Path
+) -> None:
+    workspace.sandboxes = tmp_path / "open"
+    workspace.sandboxes.mkdir()
+    workspace.sandboxes.chmod(0o777)
+    person = ScriptedPerson(["no"])
+    await play("echo x > a.txt", policy_with(EVERYTHING_OFF), person)
+    why = person.needs[0].request["calls"][0]["why"]
+    assert why[1:] == [
+        f"no sandbox holds it here: others can write to `{tmp_path / 'open'}`; remove it, or set FOREGATE_HOME"
+    ]
+    assert list(folder.iterdir()) == []
 
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
