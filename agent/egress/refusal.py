@@ -13,9 +13,12 @@ from foregate.schemas.sandbox import Access
 _MOST_OUTPUT = 65536
 _MOST_HOSTS = 3
 _HERE = r"(?:127\.0\.0\.1|localhost|\[?::1\]?)\)?(?::| port |, port )(\d{1,5})\b"
-_REFUSED = r"(?:refused|couldn't connect|failed to connect|could not connect)"
+_REFUSED = r"(?:refused|couldn't connect|failed to connect|could not connect|could not create socket)"
 _MISSING = r"(?:no such file|not found|ENOENT|EPERM|EACCES|permi|refused|cannot connect|failed|unable to)"
 _PATH = r"/[\w./@-]*\w"
+_HOST = r"([\w-]+(?:\.[\w-]+)+)"
+_UNRESOLVED = "(?:temporary failure in name resolution|name or service not known)"
+_NOT_GIVEN = "It wanted to reach {}, which is not given to its sandbox"
 _SIGNS = tuple(
     (kind, re2.compile(f"(?i){pattern}"), sentence)
     for kind, sentence, patterns in (
@@ -35,6 +38,16 @@ _SIGNS = tuple(
             (f"{_REFUSED}.{{0,80}}?{_HERE}", f"{_HERE}.{{0,80}}?{_REFUSED}"),
         ),
         (
+            "network",
+            _NOT_GIVEN.format("`{}`"),
+            (
+                f"could not resolve host(?:name)?:? {_HOST}",
+                f"unable to resolve host address \\W?{_HOST}",
+                f"getaddrinfo (?:EAI_AGAIN|ENOTFOUND) {_HOST}",
+                f"{_HOST}: {_UNRESOLVED}",
+            ),
+        ),
+        (
             "device",
             "It wanted the device `{}`, which is not in its sandbox",
             (f"(/dev{_PATH}).{{0,40}}?{_MISSING}", f"{_MISSING}.{{0,40}}?(/dev{_PATH})"),
@@ -43,6 +56,15 @@ _SIGNS = tuple(
     for pattern in patterns
 )
 _UNREACHABLE = re2.compile(r"(?i)network is unreachable|\bENETUNREACH\b")
+_NO_SOCKET = re2.compile(
+    r"(?i)\bsocket(?:::\w+)?: operation not permitted|\bconnect(?:ing)?\b.{0,80}(?:operation not permitted|\bEPERM\b)"
+    r"|socket\.__init__.*\s+PermissionError: \[Errno 1\]|urlopen error \[Errno 1\]"
+    f"|{_UNRESOLVED}|\\bEAI_AGAIN\\b"
+)
+_NO_SOCKET_HERE = (
+    "It wanted to connect to something, and nothing outside is given to its sandbox; request access "
+    "`network:HOST`, `port:NUMBER` or `socket:/PATH`, with the name of what it needs"
+)
 _OTHER_DEVICE = re2.compile(r"(?i)cross-device link|\bEXDEV\b")
 _READ_ONLY = re2.compile(r"(?i)read-only file system|\bEROFS\b")
 _WRITTEN = re2.compile(r"(/[^\s'\"`:,;()\[\]]+)")
@@ -61,12 +83,15 @@ def explain_refusal(
     hosts = [one for host in wanted if (one := _name("network", host)) is not None and one not in access]
     if hosts:
         named = " and ".join(f"`{one.name}`" for one in hosts[:_MOST_HOSTS])
-        return f"It wanted to reach {named}, which is not given to its sandbox; {_request(hosts[:_MOST_HOSTS])}"
-    for what, sentence in _list_signs(output[-_MOST_OUTPUT:], home):
+        return f"{_NOT_GIVEN.format(named)}; {_request(hosts[:_MOST_HOSTS])}"
+    text, networked = output[-_MOST_OUTPUT:], any(one.kind == "network" for one in access)
+    for what, sentence in _list_signs(text, home):
         if what is None:
             return f"{sentence}."
-        if what not in access:
+        if what not in access and not (networked and what.kind == "network"):
             return f"{sentence}; {_request([what])}"
+    if not access and _NO_SOCKET.search(text):
+        return f"{_NO_SOCKET_HERE}."
     return ""
 
 

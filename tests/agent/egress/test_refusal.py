@@ -30,6 +30,15 @@ OUTPUTS = [
         "ERROR 2002: Can't connect to local server through socket '/run/mysqld/mysqld.sock' (2), no such file",
         "socket:/run/mysqld/mysqld.sock",
     ),
+    (
+        PSQL.format('at "localhost" (127.0.0.1), port 5432', "could not create socket: Operation not permitted"),
+        "port:5432",
+    ),
+    ("curl: (6) Could not resolve host: pypi.org", "network:pypi.org"),
+    ("ssh: Could not resolve hostname example.org: Temporary failure in name resolution", "network:example.org"),
+    ("wget: unable to resolve host address \u2018example.org\u2019", "network:example.org"),
+    ("Error: getaddrinfo EAI_AGAIN registry.npmjs.org\n    at GetAddrInfoReqWrap", "network:registry.npmjs.org"),
+    ("bash: line 1: example.org: Temporary failure in name resolution", "network:example.org"),
     ("open /dev/kvm: no such file or directory", "device:/dev/kvm"),
     ("Could not open '/dev/dri/renderD128': No such file or directory", "device:/dev/dri/renderD128"),
     (
@@ -87,6 +96,33 @@ def test_what_no_access_would_cure_is_told_without_a_request(output: str, words:
     said = explain(output)
     assert said.endswith(words)
     assert "request" not in said
+
+
+SOCKETLESS = [
+    "bash: socket: Operation not permitted",
+    "dial tcp 192.0.2.1:443: socket: operation not permitted",
+    "IO::Socket::INET: Operation not permitted at -e line 1.",
+    "Connecting to 192.0.2.1:80... failed: Operation not permitted.",
+    "Error: connect EPERM 192.0.2.1:443 - Local (undefined:undefined)",
+    "    _socket.socket.__init__(self, family)\nPermissionError: [Errno 1] Operation not permitted",
+    "urllib.error.URLError: <urlopen error [Errno 1] Operation not permitted>",
+    "socket.gaierror: [Errno -3] Temporary failure in name resolution",
+]
+
+
+@pytest.mark.parametrize("output", SOCKETLESS)
+def test_a_program_that_was_refused_a_socket_is_told_how_access_is_requested(output: str) -> None:
+    said = explain(output)
+    assert "request access `network:HOST`, `port:NUMBER` or `socket:/PATH`" in said
+    assert explain(output, given=("network",)) == ""
+
+
+@pytest.mark.parametrize(
+    "output",
+    ["chmod: changing permissions of 'socket.py': Operation not permitted", "chmod on .git/config.lock failed"],
+)
+def test_what_else_is_not_permitted_is_no_connection(output: str) -> None:
+    assert explain(output) == ""
 
 
 @pytest.mark.parametrize("output", ["", "2 failed, 3 passed", "cat: /dev/sda: No such file", "x: not found"])

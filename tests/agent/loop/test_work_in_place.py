@@ -112,6 +112,12 @@ async def test_what_a_person_lets_work_unheld_is_recorded_as_held_by_nothing(pla
     assert [started.confinement for started in bodies(await session.log.read(), ToolStarted)] == ["none"]
 
 
+async def test_a_command_that_wanted_a_host_is_told_how_to_request_it(play: Play) -> None:
+    session = await play("go on", "bash -c ': > /dev/tcp/example.org/443'")
+    (finished,) = bodies(await session.log.read(), ToolFinished)
+    assert finished.content.endswith("not given to its sandbox; request access `network:example.org`.")
+
+
 async def test_caches_that_are_run_unread_do_not_stay(play: Play, folder: Path) -> None:
     (folder / "lib.py").write_text("x = 1\n")
     session = await play("run it", "python3 -c 'import lib' && ls __pycache__")
