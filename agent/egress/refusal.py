@@ -1,4 +1,4 @@
-"""What a failed command in a sandbox wanted of the world outside: told from its output, in one sentence that helps."""
+"""What a failed command wanted and its sandbox refused: told from its output, in one sentence that says what to do."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re2
 from foregate.policy.risk.access_request import parse_access
 from foregate.schemas.errors import AccessError
 from foregate.schemas.sandbox import Access
+from foregate.schemas.tool_call import Tier
 
 _MOST_OUTPUT = 65536
 _MOST_HOSTS = 3
@@ -55,7 +56,6 @@ _SIGNS = tuple(
     )
     for pattern in patterns
 )
-_UNREACHABLE = re2.compile(r"(?i)network is unreachable|\bENETUNREACH\b")
 _NO_SOCKET = re2.compile(
     r"(?i)\bsocket(?:::\w+)?: operation not permitted|\bconnect(?:ing)?\b.{0,80}(?:operation not permitted|\bEPERM\b)"
     r"|socket\.__init__.*\s+PermissionError: \[Errno 1\]|urlopen error \[Errno 1\]"
@@ -65,18 +65,59 @@ _NO_SOCKET_HERE = (
     "It wanted to connect to something, and nothing outside is given to its sandbox; request access "
     "`network:HOST`, `port:NUMBER` or `socket:/PATH`, with the name of what it needs"
 )
-_OTHER_DEVICE = re2.compile(r"(?i)cross-device link|\bEXDEV\b")
+_SENTENCES = tuple(
+    (re2.compile(f"(?i){pattern}"), sentence)
+    for pattern, sentence in (
+        (
+            r"network is unreachable|\bENETUNREACH\b",
+            "It wanted an address of a network, and there is none in its sandbox; have it reach a host by name",
+        ),
+        (
+            r"cross-device link|\bEXDEV\b",
+            "This program cannot rename a folder in a sandbox that was there before; use `move_path`",
+        ),
+        (
+            r"\bMemoryError\b|out of memory|cannot allocate memory|bad_alloc|\bENOMEM\b",
+            "It needed more memory than a command may have; have it work in smaller parts",
+        ),
+        (
+            r"can't start new thread|(?:fork|clone|thread|spawn).{0,60}(?:temporarily unavailable|\bEAGAIN\b)",
+            "It wanted more processes or threads than a command may have; have it start fewer at once",
+        ),
+        (
+            r"no space left on device|\bENOSPC\b|file size limit exceeded|file too large|\bEFBIG\b",
+            "It wrote more than there is room for; have it write less, and large files in the workspace, where most is",
+        ),
+    )
+)
 _READ_ONLY = re2.compile(r"(?i)read-only file system|\bEROFS\b")
+_READ_ONLY_HERE = "It wanted to write to what is read-only in its sandbox"
+_ONLY_READS = (
+    "It was taken for a command that only reads, and can write nothing; write with a file tool or a redirection"
+)
+_CLOSED = (
+    "It wanted what is closed in its sandbox; have it write in the workspace, its home or `$TMPDIR`, and nowhere else"
+)
+_DENIED = re2.compile(r"(?i)permission denied|\bEACCES\b")
+_NOT_PERMITTED = re2.compile(r"(?i)operation not permitted|\bEPERM\b")
 _WRITTEN = re2.compile(r"(/[^\s'\"`:,;()\[\]]+)")
 
 
 def explain_refusal(
-    output: str, exit_code: int | None, wanted: Sequence[str], access: Collection[Access], *, home: str = ""
+    output: str,
+    exit_code: int | None,
+    wanted: Sequence[str],
+    access: Collection[Access],
+    *,
+    home: str = "",
+    tier: Tier = "full",
+    reads: bool = False,
 ) -> str:
     """Return one sentence on what a failed command wanted and did not get, "" where nothing says so.
 
     `wanted` are the hosts that its name server was asked for in vain, `access` is what it was given, `home` the
-    person's home folder. Of what the command printed the sentence repeats only names that could be requested.
+    person's home folder, `tier` what held it; it `reads` where nothing could be written. Of what the
+    command printed the sentence repeats only names that could be requested.
     """
     if exit_code == 0:
         return ""
@@ -85,29 +126,41 @@ def explain_refusal(
         named = " and ".join(f"`{one.name}`" for one in hosts[:_MOST_HOSTS])
         return f"{_NOT_GIVEN.format(named)}; {_request(hosts[:_MOST_HOSTS])}"
     text, networked = output[-_MOST_OUTPUT:], any(one.kind == "network" for one in access)
-    for what, sentence in _list_signs(text, home):
+    for what, sentence in _list_signs(text):
         if what is None:
             return f"{sentence}."
         if what not in access and not (networked and what.kind == "network"):
             return f"{sentence}; {_request([what])}"
     if not access and _NO_SOCKET.search(text):
         return f"{_NO_SOCKET_HERE}."
+    for what, sentence in _list_closed(text, home, tier, reads=reads):
+        if what is None or what not in access:
+            return f"{sentence}; {_request([what])}" if what is not None else f"{sentence}."
     return ""
 
 
-def _list_signs(text: str, home: str) -> Iterator[tuple[Access | None, str]]:
+def _list_signs(text: str) -> Iterator[tuple[Access | None, str]]:
     for kind, pattern, sentence in _SIGNS:
         for found in pattern.findall(text):
             if (what := _name(kind, found)) is not None:
                 yield what, sentence.format(what.name)
-    if _UNREACHABLE.search(text):
-        yield None, "It wanted an address of a network, and there is none in its sandbox; have it reach a host by name"
-    if _OTHER_DEVICE.search(text):
-        yield None, "This program cannot rename a folder in a sandbox that was there before; use `move_path`"
+    for pattern, sentence in _SENTENCES:
+        if pattern.search(text):
+            yield None, sentence
+
+
+def _list_closed(text: str, home: str, tier: Tier, *, reads: bool) -> Iterator[tuple[Access | None, str]]:
+    """Yield what says that something is closed to a command which it would have to be given, or do without."""
     for line in filter(_READ_ONLY.search, text.splitlines()):
-        sentence = "It wanted to write to what is read-only in its sandbox"
-        yield from ((folder, sentence) for folder in _list_home_folders(line, home))
-        yield None, sentence
+        if reads:
+            yield None, _ONLY_READS
+        yield from ((folder, _READ_ONLY_HERE) for folder in _list_home_folders(line, home))
+        yield None, f"{_READ_ONLY_HERE}; have it write in the workspace, `/tmp` or its home"
+    if tier == "limited" and _DENIED.search(text):
+        yield None, _ONLY_READS if reads else _CLOSED
+    if _NOT_PERMITTED.search(text):
+        what = "modes, times, owners" if tier == "limited" else "owners"
+        yield None, f"It wanted what no command may do in its sandbox; have it leave {what} and the machine as they are"
 
 
 def _list_home_folders(line: str, home: str) -> Iterator[Access]:

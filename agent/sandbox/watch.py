@@ -41,7 +41,7 @@ class Watch:
             self._next = time.monotonic() + _PAUSE
             most = self._plan["limits"].get("processes", 0)
             if most and _count_threads(self._list_tree()) > most:
-                return f"it had more than {most} processes and threads"
+                return f"it had more than {most} processes and threads; have it start fewer at once"
         return next(filter(None, (written.find_excess() for written in self._written)), "")
 
     def close(self) -> None:

@@ -49,7 +49,9 @@ class Written:
         """Return which bound was passed, as a clause about the command; "" for none."""
         free = self._look()
         if any(now < first // 2 for now, first in zip(free, self._first, strict=True)):
-            return "more than half of what was free on the disk was used up while it ran"
+            return (
+                "more than half of what was free on the disk was used up while it ran; free some, or have it write less"
+            )
         if self._counting is None:
             taken = _subtract(self._last, free)
             could_be = any(
@@ -78,7 +80,7 @@ class Written:
     def _describe(self, written: tuple[int, int]) -> str:
         for amount, bound, what in zip(written, self._bounds, ("bytes", "files"), strict=True):
             if amount > bound:
-                return f"it wrote more than the {bound} {what} a command may write"
+                return f"it wrote more than the {bound} {what} a command may write; have it write less at once"
         return ""
 
     def _look(self) -> tuple[int, int]:

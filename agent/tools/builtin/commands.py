@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
@@ -63,6 +63,7 @@ _ACCESS: Json = {
 }
 _HOW: Mapping[str, Json] = {"cwd": _CWD, "timeout_ms": TIMEOUT, "access": _ACCESS}
 _IN_FOLDER = TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.OBSERVATION)
+_SLOW = "give it more time by `timeout_ms`, or less to do"
 _NEVER_OPEN = frozenset(("ls", "stat", "file", "find", "test", "[", "du", "realpath", "readlink", "echo", "cd", "pwd"))
 """Programs that look at a special file and do not read from it."""
 
@@ -139,7 +140,8 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
         records = await asyncio.to_thread(build_records, workspace, policy, ran.out.bytes(), named, is_read=reads)
     for repository in repositories if ran.code == 0 else ():
         records.append(await read_git_state(repository))
-    return build_result(ran, tuple(records), seconds, reads)
+    result = build_result(ran, tuple(records), seconds, reads)
+    return _add_refusal(result, ran, (), sandbox, reads=True) if sandbox is not None else result
 
 
 async def _run_work(
@@ -175,12 +177,21 @@ async def _run_work(
             await run_to_end(discard_sandbox, found)
     shown = ran.code == 0 and not ran.out.parts()[2]
     records = build_records(workspace, policy, ran.out.bytes(), named, is_read=False) if shown else []
-    result = build_result(ran, tuple(records), seconds, not access)
-    if why := explain_refusal(result.content, ran.code, ran.traffic.wanted, access, home=str(Path.home())):
-        result = replace(result, content=f"{result.content}\n{why}")
-    more = "\nnothing of what it did was kept" * ran.excess
+    result = _add_refusal(build_result(ran, tuple(records), seconds, not access), ran, access, plan, reads=False)
+    more = "\nnothing of what it did was kept" * (ran.excess or ran.code is None)
     more += f"\nnot put into the workspace: {'; '.join(found.left_out[:8])}" if found.left_out else ""
     return replace(result, content=f"{result.content}{more}", sandboxed=found)
+
+
+def _add_refusal(
+    result: ToolResult, ran: ProcessResult, access: Collection[Access], plan: Plan, *, reads: bool
+) -> ToolResult:
+    """Return a result that also says what the sandbox of a command refused it, where that is not said already."""
+    if ran.excess:
+        return result
+    wanted, home = ran.traffic.wanted, str(Path.home())
+    why = explain_refusal(result.content, ran.code, wanted, access, home=home, tier=plan["tier"], reads=reads)
+    return replace(result, content=f"{result.content}\n{why}") if why else result
 
 
 def _read_requests(arguments: Arguments) -> tuple[Access, ...]:
@@ -326,7 +337,7 @@ def build_result(ran: ProcessResult, records: tuple[EvidenceRecord, ...], second
     """Return what a command said and how it ended, so that a model reads both."""
     text, dropped = ran.out.text()
     if ran.timed_out:
-        text += f"\nstopped after {seconds:g} seconds, with everything it had started"
+        text += f"\nstopped after {seconds:g} seconds, with everything it had started; {_SLOW}"
         return ToolResult(False, text, error="timeout", dropped=dropped, unknown=not observes)
     if ran.code == 0:
         return ToolResult(True, text, records, dropped=dropped, exit_code=0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -85,8 +87,18 @@ def test_a_call_that_was_ended_is_explained_as_well() -> None:
 @pytest.mark.parametrize(
     ("output", "words"),
     [
-        ("mv: cannot create regular file '/usr/x': Read-only file system", "read-only in its sandbox."),
-        ("npm ERR! code EROFS", "read-only in its sandbox."),
+        (
+            "mv: cannot create regular file '/usr/x': Read-only file system",
+            "have it write in the workspace, `/tmp` or its home.",
+        ),
+        ("npm ERR! code EROFS", "have it write in the workspace, `/tmp` or its home."),
+        ("head: error writing 'standard output': No space left on device", "in the workspace, where most is."),
+        ("File size limit exceeded", "in the workspace, where most is."),
+        ("MemoryError", "have it work in smaller parts."),
+        ("FATAL ERROR: Reached heap limit Allocation failed - JavaScript heap out of memory", "in smaller parts."),
+        ("sh: 1: Cannot fork: Resource temporarily unavailable", "have it start fewer at once."),
+        ("RuntimeError: can't start new thread", "have it start fewer at once."),
+        ("chown: changing ownership of 'a': Operation not permitted", "leave owners and the machine as they are."),
         ("OSError: [Errno 18] Invalid cross-device link: 'a' -> 'b'", "use `move_path`."),
         ("fatal: renaming 'a' failed: Invalid cross-device link", "use `move_path`."),
         ("connect to 192.0.2.1 port 443: Network is unreachable", "have it reach a host by name."),
@@ -114,15 +126,26 @@ SOCKETLESS = [
 def test_a_program_that_was_refused_a_socket_is_told_how_access_is_requested(output: str) -> None:
     said = explain(output)
     assert "request access `network:HOST`, `port:NUMBER` or `socket:/PATH`" in said
-    assert explain(output, given=("network",)) == ""
+    assert "request" not in explain(output, given=("network",))
 
 
 @pytest.mark.parametrize(
-    "output",
-    ["chmod: changing permissions of 'socket.py': Operation not permitted", "chmod on .git/config.lock failed"],
+    ("output", "words"),
+    [
+        ("chmod: changing permissions of 'socket.py': Operation not permitted", "have it leave modes, times, owners"),
+        ("cp: preserving times for 'b.txt': Operation not permitted", "have it leave modes, times, owners"),
+        ("sh: 1: cannot create /etc/hosts: Permission denied", "have it write in the workspace, its home or `$TMPDIR`"),
+    ],
 )
-def test_what_else_is_not_permitted_is_no_connection(output: str) -> None:
-    assert explain(output) == ""
+def test_where_only_rules_hold_a_command_it_is_told_what_they_close(output: str, words: str) -> None:
+    assert words in explain_refusal(output, 1, (), (), tier="limited")
+    assert words not in explain(output)
+
+
+@pytest.mark.parametrize(("tier", "why"), [("full", "Read-only file system"), ("limited", "Permission denied")])
+def test_a_command_that_was_taken_for_one_that_reads_is_told_so(tier: Any, why: str) -> None:
+    said = explain_refusal(f"touch: cannot touch 'a': {why}", 1, (), (), tier=tier, reads=True)
+    assert said.startswith("It was taken for a command that only reads")
 
 
 @pytest.mark.parametrize("output", ["", "2 failed, 3 passed", "cat: /dev/sda: No such file", "x: not found"])

@@ -146,6 +146,19 @@ async def test_a_command_that_no_sandbox_can_be_made_for_is_asked_about_and_the_
     assert list(folder.iterdir()) == []
 
 
+async def test_a_command_that_takes_too_long_says_so_and_nothing_of_it_is_kept(play: Play, folder: Path) -> None:
+    slow = policy_with({"commands.timeout": 1})
+    _, said = await play("echo x > a.txt; exec sleep 98764", slow)
+    assert said.endswith("give it more time by `timeout_ms`, or less to do\nnothing of what it did was kept")
+    assert list(folder.iterdir()) == []
+
+
+async def test_a_program_that_writes_and_is_listed_among_those_that_read_says_so(play: Play, folder: Path) -> None:
+    _, said = await play("touch a.txt", policy_with({"commands.reads": {"touch": {}}}))
+    assert said.endswith("write with a file tool or a redirection.")
+    assert list(folder.iterdir()) == []
+
+
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can mount a small disk")
 
 

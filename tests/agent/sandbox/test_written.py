@@ -48,7 +48,10 @@ def test_a_command_that_writes_without_end_is_ended(place: Place, script: str, w
     plan = place.make_work_plan(limits=limits, packages=str(place.store / os.urandom(8).hex()))
     excess, code = run_as(place.user, lambda: run(place, script, plan))
     bound = {"bytes": MUCH, "files": 1000}[what]
-    assert (excess, code) == (f"it wrote more than the {bound} {what} a command may write", -9)
+    assert (excess, code) == (
+        f"it wrote more than the {bound} {what} a command may write; have it write less at once",
+        -9,
+    )
 
 
 def test_a_command_that_stays_below_its_bounds_ends_by_itself(place: Place) -> None:
@@ -120,4 +123,4 @@ def test_a_file_without_a_name_takes_at_most_half_of_what_was_free(place: Place)
             file.flush()
             return watching.find_excess()
 
-    assert run_as(0, fill) == "more than half of what was free on the disk was used up while it ran"
+    assert run_as(0, fill) == "more than half of what was free on the disk was used up while it ran; free some, or have it write less"
