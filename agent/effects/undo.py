@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.applying import build_undo_step
 from foregate.agent.effects.sandbox_diff import format_paths, list_file_changes
 from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
+from foregate.agent.workspace.sandbox_folder import seek_turn
 from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF
 from foregate.schemas.errors import ForegateError, WorkspaceError
@@ -41,6 +42,7 @@ _NOT_KNOWN_WHAT = "`{}` took effect, but what it changed was not seen; look, the
 _NAMED = 20
 """Changes a message names at most, the newest."""
 
+_AT_WORK = "a command works in a sandbox of this workspace, or is being applied; undo again when it is over"
 _THERE = "this ran in a runtime, which keeps what was there before; use `foregate undo` where the runtime runs"
 
 
@@ -88,10 +90,22 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
     `checkpoint` announces it; what was restored is compared by hash and recorded as `effect_undone`. Where it breaks
     off, a further `checkpoint` and the report say what is left, and undoing again goes on with that, also after an
     earlier process was ended in between. With `preview` only says what would happen. A change without a way back, a
-    world that has moved on and an unknown call are a report with a reason; raises LogError when the log fails.
+    world that has moved on, a command at work in a sandbox of the workspace and an unknown call are a report with a
+    reason; raises LogError when the log fails.
     """
     if session.running_calls:
         return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
+    with ExitStack() as held:
+        try:
+            is_free = preview or held.enter_context(seek_turn(session.workspace))
+        except WorkspaceError as error:
+            return UndoReport(False, call_id or "", reason=str(error))
+        if not is_free:
+            return UndoReport(False, call_id or "", reason=_AT_WORK)
+        return await _undo(session, call_id, preview)
+
+
+async def _undo(session: Session, call_id: str | None, preview: bool) -> UndoReport:
     events = await session.log.read()
     found = choose_change(events, call_id)
     note = describe_unknown_call(events) if call_id is None else ""

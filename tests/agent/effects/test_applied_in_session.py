@@ -15,9 +15,10 @@ from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.effects.undo import undo
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.path_step import rank_path
+from foregate.agent.workspace.sandbox_folder import hold_turn, seek_turn
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event import Draft
-from foregate.schemas.event_body import EffectUndone, TaskStarted, ToolStarted
+from foregate.schemas.event_body import Checkpoint, EffectUndone, TaskStarted, ToolStarted
 from foregate.schemas.tool_call import Permit, ToolResult
 from foregate.schemas.tool_spec import Effect
 from foregate.telemetry.log.memory_log import MemoryBlobs
@@ -92,6 +93,39 @@ async def test_undo_is_refused_in_one_sentence_where_something_was_saved_since(
     assert not report.done
     named = "`made/c.txt`, `made/mine.txt` changed since; undo what came after it first, or change it by hand"
     assert (report.reason, read_tree(folder)) == (named, saved)
+
+
+async def test_undo_is_refused_in_one_sentence_while_a_command_works_in_a_sandbox_of_the_workspace(
+    folder: Path, upper: Path, do: Do
+) -> None:
+    session = await do()
+    await apply_in(session, upper)
+    applied = read_tree(folder)
+    async with hold_turn(session.workspace):
+        assert (await undo(session, preview=True)).done
+        report = await undo(session)
+        assert (report.done, read_tree(folder)) == (False, applied)
+        assert report.reason.startswith("a command works in a sandbox of this workspace")
+    assert bodies(await session.log.read(), Checkpoint) == []
+    assert (await undo(session)).done
+
+
+async def test_no_command_works_in_a_sandbox_of_the_workspace_while_an_undo_is_under_way(
+    folder: Path, upper: Path, do: Do
+) -> None:
+    session = await do()
+    await apply_in(session, upper)
+    settle, free = session.log.settle, list[bool]()
+
+    async def look_and_settle() -> None:
+        with seek_turn(session.workspace) as is_free:
+            free.append(is_free)
+        await settle()
+
+    session.log.settle = look_and_settle  # type: ignore[method-assign]
+    assert (await undo(session)).done
+    assert free
+    assert not any(free)
 
 
 async def test_other_things_saved_since_stay_and_keep_their_folders_time(folder: Path, upper: Path, do: Do) -> None:

@@ -123,4 +123,7 @@ def test_a_file_without_a_name_takes_at_most_half_of_what_was_free(place: Place)
             file.flush()
             return watching.find_excess()
 
-    assert run_as(0, fill) == "more than half of what was free on the disk was used up while it ran; free some, or have it write less"
+    assert (
+        run_as(0, fill)
+        == "more than half of what was free on the disk was used up while it ran; free some, or have it write less"
+    )
