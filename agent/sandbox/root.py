@@ -90,6 +90,10 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
     with name_step("masks", "the masked files could not be covered"):
         _cover(mask for mask in plan["masks"] if view is None or not _is_below(mask, workspace))
     with name_step("kept", "what stays as it is in the workspace could not be held"):
+        # A folder on which something is mounted cannot be renamed; one around it can, unless it is a mount as well.
+        for folder in sorted({str(up) for path in plan["kept"] for up in Path(path).parents}):
+            if _is_below(folder, workspace) and Path(folder).is_dir():
+                attach(clone_tree(folder, NO_SETUID | NO_DEVICES), folder)
         for path in plan["kept"]:
             if not Path(path).is_symlink() and (tree := _clone_if_there(path)) is not None:
                 attach(tree, path)

@@ -98,6 +98,29 @@ async def test_with_write_it_changes_the_workspace_and_no_protected_file(
 
 
 @pytest.mark.usefixtures("full")
+async def test_with_write_no_folder_around_a_protected_file_is_moved_aside_for_another(
+    open_session: OpenSession, folder: Path
+) -> None:
+    (folder / "a/b/.git/hooks").mkdir(parents=True)
+    (folder / ".github/workflows").mkdir(parents=True)
+    (folder / ".github/workflows/ci.yml").write_text("mine\n")
+    line = (
+        "mv .github old; mkdir -p .github/workflows; echo x > .github/workflows/ci.yml; mv a old; mv a/b a/c; "
+        "mkdir -p a/b/.git/hooks; echo x > a/b/.git/hooks/pre-commit; echo x > a/b/new; mv a/b/new new"
+    )
+
+    async def change() -> str:
+        return (await asyncio.to_thread(run_confined, ["sh", "-c", line], write=True)).stderr
+
+    ended = await call_in_session(open_session, change, says("done"))
+    assert ended.content.count("Device or resource busy") == 3
+    assert sorted(os.listdir(folder)) + os.listdir(folder / "a") == [".github", "a", "new", "b"]
+    assert (folder / ".github/workflows/ci.yml").read_text() == "mine\n"
+    assert os.listdir(folder / "a/b/.git/hooks") == []
+    assert (folder / "new").read_text() == "x\n"
+
+
+@pytest.mark.usefixtures("full")
 async def test_a_program_that_takes_too_long_or_is_not_there_is_a_failure_that_names_it(
     open_session: OpenSession, workspace: Workspace
 ) -> None:
