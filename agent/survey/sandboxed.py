@@ -12,6 +12,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
+from foregate.agent.survey.git_objects import GitObjects
 from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
@@ -40,6 +41,7 @@ class ChangeSurveyor:
 
     def __init__(self, workspace: Workspace, policy: Policy, state: SessionState, found: SandboxedChanges) -> None:
         self._workspace, self._policy, self._state, self._found = workspace, policy, state, found
+        self._objects = GitObjects(workspace, found)
         self._after = {change.path: change.after for change in found.changes}
         self._made = {change.after.hash for change in found.changes if change.effect is not Effect.DELETE}
         self._gone = {change.before.hash for change in found.changes if change.effect is Effect.DELETE}
@@ -71,6 +73,17 @@ class ChangeSurveyor:
                 kind = _KINDS.get((change.after.kind or before.kind), ResourceKind.OTHER)
                 why = RUNS_BY_ITSELF if name or leads_elsewhere else "git_internal"
                 return SurveyedResource(kind, path, change.effect, bool(before.kind), protected=why)
+            if change.effect is Effect.DELETE and self._objects.is_lost(path):
+                return SurveyedResource(
+                    ResourceKind.FILE,
+                    path,
+                    change.effect,
+                    exists=True,
+                    hash=before.hash,
+                    size=before.size,
+                    restorable=before.size <= self._policy.files.max_hash,
+                    loses="all",
+                )
             return SurveyedResource(ResourceKind.REPOSITORY, folder, Effect.EDIT, exists=True)
         kind = _KINDS.get(before.kind or change.after.kind, ResourceKind.OTHER)
         resource = Resource(kind, path)

@@ -65,6 +65,12 @@ def commit_all(folder: Path) -> None:
         subprocess.run(["git", *words], cwd=folder, check=True)
 
 
+def read_commits(folder: Path) -> str:
+    """Return the subjects of the commits of a repository that lacks nothing."""
+    subprocess.run(["git", "fsck", "--strict"], cwd=folder, check=True)
+    return subprocess.check_output(["git", "log", "--format=%s"], cwd=folder, text=True)
+
+
 async def list_kinds(session: Session) -> list[str]:
     """Return the kinds of events from the first call on."""
     kinds = [event.kind for event in await session.log.read()]
@@ -218,6 +224,36 @@ async def test_a_link_that_leads_out_is_left_out_and_the_rest_is_applied(play: P
     assert [path.name for path in folder.iterdir()] == ["b.txt"]
     (finished,) = [e.body for e in await session.log.read() if isinstance(e.body, ToolFinished)]
     assert "`out` is a link that leads out of the workspace" in finished.content
+
+
+@IN_FULL
+@pytest.mark.parametrize(
+    "line",
+    [
+        "rm -rf .git; git init -q",
+        "mkdir node_modules; mv .git node_modules/g; git init -q",
+        "git gc -q; rm -f .git/objects/pack/*",
+        "export EMAIL=a@b.c; git commit -q --amend -m y; git reflog expire --expire=now --all; git gc -q --prune=now",
+    ],
+)
+async def test_commits_that_would_be_nowhere_are_shown_first_and_then_asked_about(
+    play: Play, folder: Path, line: str
+) -> None:
+    (folder / "go.sh").write_text(f"{line}\n")
+    commit_all(folder)
+    person = ScriptedPerson(["no"])
+    await play("set the project up", "sh go.sh", "sh go.sh", person=person)
+    assert len(person.needs) == 1
+    assert read_commits(folder) == "x\n"
+
+
+@IN_FULL
+async def test_a_repository_is_packed_anew_unasked_for_that_loses_nothing(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("one\n")
+    commit_all(folder)
+    await play("go on", "git gc -q", "git repack -adq && git gc -q")
+    assert len(list(folder.glob(".git/objects/pack/*.pack"))) == 1
+    assert read_commits(folder) == "x\n"
 
 
 @IN_FULL
