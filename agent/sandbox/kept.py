@@ -64,7 +64,14 @@ class _Store:
         self.layer = find_layer(caches, marks)
         self.layer.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._listed = self.layer.with_suffix(".json")
-        self._known: dict[str, Stamp] = json.loads(self._listed.read_text()) if self._listed.exists() else {}
+        self._known: dict[str, Stamp] = {}
+        if self._listed.exists():
+            try:
+                self._known = json.loads(self._listed.read_text())
+            except ValueError:  # a power cut left half of it: what the layer hides of the workspace is not known
+                self._listed.unlink()
+                remove_tree(str(self.layer))
+                self.layer.mkdir(mode=0o700)
 
     def add(self, folder: str, stamp: Stamp) -> None:
         """Write down a folder before it is moved here; one that lies in another is part of that."""

@@ -39,6 +39,8 @@ def explain(failure: Failure) -> Probe:
         cure = "set TMPDIR to a folder this user can write to"
     elif failure["number"] == errno.ENOSYS:
         reason, cure = f"{reason} (Linux {os.uname().release})", "use Linux 5.12 or later"
+    elif failure["step"] in ("upper", "layers") and failure["number"] in (errno.ENOSPC, errno.EDQUOT):
+        cure = "free some space there and start anew"
     elif failure["step"] in ("overlay", "workspace"):
         cure = "use a workspace on a local file system into which no other is mounted"
     elif failure["step"] == "upper":

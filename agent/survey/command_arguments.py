@@ -47,7 +47,7 @@ def find_holder(
     found = find_work_tier(workspace, policy)
     tier = found["tier"]
     if tier == "none" and find_tier(workspace, policy)["tier"] != "none":
-        return tier, found["reason"]
+        return tier, "; ".join(filter(None, (found["reason"], found["cure"])))
     if tier != "limited" or not is_held_work(command, policy, tier):
         return tier, ""
     try:

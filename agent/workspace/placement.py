@@ -73,7 +73,8 @@ class Placement:
             try:
                 os.mkdir(self.stage, 0o700, dir_fd=root)
             except OSError as error:
-                raise PlacementFailed(f"nothing can be written into the workspace ({error.strerror})") from None
+                why = f"nothing can be written into the workspace ({error.strerror})"
+                raise PlacementFailed(f"{why}; free some space, or let this user write there") from None
             self._stage = os.open(self.stage, READ_FOLDER, dir_fd=root)
             time = self._times["."]
             try:

@@ -116,8 +116,8 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: 
     unseen = next((one.path for one in listed if one.refused == "unseen"), None)
     if unseen is not None:
         raise WorkspaceError(
-            f"nothing was changed: `{unseen[:80]}` holds what the command could not see, such as a file with secrets, "
-            "and would have been deleted or moved with it; leave that folder where it is"
+            f"nothing was changed: `{unseen[:80]}` holds what the command could not see, a file with secrets or "
+            "another file system, and would have been changed, deleted or moved with it; leave that folder as it is"
         )
     return _choose_changes(listed, names, upper)
 

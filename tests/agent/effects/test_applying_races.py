@@ -111,6 +111,14 @@ def test_what_was_saved_after_the_judgement_is_named_and_nothing_is_applied(
     assert read_tree(bench.folder) == saved
 
 
+def test_where_nothing_can_be_written_one_sentence_says_what_to_do(bench: Bench) -> None:
+    (bench.folder / f".foregate-{bench.kept[:16]}.tmp").touch()
+    saved = read_tree(bench.folder)
+    with pytest.raises(PlacementFailed, match=r"free some space, or let this user write there"):
+        bench.apply()
+    assert read_tree(bench.folder) == saved
+
+
 def test_a_folder_missing_above_a_new_file_and_git_at_work_are_conflicts(bench: Bench) -> None:
     changes = [
         PathChange("nowhere/f", Effect.CREATE, PathState(), PathState("file", "0" * 64, 0o644)),

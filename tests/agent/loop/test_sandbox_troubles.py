@@ -47,9 +47,9 @@ def play(open_session: OpenSession, folder: Path, tmp_path: Path) -> Play:
     if find_work_tier(space, POLICY)["tier"] != "full":
         pytest.skip("this machine has no sandboxes")
 
-    async def played(line: str, policy: Policy = POLICY, person: Any = None) -> tuple[Session, str]:
+    async def played(line: str, policy: Policy = POLICY, person: Any = None, **more: Any) -> tuple[Session, str]:
         log = MemoryLog()
-        steps = calls(("run_shell", {"command": line})), says("done")
+        steps = calls(("run_shell", {"command": line, **more})), says("done")
         tools = [run_shell(space, policy)]
         session = await open_session(*steps, tools=tools, policy=policy, person=person, log=log)
         await run(session, "go on")
@@ -147,8 +147,7 @@ async def test_a_command_that_no_sandbox_can_be_made_for_is_asked_about_and_the_
 
 
 async def test_a_command_that_takes_too_long_says_so_and_nothing_of_it_is_kept(play: Play, folder: Path) -> None:
-    slow = policy_with({"commands.timeout": 1})
-    _, said = await play("echo x > a.txt; exec sleep 98764", slow)
+    _, said = await play("echo x > a.txt; exec sleep 98764", timeout_ms=200)
     assert said.endswith("give it more time by `timeout_ms`, or less to do\nnothing of what it did was kept")
     assert list(folder.iterdir()) == []
 
@@ -199,3 +198,17 @@ async def test_what_is_mounted_in_a_workspace_outlasts_whatever_a_command_does_t
     assert (done["outcome"], done["disk"]) == ("completed", "kept")
     assert (place.workspace / "b.txt").read_text() == "more\n"
     assert (place.workspace / "volume").is_dir()
+
+
+@as_root
+async def test_what_a_command_writes_where_something_is_mounted_is_refused_in_one_sentence_with_all_else(
+    tmp_path: Path, driver: subprocess.Popen[str], play: Play
+) -> None:
+    line = "echo more > b.txt; echo x > volume/new"
+    disk = str(tmp_path / "place/workspace/volume")
+    place = Place(tmp_path / "place", driver, shell=line, says="yes", disk=disk)
+    place.do()
+    end = bodies(await place.log(), ToolFinished)[-1]
+    assert end.content.startswith("nothing was changed: `volume` holds what the command could not see")
+    assert "another file system" in end.content
+    assert sorted(path.name for path in place.workspace.iterdir()) == ["a.txt", "volume"]

@@ -70,6 +70,15 @@ def test_what_was_kept_is_seen_later_and_is_no_change_of_the_workspace(one: Plac
     assert not (one.workspace / "a/c").exists()
 
 
+@pytest.mark.parametrize("left", ["", '{"a/c": [1'])
+def test_where_half_of_the_list_is_left_nothing_is_kept_and_nothing_hidden(one: Place, left: str) -> None:
+    work(one, "rm a/a; echo x > a/x; rm -r b", "a", "b")
+    for listed in (one.base / "caches").glob("*.json"):
+        listed.write_text(left)
+    assert work(one, "echo y > new; cat a/a b/a; mkdir b/c", "b/c") == ["create new", "onetwo"]
+    assert work(one, "ls b") == ["a", "c"]
+
+
 def test_what_is_changed_and_not_kept_is_told_against_what_was_kept(one: Place) -> None:
     work(one, "mkdir a/c; echo x > a/c/x", "a/c")
     assert work(one, "rm -r a; mkdir -p b/c") == ["delete a/c/x", "delete a/c", "delete a/a", "delete a", "create b/c"]

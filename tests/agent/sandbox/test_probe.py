@@ -34,6 +34,8 @@ def test_the_probe_tells_why_a_plan_cannot_be_held(place: Place) -> None:
         ("private", errno.ENOSYS, {}, "Linux", "5.12"),
         ("overlay", errno.EINVAL, {}, "workspace", "local file system"),
         ("upper", errno.EINVAL, {}, "the step", "Foregate's own folder"),
+        ("upper", errno.ENOSPC, {}, "the step", "free some space"),
+        ("layers", errno.EDQUOT, {}, "the step", "free some space"),
         ("machine", 0, {}, "the step", "Linux"),
         ("clone", errno.EIO, {}, "the step", ""),
     ],
