@@ -16,6 +16,8 @@ from foregate.agent.sandbox.plan import Command, Limits, Plan
 from foregate.agent.sandbox.seccomp_limited import build_limited_filter
 from foregate.agent.sandbox.system_calls import StepFailed, name_step
 
+_AT_HOME = {"GOMODCACHE": "go/pkg/mod", "PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup"}
+
 
 def confine_limited(plan: Plan, command: Command, parent: int, report: int, scratch: str) -> NoReturn:
     """Become the command, held by Landlock and by a filter of system calls; `scratch` is its private folder.
@@ -50,9 +52,14 @@ def confine_limited(plan: Plan, command: Command, parent: int, report: int, scra
 
 
 def _adapt(environment: dict[str, str], plan: Plan, scratch: str) -> dict[str, str]:
-    """Return the environment with the private folders in it, which have no place of their own here."""
+    """Return the environment with the private folders in it, which have no place of their own here.
+
+    What a toolchain looks for in HOME it is told where to find.
+    """
     home = {"HOME": f"{scratch}/home"} if environment.get("HOME") == plan["home"] else {}
-    return {**environment, **home, "TMPDIR": f"{scratch}/tmp"}  # noqa: S108 - a private one
+    places = {name: f"{plan['home']}/{folder}" for name, folder in _AT_HOME.items() if home}
+    found = {name: path for name, path in places.items() if path in plan["folders"]}
+    return {**found, **environment, **home, "TMPDIR": f"{scratch}/tmp"}  # noqa: S108 - a private one
 
 
 def _leave_room(limits: Limits) -> Limits:

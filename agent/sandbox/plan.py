@@ -81,8 +81,8 @@ class Plan(TypedDict):
     - `home`: where an empty HOME lies; it is not the workspace and not in it. In `limited` a command with this HOME is
       given one in the private folder.
     - `scratch`: in which folder a private one is made, in `limited`.
-    - `folders`: what else is shown read-only at its own path; one that is gone is left out. Inside the workspace
-      none counts.
+    - `folders`: what else is shown read-only at its own path, also files; one that is gone is left out. Inside the
+      workspace none counts.
     - `links`: links outside of all folders, and where they lead (`/bin` to `usr/bin`).
     - `masks`: paths that do not exist (in the workspace) or cannot be opened (elsewhere, in a workspace that holds
       another file system's mount, and in `limited`).

@@ -132,7 +132,10 @@ def _clone_if_there(path: str) -> int | None:
 
 def _attach_at(mount: int, path: str) -> None:
     """Attach a mount at a path that may not exist yet; above it there is only what this file has made or mounted."""
-    Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
+    is_folder = stat.S_ISDIR(os.fstat(mount).st_mode)
+    Path(path if is_folder else Path(path).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
+    if not is_folder:
+        Path(path).touch()
     attach(mount, path)
 
 

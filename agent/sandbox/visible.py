@@ -11,6 +11,7 @@ from pathlib import Path
 
 from foregate.agent.sandbox.packages import PACKAGE_CACHES
 from foregate.agent.sandbox.plan import Limits, Plan, build_no_access
+from foregate.agent.sandbox.programs import Needs, follow_links, list_venvs
 
 _SYSTEM = "/usr /bin /sbin /lib /lib32 /lib64 /libx32 /etc /opt /nix/store /gnu/store".split()  # noqa: SIM905
 _CONFIGURATION = ("/etc", "/usr/local/etc")
@@ -32,12 +33,11 @@ _TOKENS = (
     ".pypirc",
 )
 _HOME_OF_NOBODY = "/home/foregate"
-_MOST_LINKS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class Visible:
-    """Resolved folders, none inside another, and the links that lead to them, each with its target."""
+    """Resolved folders and files, none inside another, and the links that lead to them, each with its target."""
 
     folders: tuple[str, ...]
     links: dict[str, str]
@@ -47,7 +47,7 @@ def list_visible_folders(path_variable: str, home: str, more: Iterable[str] = ()
     """Return the folders of the system and of every program that PATH finds, with the links on the way to them.
 
     Of a folder of PATH that is the installation's: `~/.pyenv` for `~/.pyenv/shims`. What its links lead to counts as
-    well, so that a virtual environment brings its Python along. PATH must hold no folder a sandbox can write to.
+    well, and so do the interpreters of its programs; see `Needs`. PATH must hold no folder a sandbox can write to.
     The folders `more` are shown as they are, but for a home folder and what is as wide, or holds secrets, in one.
     """
     home = os.path.realpath(home)
@@ -55,7 +55,7 @@ def list_visible_folders(path_variable: str, home: str, more: Iterable[str] = ()
     links: dict[str, str] = {}
     for path in _SYSTEM:
         _add(path, found, links)
-    system = frozenset(found)
+    system, programs = frozenset(found), []
     for path in path_variable.split(os.pathsep):
         if not (path.startswith("/") and os.access(path, os.R_OK | os.X_OK) and Path(path).is_dir()):
             continue  # where this user cannot look there is no program for them
@@ -63,6 +63,11 @@ def list_visible_folders(path_variable: str, home: str, more: Iterable[str] = ()
         for folder in (real, *_list_linked_folders(real, system)):
             for prefix in _list_prefixes(folder, home):
                 _add(prefix, found, links)
+        if not is_inside(real, system):
+            programs.append(real)
+    needs = _collect_needs(home, found, programs)
+    found |= needs.paths
+    links |= needs.links
     for path in more:
         if _can_be_shown(os.path.realpath(path), home):
             _add(path, found, links)
@@ -75,27 +80,23 @@ def is_inside(path: str, folders: Iterable[str]) -> bool:
     return any(path == folder or path.startswith(folder.rstrip("/") + "/") for folder in folders)
 
 
+def _collect_needs(home: str, shown: Iterable[str], folders: Iterable[str], programs: Iterable[str] = ()) -> Needs:
+    """Return what some programs and those in some folders need beside what is shown."""
+    seen = tuple(shown)
+    needs = Needs(lambda prefix: _can_be_shown(prefix, home), lambda path: is_inside(path, seen))
+    for folder in folders:
+        needs.add_folder(folder)
+    for program in programs:
+        needs.add_program(program)
+    return needs
+
+
 def _add(path: str, found: set[str], links: dict[str, str]) -> str:
     """Add what a path leads to, where that is there, and the links that were followed; return the resolved path."""
-    rest, at = path.split("/"), ""
-    for _ in range(_MOST_LINKS * len(rest)):
-        if not rest:
-            break
-        name = rest.pop(0)
-        step = f"{at}/{name}"
-        if name in ("", "."):
-            continue
-        if name == "..":
-            at = at.rpartition("/")[0]
-        elif Path(step).is_symlink():
-            links[step] = target = str(Path(step).readlink())
-            rest = target.split("/") + rest
-            at = "" if target.startswith("/") else at
-        else:
-            at = step
-    if not rest and Path(at or "/").is_dir():
-        found.add(at or "/")
-    return at or "/"
+    real = follow_links(path, links)
+    if Path(real).is_dir():
+        found.add(real)
+    return real
 
 
 def _list_linked_folders(folder: str, system: Iterable[str]) -> Iterator[str]:
@@ -187,7 +188,7 @@ def plan_read(
         home=_HOME_OF_NOBODY if resolved == "/" or is_inside(resolved, [workspace]) else resolved,
         scratch=scratch,
         folders=[folder for folder in visible.folders if not is_inside(folder, [workspace])],
-        links=visible.links,
+        links={link: target for link, target in visible.links.items() if not is_inside(link, [workspace])},
         masks=list_system_secrets(visible.folders) + [_resolve_mask(workspace, mask) for mask in masks],
         scratch_bytes=scratch_bytes,
         limits=limits,
@@ -217,6 +218,20 @@ def plan_work(
     stores = {name: f"{packages}/{name.replace('/', '_')}" for name in PACKAGE_CACHES} if packages else {}
     layers = {f"{plan['home']}/{name}": store for name, store in stores.items()}
     return {**plan, "upper": upper, "caches": caches, "layers": layers, "kept": list(kept)}
+
+
+def show_needs(plan: Plan, home: str, folders: Iterable[str] = (), programs: Iterable[str] = ()) -> Plan:
+    """Return the plan with what some programs need to start, and those of the workspace's virtual environments.
+
+    `folders` are further ones with programs, `programs` absolute paths. Whoever writes to the workspace can name what
+    they like here: only interpreters are shown, none of what a home keeps to itself.
+    """
+    workspace, home = plan["workspace"], os.path.realpath(home)
+    shown = [*plan["folders"], workspace]
+    needs = _collect_needs(home, shown, [*list_venvs(workspace), *folders], programs)
+    paths = sorted(path for path in needs.paths if not is_inside(path, shown))
+    links = {link: to for link, to in needs.links.items() if not is_inside(link, [*shown, *paths])}
+    return {**plan, "folders": [*plan["folders"], *paths], "links": {**plan["links"], **links}}
 
 
 def _resolve_mask(workspace: str, mask: str) -> str:

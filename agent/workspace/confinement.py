@@ -12,7 +12,7 @@ from pathlib import Path
 from foregate.agent.sandbox.plan import HoldingTier, Plan
 from foregate.agent.sandbox.probe import TRY, Probe, explain
 from foregate.agent.sandbox.starter import SandboxFailed, start_program
-from foregate.agent.sandbox.visible import plan_read
+from foregate.agent.sandbox.visible import is_inside, plan_read, show_needs
 from foregate.agent.workspace.matching_files import remember_files
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -34,31 +34,36 @@ def plan_sandbox(
     named: Collection[str] | None = None,
     path: str = "",
     more: tuple[str, ...] = (),
+    programs: Iterable[str] = (),
 ) -> Plan | None:
     """Return the sandbox a command that only reads runs in, None where this machine has none.
 
     Of its secret files only those are there that are `named`, by paths relative to the workspace; with None all are.
-    What it shows of the machine are the system, the programs of `path` ("" = our own PATH) and the folders `more`.
+    What it shows of the machine are the system, the programs of `path` ("" = our own PATH), the folders `more`, and
+    what `programs` need; see `show_programs`.
     """
     tier = find_tier(workspace, policy)["tier"]
     if tier == "none":
         return None
     path = path or os.environ.get("PATH", os.defpath)
-    plan = _plan(tier, str(workspace.root), path, policy.commands.sandbox, more)
+    plan = show_programs(_plan(tier, str(workspace.root), path, policy.commands.sandbox, more), programs)
     if named is None:
         return plan
     hidden = [f"{workspace.root}/{name}" for name in list_secret_files(workspace, policy) if name not in named]
     return {**plan, "masks": [*plan["masks"], *hidden]}
 
 
-def extend_path(programs: Iterable[str]) -> str:
-    """Return our PATH with the folders of programs in virtual environments, so that a sandbox shows them.
+def show_programs(plan: Plan, programs: Iterable[str]) -> Plan:
+    """Return a plan that also shows what programs need to start whose files somebody may have changed.
 
-    No other folder is shown for being named: a command could name whatever it wants to read.
+    These are those of the workspace's virtual environments, those that PATH finds in the workspace, and `programs`,
+    named by paths that are absolute or relative to the workspace. Of what they name only interpreters are shown.
     """
-    named = sorted({str(Path(name).parent) for name in programs if name.startswith("/")})
-    found = [folder for folder in named if Path(folder).with_name("pyvenv.cfg").is_file()]
-    return os.pathsep.join([os.environ.get("PATH", os.defpath), *found])
+    root = plan["workspace"]
+    found = [os.path.realpath(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
+    folders = [folder for folder in found if is_inside(folder, [root])]
+    named = [str(Path(root, name)) for name in programs if "/" in name]
+    return show_needs(plan, str(Path.home()), folders, named)
 
 
 def list_secret_files(workspace: Workspace, policy: Policy) -> list[str]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -32,6 +32,8 @@ from foregate.schemas.sandbox import PathChange
 
 _NEW_FILE = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _NAMED = 8
+_READ_ONLY_CACHES = ("go/pkg/mod",)
+"""Of the caches at home those whose package manager uses them without changing them."""
 """Paths a text names at most."""
 
 
@@ -67,14 +69,15 @@ def begin_in_place(workspace: Workspace, kept: str) -> None:
         begin(store, kept)
 
 
-def plan_in_place(workspace: Workspace, policy: Policy) -> Plan:
+def plan_in_place(workspace: Workspace, policy: Policy, programs: Iterable[str] = ()) -> Plan:
     """Return the sandbox of a command that writes to the workspace itself; raise WorkspaceError where there is none."""
-    plan, limits = plan_sandbox(workspace, policy), policy.commands.sandbox
+    plan, limits = plan_sandbox(workspace, policy, programs=programs), policy.commands.sandbox
     if plan is None or plan["tier"] != "limited":
         raise WorkspaceError("this machine has no sandbox any more; `foregate doctor` tells why")
     bounds = {**plan["limits"], "file_bytes": limits.written}
     bounds |= {"written_bytes": limits.written, "written_files": limits.files}
-    return {**plan, "writable": True, "limits": bounds}  # type: ignore[typeddict-item]
+    folders = [*plan["folders"], *(f"{plan['home']}/{name}" for name in _READ_ONLY_CACHES)]
+    return {**plan, "writable": True, "folders": folders, "limits": bounds}  # type: ignore[typeddict-item]
 
 
 def collect_in_place(workspace: Workspace, policy: Policy, upper: str) -> list[PathChange]:

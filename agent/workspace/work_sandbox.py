@@ -16,7 +16,7 @@ from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.visible import plan_work
 from foregate.agent.workspace.access import check_secrets_stay, give_access
-from foregate.agent.workspace.confinement import extend_path, find_tier, list_secret_files, probe_plan
+from foregate.agent.workspace.confinement import find_tier, list_secret_files, probe_plan, show_programs
 from foregate.agent.workspace.git_repository import seek_repository
 from foregate.agent.workspace.in_place import collect_in_place
 from foregate.agent.workspace.sandbox_folder import (
@@ -72,15 +72,15 @@ def open_work_sandbox(
 ) -> Plan:
     """Return the plan of a new sandbox that is given `access`, and whose folder for what is written there is `upper`.
 
-    It shows the virtual environments of `programs`. Secret files are not there, but for those that git tracks, which
-    would look deleted; with a way out not even those. Raises WorkspaceError where something cannot be given.
+    It shows what `programs` need, as `show_programs` does. Secret files are not there, but for those that git tracks,
+    which would look deleted; with a way out not even those. Raises WorkspaceError where something cannot be given.
     """
     folder = Path(upper).parent
     try:
-        secret, path = list_secret_files(workspace, policy), extend_path(programs)
+        secret, path = list_secret_files(workspace, policy), os.environ.get("PATH", os.defpath)
         tracked = () if access else _list_tracked(workspace, policy, secret)
         hidden = tuple(name for name in secret if name not in tracked)
-        plan = _plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden)
+        plan = show_programs(_plan(workspace.root, upper, folder, path, policy.commands.sandbox, hidden), programs)
         prune_caches(plan["caches"], plan["workspace"])
         plan = give_access(plan, access, policy, home=str(Path.home()), own=str(folder.parent))
         check_secrets_stay(plan, secret)

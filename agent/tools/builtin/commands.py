@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import nullcontext
 from pathlib import Path
@@ -16,7 +17,7 @@ from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.git import read_git_state
 from foregate.agent.tools.builtin.printed import build_printed_records
 from foregate.agent.tools.tool import Arguments, Run, Tool
-from foregate.agent.workspace.confinement import extend_path, find_tier, list_secret_files, plan_sandbox
+from foregate.agent.workspace.confinement import find_tier, list_secret_files, plan_sandbox
 from foregate.agent.workspace.git_repository import GitRepository, seek_repository
 from foregate.agent.workspace.git_settings import build_variables
 from foregate.agent.workspace.in_place import plan_in_place
@@ -126,15 +127,13 @@ async def run_judged(workspace: Workspace, policy: Policy, command: Command, arg
         # one that git tracks would look deleted
         secret = list_secret_files(workspace, policy) if repositories else []
         tracked = [path for repository in repositories for path in repository.list_tracked(secret)]
-        path = extend_path(reading.programs)
-        sandbox = plan_sandbox(workspace, policy, named=[*named, *tracked], path=path)
+        programs = place_programs(reading, cwd)
+        sandbox = plan_sandbox(workspace, policy, named=[*named, *tracked], programs=programs)
     if held and sandbox is None:
         raise WorkspaceError("this machine has no sandbox any more; `foregate doctor` tells why")
     words = command.argv or ("/bin/sh", "-c", command.shell)
-    programs = reading.programs if reads else None
-    ran, seconds = await run_words(
-        workspace, policy, words, arguments, cwd, programs=programs, git=bool(repositories), sandbox=sandbox
-    )
+    trusted, git = reading.programs if reads else None, bool(repositories)
+    ran, seconds = await run_words(workspace, policy, words, arguments, cwd, programs=trusted, git=git, sandbox=sandbox)
     records: list[EvidenceRecord] = []
     if ran.code == 0 and not ran.out.parts()[2]:
         records = await asyncio.to_thread(build_records, workspace, policy, ran.out.bytes(), named, is_read=reads)
@@ -160,13 +159,13 @@ async def _run_work(
     """
     reading = read_command_line(replace(command, access=_read_requests(arguments)), policy)
     access, installs = reading.access, has_leading_words(reading, policy.commands.installs)
-    words = command.argv or ("/bin/sh", "-c", command.shell)
+    words, programs = command.argv or ("/bin/sh", "-c", command.shell), place_programs(reading, cwd)
     found = SandboxedChanges(upper=make_upper(find_folder(workspace)))
     try:
         if in_place:
-            plan = plan_in_place(workspace, policy)
+            plan = plan_in_place(workspace, policy, programs)
         else:
-            plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access, reading.programs)
+            plan = await run_to_end(open_work_sandbox, workspace, policy, found.upper, access, programs)
         ran, seconds = await run_words(workspace, policy, words, arguments, cwd, sandbox=plan)
         if ran.code is not None and not ran.excess and in_place:
             found = await run_to_end(collect_limited, workspace, policy, found.upper, installs)
@@ -197,6 +196,11 @@ def _add_refusal(
 def _read_requests(arguments: Arguments) -> tuple[Access, ...]:
     given = arguments.get("access")
     return tuple(parse_access(text) for text in as_texts(given, "access")) if given else ()
+
+
+def place_programs(reading: CommandReading, cwd: str) -> list[str]:
+    """Return the programs a command names by paths, relative to the workspace or absolute."""
+    return [os.path.join(cwd, name) for name in reading.programs if "/" in name]  # noqa: PTH118 - text
 
 
 def find_operands(

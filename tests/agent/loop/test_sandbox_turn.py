@@ -336,3 +336,21 @@ async def test_a_cache_of_the_workspace_is_deleted_with_what_sandboxes_made_of_i
     assert [body.ok for body in [e.body for e in await session.log.read()] if isinstance(body, ToolFinished)] == [
         True
     ] * 2
+
+
+@pytest.mark.parametrize(("line", "cwd"), [("in/tool > said", "."), ("./tool > ../said", "in")])
+async def test_a_script_of_the_project_starts_with_an_interpreter_that_path_does_not_know(
+    play: Play, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, line: str, cwd: str
+) -> None:
+    home = tmp_path / "home"
+    for path, text in (
+        (home / "envs/a/bin/python3", '#!/bin/sh\ncat "${0%/*}/../lib/python3/os.py"\n'),
+        (home / "envs/a/lib/python3/os.py", "started\n"),
+        (folder / "in/tool", f"#!{home}/envs/a/bin/python3\n"),
+    ):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    monkeypatch.setenv("HOME", str(home))
+    await play("run the tool", line, cwd=cwd)
+    assert (folder / "said").read_text() == "started\n"
