@@ -217,7 +217,25 @@ def plan_work(
     plan = plan_read(workspace, path_variable, home, masks=masks, scratch_bytes=scratch_bytes, limits=limits)
     stores = {name: f"{packages}/{name.replace('/', '_')}" for name in PACKAGE_CACHES} if packages else {}
     layers = {f"{plan['home']}/{name}": store for name, store in stores.items()}
+    for path in layers:
+        plan = _make_room(plan, path)
     return {**plan, "upper": upper, "caches": caches, "layers": layers, "kept": list(kept)}
+
+
+def _make_room(plan: Plan, path: str) -> Plan:
+    """Return a plan that shows what lies in a folder instead of the folder, where it would have to hold a new path.
+
+    So a package manager whose programs are shown, and which has not fetched anything yet, has a place for its cache.
+    """
+    above = [folder for folder in plan["folders"] if is_inside(path, [folder]) and not Path(path).exists()]
+    if not above or not Path(above[0]).is_dir():
+        return plan
+    with os.scandir(above[0]) as entries:
+        found = list(entries)
+    inner = [entry.path for entry in found if not entry.is_symlink()]
+    links = {entry.path: os.readlink(entry.path) for entry in found if entry.is_symlink()}  # noqa: PTH115 - text
+    rest = [folder for folder in plan["folders"] if folder != above[0]]
+    return _make_room({**plan, "folders": [*rest, *inner], "links": {**plan["links"], **links}}, path)
 
 
 def show_needs(plan: Plan, home: str, folders: Iterable[str] = (), programs: Iterable[str] = ()) -> Plan:

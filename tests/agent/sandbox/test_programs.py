@@ -231,3 +231,22 @@ def test_virtual_environments_are_found_in_a_project_and_in_its_folders(home: Pa
 def test_a_script_names_its_interpreter_in_its_first_lines(tmp_path: Path, text: str, found: list[str]) -> None:
     write(tmp_path / "script", text)
     assert read_interpreters(str(tmp_path / "script")) == found
+
+
+def test_a_package_manager_that_has_fetched_nothing_yet_has_a_place_for_what_it_fetches(place: Place) -> None:
+    own = Place(place.base / "fetching", place.store, place.user)
+    write(
+        own.home / ".cargo/bin/rustup", "#!/bin/sh\necho started > ~/.cargo/registry/said; cat ~/.cargo/registry/said\n"
+    )
+    link(own.home / ".cargo/bin/cargo", "rustup")
+    link(own.home / ".cargo/env", "bin")
+    own.workspace.mkdir()
+    if own.user is not None:
+        for path in [own.base, *own.base.rglob("*")]:
+            os.lchown(path, own.user, own.user)
+    stores = {"upper": str(own.store / "fetching"), "packages": str(own.store / "packages")}
+    about = {"scratch_bytes": 1 << 20, "limits": LIMITS}
+    plan = plan_work(str(own.workspace), f"{own.home}/.cargo/bin:/usr/bin", str(own.home), **stores, **about)  # type: ignore[arg-type]
+    told = own.run_inside("sh", "-c", "~/.cargo/env/cargo; touch ~/.cargo/bin/new", **plan)
+    assert told.stdout == "started\n"
+    assert "Read-only" in told.stderr
