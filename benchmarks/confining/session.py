@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -76,10 +77,20 @@ def is_plain(line: str) -> bool:
     return not _SHELL.search(line) and "=" not in line.split(" ")[0] and line.split(" ")[0] not in _BUILT_IN
 
 
-async def play_line(line: str, say: str, workspace: Path, home: Path, says: Says, *, shell: bool, seconds: int) -> Ran:
+async def play_line(
+    line: str,
+    say: str,
+    workspace: Path,
+    home: Path,
+    says: Says,
+    *,
+    shell: bool,
+    seconds: int,
+    access: Sequence[str] = (),
+) -> Ran:
     """Have a model send the line in a new session, plain words by `run_command` unless `shell`."""
     plain = is_plain(line) and not shell
-    most = {"timeout_ms": seconds * 1000}
+    most = {"timeout_ms": seconds * 1000, **({"access": list(access)} if access else {})}
     call = {"run_command": {"argv": shlex.split(line), **most}} if plain else {"run_shell": {"command": line, **most}}
     step = {"text": "I will run this in the project and then tell you what it says.", "calls": [call]}
     turn = {"say": say, "steps": [step, {"text": "That is what it says."}]}
