@@ -44,6 +44,23 @@ def keep_folders(
         raise WorkspaceError(f"what a command left cannot be kept: {error.strerror}; free some space") from error
 
 
+def release_folders(upper: str, caches: str, folders: Iterable[str]) -> None:
+    """Move folders that `keep_folders` has moved back to what the command wrote, with all the layer held of them.
+
+    Listed anew, their changes are all that is new to the workspace, also what earlier commands left. Raises
+    WorkspaceError.
+    """
+    try:
+        store = _Store(caches, Path(upper, MARKS).read_text())
+        for folder in folders:
+            kept = store.layer / folder
+            if _is_folder(kept):
+                kept.rename(Path(upper, "upper", folder))
+            store.drop(folder)
+    except OSError as error:
+        raise WorkspaceError(f"what a command left cannot be listed: {error.strerror}; run it again") from error
+
+
 def prune_caches(caches: str, workspace: str) -> None:
     """Forget what the layer holds of folders that are gone in the workspace, or were made or changed there meanwhile.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.agent.sandbox.changes import list_changes
-from foregate.agent.sandbox.kept import keep_folders, prune_caches
+from foregate.agent.sandbox.kept import keep_folders, prune_caches, release_folders
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.sandbox.probe import Probe
 from foregate.agent.sandbox.visible import plan_work
@@ -110,8 +110,10 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: 
     upper, caches = plan["upper"], plan["caches"]
     listed = list_changes(upper, plan["workspace"], caches=caches, masks=masks, **bounds)
     names = () if installs else policy.files.executed_caches
-    if kept := {top for one in listed if (top := _find_cache(one.path, names))}:
+    if kept := {top for one in listed if (top := _find_cache(one.path, policy.files.executed_caches))}:
         keep_folders(upper, caches, plan["workspace"], sorted(kept), **bounds)
+        if installs:
+            release_folders(upper, caches, sorted(kept))
         listed = list_changes(upper, plan["workspace"], caches=caches, masks=masks, **bounds)
     unseen = next((one.path for one in listed if one.refused == "unseen"), None)
     if unseen is not None:

@@ -16,7 +16,7 @@ from hypothesis import Phase, example, given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.sandbox.changes import list_changes
-from foregate.agent.sandbox.kept import keep_folders, prune_caches
+from foregate.agent.sandbox.kept import keep_folders, prune_caches, release_folders
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.schemas.errors import WorkspaceError
 from tests.agent.sandbox.place import PATH, Place
@@ -44,8 +44,11 @@ def one(place: Place) -> Iterator[Place]:
         yield opened
 
 
-def work(place: Place, script: str, *folders: str) -> list[str]:
-    """Run a script over what was kept, keep these folders, and return what else it changed, and what it printed."""
+def work(place: Place, script: str, *folders: str, release: bool = False) -> list[str]:
+    """Run a script over what was kept, keep these folders, and return what else it changed, and what it printed.
+
+    With `release` they are let go of again.
+    """
     caches, workspace = str(place.base / "caches"), str(place.workspace)
     run_as(place.user, lambda: prune_caches(caches, workspace))
     plan = place.make_work_plan(masks=(), caches=caches)
@@ -54,6 +57,8 @@ def work(place: Place, script: str, *folders: str) -> list[str]:
 
     def keep() -> list[str]:
         keep_folders(plan["upper"], caches, workspace, folders, **BOUNDS)
+        if release:
+            release_folders(plan["upper"], caches, folders)
         listed = list_changes(plan["upper"], workspace, caches=caches, **BOUNDS)
         remove_tree(plan["upper"])
         return [f"{change.effect} {change.path}" for change in listed]
@@ -82,6 +87,13 @@ def test_where_half_of_the_list_is_left_nothing_is_kept_and_nothing_hidden(one: 
 def test_what_is_changed_and_not_kept_is_told_against_what_was_kept(one: Place) -> None:
     work(one, "mkdir a/c; echo x > a/c/x", "a/c")
     assert work(one, "rm -r a; mkdir -p b/c") == ["delete a/c/x", "delete a/c", "delete a/a", "delete a", "create b/c"]
+
+
+def test_what_is_released_is_told_against_the_workspace_and_not_kept_any_more(one: Place) -> None:
+    work(one, "mkdir a/c b/c; echo x > a/c/x; echo y > a/c/y; echo z > b/c/z", "a/c", "b/c")
+    told = work(one, "cat a/c/x; rm a/c/y; echo new > a/c/new; rm -r b/c", "a/c", "b/c", "none", release=True)
+    assert told == ["create a/c", "create a/c/new", "create a/c/x", "x"]
+    assert work(one, "ls a b") == ["a:", "a", "", "b:", "a"]
 
 
 def test_a_folder_of_the_workspace_stays_seen_under_what_was_kept_of_it(one: Place) -> None:
