@@ -6,6 +6,7 @@ import os
 import stat
 
 from foregate.agent.sandbox.layers import Layer, Merged
+from foregate.agent.sandbox.programs import is_linked_python
 
 _MOST_LINKS = 40
 
@@ -13,15 +14,22 @@ _MOST_LINKS = 40
 def leads_out(written: Layer, below: Merged, workspace: str, path: str) -> bool:
     """Whether a link at a path relative to the workspace leads out of it, as seen in the view; links are followed.
 
-    What is absolute must start with the resolved path of the workspace. Raises OSError.
+    What is absolute must start with the resolved path of the workspace. The Python of a virtual environment may be a
+    link to an installation of Python. Raises OSError.
     """
+    way = _find_way_out(written, below, workspace, path)
+    return bool(way) and not is_linked_python(path, way)
+
+
+def _find_way_out(written: Layer, below: Merged, workspace: str, path: str) -> str:
+    """Return where outside of the workspace a link leads, "" where it does not."""
     view = Merged((written, *below.layers))
     at, rest = path.split("/")[:-1], path.split("/")[-1:]
     links = 0
     while rest and links <= _MOST_LINKS:  # a circle leads nowhere
         name = rest.pop(0)
         if name == ".." and not at:
-            return True
+            return "/".join([workspace, name, *rest])
         if name == "..":
             at.pop()
         elif name not in ("", "."):
@@ -32,10 +40,10 @@ def leads_out(written: Layer, below: Merged, workspace: str, path: str) -> bool:
             links += 1
             if target.startswith("/"):
                 if not f"{target}/".startswith(f"{workspace}/"):
-                    return True
+                    return "/".join([target, *rest])
                 at, target = [], target[len(workspace) :]
             rest = target.split("/") + rest
-    return False
+    return ""
 
 
 def _read_link(view: Merged, folders: list[str], name: str) -> str | None:

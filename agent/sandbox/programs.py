@@ -93,6 +93,14 @@ def is_installation(prefix: str) -> bool:
     return any(all(any(Path(prefix).glob(mark)) for mark in marks) for marks in _MARKS)
 
 
+def is_linked_python(path: str, target: str) -> bool:
+    """Whether a path is that of a virtual environment's Python, and what it leads to is an installation's."""
+    folder, name = os.path.split(os.path.realpath(target))
+    ends = (path.split("/")[-2:], [folder.rpartition("/")[2], name])
+    is_named = all(end[0] == "bin" and end[-1].startswith(("python", "pypy")) for end in ends)
+    return is_named and is_installation(_name_parent(folder))
+
+
 def list_venvs(folder: str) -> Iterator[str]:
     """Yield the folders of programs of the virtual environments of a project and of those of its folders."""
     with suppress(OSError), os.scandir(folder) as entries:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 from msgspec.structs import replace
 
+from foregate.agent.sandbox.programs import is_linked_python
 from foregate.agent.workspace.copying import hash_content
 from foregate.agent.workspace.scan import Met, scan
 from foregate.agent.workspace.snapshot import Snapshot
@@ -134,7 +135,8 @@ class _Comparison:
             except NotText:
                 return ""
             except WorkspaceError:
-                return "leads_out"
+                path = os.fsdecode(met.path)
+                return "" if is_linked_python(path, f"{self.workspace.root}/{path}") else "leads_out"
         if after.stamp.kind == "file":
             with suppress(OSError):
                 path = f"/proc/self/fd/{met.folder}/{met.name}"

@@ -90,7 +90,7 @@ PROJECTS: Mapping[str, Project] = {
             Step("lint", "ruff check --no-cache .", code=1),
             Step("format", "ruff format --no-cache ."),
             Step("build", "python3 -m pip wheel -q --no-deps --no-index --no-cache-dir -w dist ."),
-            Step("install", f"python3 -m venv --copies .venv && {PIP} benchdep", installs=True),
+            Step("install", f"python3 -m venv .venv && {PIP} benchdep", installs=True),
             Step("use", ".venv/bin/python -c 'import benchdep; print(benchdep.number())'"),
         ),
     ),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,10 @@ from foregate.agent.sandbox.changes import list_changes
 from foregate.agent.workspace.path_state import is_at, look_at
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import PathChange
-from tests.agent.sandbox.place import Place
+from tests.agent.sandbox.place import PATH, Place
 from tests.agent.sandbox.users import run_as
 
+PYTHON = shutil.which("python3", path=PATH) or "/usr/bin/python3"
 MASKS = [".env", "conf/secrets"]
 Work = Callable[..., dict[str, PathChange]]
 
@@ -119,6 +121,18 @@ def test_what_was_moved_lies_where_it_was_moved_to(place: Place, work: Work) -> 
         (
             "ln -s . a; ln -s a/a/../b b; mkdir d; ln -s ../a/.. d/e",
             {"a": "", "b": "leads_out", "d": "", "d/e": "leads_out"},
+        ),
+        (
+            f"mkdir -p v/bin; cd v/bin; ln -s {PYTHON} python; ln -s python python3; ln -s {PYTHON} tool;"
+            "cp -d python ..; ln -s /etc/passwd python4; ln -s /usr/bin/env python5",
+            {
+                "v": "",
+                "v/bin": "",
+                "v/bin/python": "",
+                "v/bin/python3": "",
+                "v/python": "leads_out",
+                **dict.fromkeys(("v/bin/tool", "v/bin/python4", "v/bin/python5"), "leads_out"),
+            },
         ),
         ("mkfifo pipe", {"pipe": "special"}),
         ("echo x > p; chmod u+s p", {"p": "privileged"}),

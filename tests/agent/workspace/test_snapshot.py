@@ -338,3 +338,15 @@ def test_what_may_never_stay_is_marked(
     assert os.system(f"cd {project} && {line}") == 0
     (change,) = compare(workspace, policy, store, snapshot)
     assert (change.path, change.refused) == ("link", refused)
+
+
+def test_the_python_of_a_virtual_environment_may_stay_a_link_to_one_that_is_installed(
+    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+) -> None:
+    snapshot = take_snapshot(workspace, policy, store)
+    (project / "new/bin").mkdir(parents=True)
+    for name, target in (("python", "/usr/bin/python3"), ("python3", "python"), ("tool", "/usr/bin/python3")):
+        (project / "new/bin" / name).symlink_to(target)
+    refused = {one.path: one.refused for one in compare(workspace, policy, store, snapshot)}
+    links = {f"new/bin/{name}": refused[f"new/bin/{name}"] for name in ("python", "python3", "tool")}
+    assert links == {"new/bin/python": "", "new/bin/python3": "", "new/bin/tool": "leads_out"}
