@@ -15,8 +15,8 @@ from tests.agent.sandbox.place import LIMITS, Place
 PYTHON = '#!/bin/sh\nexec cat "$(dirname "$(readlink -f "$0")")/../lib/python3.11/os.py"\n'
 """An interpreter that, whatever it is given, prints the library beside it."""
 LIBRARY = "the library\n"
-BINS = (".local/bin", ".pyenv/shims", ".nvm/versions/node/v20/bin")
-HOME_PROGRAMS = ("black", "plain", "long", "shim", "npm", "hop")
+BINS = (".cargo/bin", ".local/bin", ".pyenv/shims", ".nvm/versions/node/v20/bin")
+HOME_PROGRAMS = ("black", "plain", "long", "shim", "npm", "hop", "cargo")
 OWN_PROGRAMS = (
     *(".venv/bin/pytest", ".venv/bin/python", "api/venv/bin/pytest", "copied/.venv/bin/python"),
     *("./script.py", "deep/down/env/bin/tool"),
@@ -76,6 +76,9 @@ def make_layout(base: Path) -> Path:
     write(node / "bin/node", "#!/bin/sh\necho the library\n")
     write(node / "lib/node_modules/npm/bin/npm-cli.js", "#!/usr/bin/env node\n")
     link(node / "bin/npm", "../lib/node_modules/npm/bin/npm-cli.js")
+    write(home / ".cargo/bin/rustup", '#!/bin/sh\nexec "${RUSTUP_HOME:-$HOME/.rustup}/stable/cargo"\n')
+    link(home / ".cargo/bin/cargo", "rustup")
+    write(home / ".rustup/stable/cargo", "#!/bin/sh\necho the library\n")
     conda = make_python(home / "miniconda/envs/a")
     make_venv(workspace / ".venv", conda, "pytest")
     make_venv(workspace / "api/venv", make_python(home / ".rye/py/cpython"), "pytest")
