@@ -20,12 +20,13 @@ def home(tmp_path: Path) -> Path:
     programs = (
         ".cargo/bin/cargo .rustup/toolchains/stable/bin/rustc .pyenv/shims/python .pyenv/versions/3.11/bin/python3.11 "
         ".nvm/versions/node/v20/bin/node .local/bin/plain .local/share/tool/bin/tool .local/lib/python/x bin/own "
-        "projects/venv/bin/pip go/bin/gopls .ssh/id .config/token"
+        "projects/venv/bin/pip projects/copied/bin/python go/bin/gopls .ssh/id .config/token"
     )
     for name in programs.split():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
         (home / name).touch(0o755)
     (home / "projects/venv/bin/python").symlink_to(home / ".pyenv/versions/3.11/bin/python3.11")
+    (home / "projects/copied/pyvenv.cfg").write_text(f"home = {home}/.pyenv/versions/3.11/bin\nversion = 3.11\n")
     (home / ".local/bin/tool").symlink_to("../share/tool/bin/tool")
     (home / ".local/bin/key").symlink_to(home / ".ssh/id")
     (home / "current").symlink_to(".nvm/versions/node/v20")
@@ -46,6 +47,7 @@ def seen(home: Path, *folders: str) -> set[str]:
         (".nvm/versions/node/v20/bin", {".nvm/versions/node/v20"}),
         ("current/bin", {".nvm/versions/node/v20"}),
         ("projects/venv/bin", {"projects/venv", ".pyenv/versions/3.11"}),
+        ("projects/copied/bin", {"projects/copied", ".pyenv/versions/3.11"}),
         (".local/bin", {".local/bin", ".local/lib", ".local/share/tool"}),
         ("bin", {"bin"}),
         ("go/bin", {"go"}),
@@ -92,6 +94,12 @@ def test_no_path_shows_a_home_or_its_secrets(tmp_path_factory: pytest.TempPathFa
 def test_links_on_the_way_are_named_with_their_targets(home: Path) -> None:
     visible = list_visible_folders(str(home / "current/bin"), str(home))
     assert visible.links[str(home / "current")] == ".nvm/versions/node/v20"
+
+
+@pytest.mark.parametrize("base", [".ssh", "projects", "", "missing"])
+def test_only_a_folder_of_pythons_is_shown_for_being_the_base_of_an_environment(home: Path, base: str) -> None:
+    (home / "projects/copied/pyvenv.cfg").write_text(f"home = {home / base}\n")
+    assert seen(home, "projects/copied/bin") == {"projects/copied"}
 
 
 def test_a_circle_of_links_shows_nothing(home: Path) -> None:
