@@ -12,6 +12,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
+from foregate.agent.survey.git_losses import GitLosses
 from foregate.agent.survey.git_objects import GitObjects
 from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
@@ -57,6 +58,7 @@ class ChangeSurveyor:
             resource = self._survey_change(change)
             is_notable = resource.protected or resource.loses or resource.access is Effect.DELETE
             (named if is_notable and resource.kind is not ResourceKind.REPOSITORY else rest).append(resource)
+        named += self._list_git_losses()
         named.sort(key=lambda one: (not one.protected, one.loses != "all", one.id))
         room = self._policy.files.max_survey // 2
         shown = list(_take_within(named, room))
@@ -101,6 +103,18 @@ class ChangeSurveyor:
             evidence=self._state.ledger.newest_records(resource),
             loses=self._find_loss(change, resource),
         )
+
+    def _list_git_losses(self) -> list[SurveyedResource]:
+        """Return what is gone of the workspace's repository, nothing where git cannot be asked."""
+        if not self._changes_repository:
+            return []
+        try:
+            lost = list(GitLosses(find_repository(self._workspace, self._policy, "."), self._found).list_lost())
+        except (WorkspaceError, OSError):
+            return []
+        own = self._state.task is not None and Resource(ResourceKind.REPOSITORY, ".") in self._state.task.changed
+        gone = SurveyedResource(ResourceKind.OTHER, "", Effect.DELETE, exists=True, changed_before=own, loses="all")
+        return [replace(gone, id=strict_json.scrub(name)) for name in lost]
 
     def _find_protection(self, change: PathChange) -> str:
         """Return why a path that is no folder is protected, "" where it is not."""

@@ -32,7 +32,7 @@ UNENTERED = "--ignore-submodules=dirty"
 Anything less has git start itself in there, where the filters and monitors run that the nested settings name. `all`
 would hide that its commit has moved, also where that is staged.
 """
-_READING = ("diff", "log", "status")
+_READING = ("diff", "for-each-ref", "log", "status")
 """Commands that read objects and files of the working tree; any other reads only the index and settings."""
 _CHANGING = ("add", "commit")
 _FORM = ("--no-renames", "--no-ext-diff", "--no-textconv", "--no-color")

@@ -226,6 +226,28 @@ async def test_a_link_that_leads_out_is_left_out_and_the_rest_is_applied(play: P
     assert "`out` is a link that leads out of the workspace" in finished.content
 
 
+@pytest.mark.parametrize(("says", "kept"), [("no", True), ("yes", False)])
+async def test_a_stash_nobody_spoke_of_is_dropped_only_after_a_yes(
+    play: Play, folder: Path, says: str, kept: bool
+) -> None:
+    (folder / "a.txt").write_text("one\n")
+    commit_all(folder)
+    (folder / "a.txt").write_text("two\n")
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "stash", "-q"], cwd=folder, check=True)
+    await play("run the tests", "true; git stash drop", person=ScriptedPerson([says]))
+    assert (folder / ".git/refs/stash").exists() is kept
+
+
+async def test_a_stash_of_the_same_task_is_dropped_unasked(play: Play, folder: Path) -> None:
+    (folder / "a.txt").write_text("one\n")
+    commit_all(folder)
+    (folder / "a.txt").write_text("two\n")
+    stash = "git -c user.name=a -c user.email=a@b.c stash -q"
+    await play("run the tests", stash, "git stash apply -q", "git stash drop -q")
+    assert (folder / "a.txt").read_text() == "two\n"
+    assert not (folder / ".git/refs/stash").exists()
+
+
 @IN_FULL
 @pytest.mark.parametrize(
     "line",

@@ -1,0 +1,89 @@
+"""What a sandbox takes away of a repository and git cannot bring back is named, and nothing else; git for real."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from foregate.agent.survey.git_losses import GitLosses
+from foregate.agent.workspace.git_repository import find_repository
+from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.source.load import default_policy
+from foregate.schemas.sandbox import PathChange, PathState, SandboxedChanges
+from foregate.schemas.tool_spec import Effect
+
+POLICY = default_policy()
+Find = Callable[[str], set[str]]
+GIT = "git -c user.name=a -c user.email=a@b.c"
+NAMES = {"main", "side", "done", "stash"}
+MADE = f"""
+git init -qb main && echo 1 > a && git add . && {GIT} commit -qm one && git branch done
+{GIT} switch -qc x && echo 2 > b && git add . && {GIT} commit -qm two && git switch -q main
+git branch side x && git branch -D x && echo 3 >> a && {GIT} stash -q && rm .git/logs/HEAD
+"""
+
+
+def run(line: str, folder: Path) -> None:
+    subprocess.run(["/bin/sh", "-ec", line], cwd=folder, check=True, capture_output=True)
+
+
+def look(folder: Path) -> dict[str, PathState]:
+    files = (path for path in folder.rglob("*") if path.is_file())
+    return {
+        str(path.relative_to(folder)): PathState("file", hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in files
+    }
+
+
+@pytest.fixture
+def find_losses(folder: Path, tmp_path: Path, workspace: Workspace) -> Find:
+    """Runs a line in a copy of the workspace, as a sandbox does, and returns what is lost."""
+
+    def found(line: str) -> set[str]:
+        after = tmp_path / "kept/upper"
+        shutil.copytree(folder, after)
+        run(line, after)
+        old, new = look(folder), look(after)
+        nothing = PathState()
+        changes = tuple(
+            PathChange(path, Effect.EDIT, old.get(path, nothing), new.get(path, nothing))
+            for path in sorted({*old, *new})
+            if old.get(path) != new.get(path)
+        )
+        made = SandboxedChanges(changes, str(after.parent))
+        return {*GitLosses(find_repository(workspace, POLICY, "."), made).list_lost()}
+
+    run(MADE, folder)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("line", "lost"),
+    [
+        ("git branch -D side", {"side"}),
+        ("git pack-refs --all && git update-ref -d refs/heads/side", {"side"}),
+        ("git branch -m side other", set()),
+        ("git branch -d done", set()),
+        ("git tag v1 side && git branch -D side", set()),
+        ("git switch -q side && git switch -q main && git branch -D side", set()),
+        ("git pack-refs --all", set()),
+        (f"{GIT} merge -q side && {GIT} commit --amend -qm x", set()),
+        ("git stash drop", {"stash"}),
+        ("git stash clear", {"stash"}),
+        ("git stash pop", set()),
+        ("git stash pop && git checkout a", {"stash"}),
+        (f"{GIT} stash apply && {GIT} stash", set()),
+        ("git gc -q", set()),
+        ("git repack -adq", set()),
+        ("git stash drop && git gc -q --prune=now", {"stash"}),
+        ("rm .git/HEAD", {".git/HEAD"}),
+        ("git pack-refs --all && echo nonsense > .git/packed-refs && echo nonsense > .git/logs/refs/stash", NAMES),
+    ],
+)
+def test_what_git_cannot_bring_back_is_named(find_losses: Find, line: str, lost: set[str]) -> None:
+    assert find_losses(line) == lost
