@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from foregate.agent.sandbox.attributes import choose_attributes, read_attributes
 from foregate.agent.sandbox.plan import Plan
@@ -83,13 +85,26 @@ def plan_in_place(workspace: Workspace, policy: Policy, programs: Iterable[str] 
 def collect_in_place(workspace: Workspace, policy: Policy, upper: str) -> list[PathChange]:
     """Return what a command that has ended changed in the workspace, and copy what it left there into `upper`.
 
-    Raises WorkspaceError where that is too much, or nothing waits to be put back.
+    A file it has written anew keeps its mode. Raises WorkspaceError where that is too much, or nothing waits to be put
+    back.
     """
     with _open_store(workspace) as store:
         snapshot = load_snapshot(store, store.read_note(PENDING).decode())
-        changes = compare(workspace, policy, store, snapshot)
+        changes = list(_keep_modes(compare(workspace, policy, store, snapshot)))
         _copy_out(workspace, [one for one in changes if not one.refused], Path(upper, "upper"))
     return changes
+
+
+def _keep_modes(changes: Iterable[PathChange]) -> Iterator[PathChange]:
+    """Yield changes in which files keep the modes they had: a command cannot give a new file the mode of its old one.
+
+    `sed -i` would leave it readable for its owner alone. What lends somebody's rights goes, as with every write.
+    """
+    for one in changes:
+        if one.before.kind == one.after.kind == "file" and one.before.mode != one.after.mode:
+            one = replace(one, after=replace(one.after, mode=one.before.mode & 0o777))
+        if one.before != one.after:
+            yield one
 
 
 def put_back(workspace: Workspace, policy: Policy, kept: str) -> bool:

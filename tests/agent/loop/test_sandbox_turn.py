@@ -61,8 +61,12 @@ def play(open_session: OpenSession, workspace: Workspace, tier: str) -> Play:
 
 
 def commit_all(folder: Path) -> None:
-    for words in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b.c", "commit", "-qm", "x"]):
-        subprocess.run(["git", *words], cwd=folder, check=True)
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "x"]):
+        run_git(folder, *words)
+
+
+def run_git(folder: Path, *words: str) -> None:
+    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", *words], cwd=folder, check=True)
 
 
 def read_commits(folder: Path) -> str:
@@ -233,7 +237,7 @@ async def test_a_stash_nobody_spoke_of_is_dropped_only_after_a_yes(
     (folder / "a.txt").write_text("one\n")
     commit_all(folder)
     (folder / "a.txt").write_text("two\n")
-    subprocess.run(["git", "-c", "user.name=a", "-c", "user.email=a@b.c", "stash", "-q"], cwd=folder, check=True)
+    run_git(folder, "stash", "-q")
     await play("run the tests", "true; git stash drop", person=ScriptedPerson([says]))
     assert (folder / ".git/refs/stash").exists() is kept
 

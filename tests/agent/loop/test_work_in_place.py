@@ -150,3 +150,9 @@ async def test_what_a_killed_command_changed_lies_beside_the_workspace_that_is_p
     assert (place.workspace / "a.txt").read_text() == "teh cat"
     kept = place.home.glob("sandboxes/*/run-*/upper/a.txt")
     assert [path.read_text() for path in kept] == ["teh catmore\n"]
+
+
+async def test_a_file_written_anew_keeps_its_mode_which_a_command_cannot_set(play: Play, project: Path) -> None:
+    await play("say two", "sed -i 1p a.txt")
+    assert (project / "a.txt").read_text() == "one\none\n"
+    assert (project / "a.txt").stat().st_mode & 0o7777 == 0o640
