@@ -52,6 +52,12 @@ class Group(_Closed):
     prepare: str = ""
     lines: tuple[Annotated[Line, BeforeValidator(_line)], ...]
 
+    def leave_out_secret(self) -> Group:
+        """Return the group without `.env` in its project, where no line names it: in `limited` all work asks for it."""
+        if any(".env" in line.run for line in self.lines):
+            return self
+        return self.model_copy(update={"prepare": f"rm -f .env\n{self.prepare}"})
+
 
 def read_list(name: str) -> list[Group]:
     """Return the groups of a list; raise PolicyError or pydantic's ValidationError naming what does not fit."""
