@@ -60,7 +60,7 @@ def list_visible_folders(path_variable: str, home: str, more: Iterable[str] = ()
         if not (path.startswith("/") and os.access(path, os.R_OK | os.X_OK) and Path(path).is_dir()):
             continue  # where this user cannot look there is no program for them
         real = _add(path, set(), links)
-        for folder in (real, *_list_linked_folders(real, system), *_find_base_python(real)):
+        for folder in (real, *_list_linked_folders(real, system)):
             for prefix in _list_prefixes(folder, home):
                 _add(prefix, found, links)
         if not is_inside(real, system):
@@ -108,15 +108,6 @@ def _list_linked_folders(folder: str, system: Iterable[str]) -> Iterator[str]:
             target = os.path.realpath(entry.path) if entry.is_symlink() else ""
             if target and not is_inside(target, (*system, folder)) and os.access(target, os.X_OK):
                 yield target if Path(target).is_dir() else str(Path(target).parent)
-
-
-def _find_base_python(folder: str) -> Iterator[str]:
-    """Yield the folder of the Python that a virtual environment was made from: where it was copied, no link tells."""
-    with suppress(OSError, UnicodeDecodeError):
-        for line in Path(folder).parent.joinpath("pyvenv.cfg").read_text("utf-8").splitlines():
-            name, _, value = line.partition("=")
-            if name.strip() == "home" and any(Path(value.strip()).glob("python*")):
-                yield os.path.realpath(value.strip())
 
 
 def _list_prefixes(folder: str, home: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from foregate.agent.survey.git_losses import GitLosses
 from foregate.agent.survey.git_objects import GitObjects
-from foregate.agent.workspace.git_repository import find_repository
+from foregate.agent.workspace.git_repository import find_repository, seek_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
@@ -105,13 +105,14 @@ class ChangeSurveyor:
         )
 
     def _list_git_losses(self) -> list[SurveyedResource]:
-        """Return what is gone of the workspace's repository, nothing where git cannot be asked."""
-        if not self._changes_repository:
+        """Return what is gone of the workspace's repository; where git cannot be asked, that counts as all of it."""
+        if not any(change.path.startswith(".git/") for change in self._found.changes):
             return []
         try:
-            lost = list(GitLosses(find_repository(self._workspace, self._policy, "."), self._found).list_lost())
+            repository = seek_repository(self._workspace, self._policy, ".")
+            lost = [*GitLosses(repository, self._found).list_lost()] if repository is not None else []
         except (WorkspaceError, OSError):
-            return []
+            lost = [".git"]
         own = self._state.task is not None and Resource(ResourceKind.REPOSITORY, ".") in self._state.task.changed
         gone = SurveyedResource(ResourceKind.OTHER, "", Effect.DELETE, exists=True, changed_before=own, loses="all")
         return [replace(gone, id=strict_json.scrub(name)) for name in lost]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +12,13 @@ import pytest
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
+from foregate.agent.survey.git_losses import GitLosses
 from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy
+from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
@@ -380,3 +382,17 @@ async def test_a_script_of_the_project_starts_with_an_interpreter_that_path_does
     monkeypatch.setenv("HOME", str(home))
     await play("run the tool", line, cwd=cwd)
     assert (folder / "said").read_text() == "started\n"
+
+
+async def test_where_git_cannot_be_asked_what_changes_its_folder_asks(
+    play: Play, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "a.txt").write_text("one\n")
+    commit_all(folder)
+
+    def fail(self: GitLosses) -> Iterator[str]:
+        raise WorkspaceError("git cannot be asked")
+
+    monkeypatch.setattr(GitLosses, "list_lost", fail)
+    await play("run the tests", "git branch x", person=ScriptedPerson(["no"]))
+    assert not (folder / ".git/refs/heads/x").exists()
