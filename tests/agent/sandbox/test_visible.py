@@ -20,7 +20,8 @@ def home(tmp_path: Path) -> Path:
     programs = (
         ".cargo/bin/cargo .rustup/toolchains/stable/bin/rustc .pyenv/shims/python .pyenv/versions/3.11/bin/python3.11 "
         ".nvm/versions/node/v20/bin/node .local/bin/plain .local/share/tool/bin/tool .local/lib/python/x bin/own "
-        "projects/venv/bin/pip projects/copied/bin/python go/bin/gopls .ssh/id .config/token"
+        "projects/venv/bin/pip projects/copied/bin/python go/bin/gopls .ssh/id .config/token "
+        ".pyenv/versions/3.11/lib/python3.11/os.py"
     )
     for name in programs.split():
         (home / name).parent.mkdir(parents=True, exist_ok=True)
@@ -47,7 +48,7 @@ def seen(home: Path, *folders: str) -> set[str]:
         (".nvm/versions/node/v20/bin", {".nvm/versions/node/v20"}),
         ("current/bin", {".nvm/versions/node/v20"}),
         ("projects/venv/bin", {"projects/venv", ".pyenv/versions/3.11"}),
-        ("projects/copied/bin", {"projects/copied", ".pyenv/versions/3.11"}),
+        ("projects/copied/bin", {"projects/copied", ".pyenv/versions/3.11/bin", ".pyenv/versions/3.11/lib"}),
         (".local/bin", {".local/bin", ".local/lib", ".local/share/tool"}),
         ("bin", {"bin"}),
         ("go/bin", {"go"}),
