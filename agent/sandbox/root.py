@@ -78,8 +78,10 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
         trees[workspace] = view or bare or 0
     with name_step("layout", "what the sandbox shows could not be put in place"):
         for path in sorted({*trees, *layers, plan["home"], "/tmp", "/dev/shm"}):  # noqa: S108 - the sandbox's own
-            if path not in layers or _can_be_folder(path):
-                _attach_at(trees.get(path) or layers.get(path) or _make_scratch(path), path)
+            if path in trees or path not in layers:
+                _attach_at(trees.get(path) or _make_scratch(path), path)
+            elif _can_be_folder(path):
+                attach(layers[path], path)
         _attach_at(processes, "/proc")
         for device, tree in devices.items():
             Path(device).parent.mkdir(mode=0o755, parents=True, exist_ok=True)

@@ -67,8 +67,9 @@ def make_layer(folder: str, store: str) -> int:
         if shown.is_dir():
             _prepare(kept, shown, USER)
         else:
-            _make_store(kept, shown)
-            (kept / "upper").mkdir(0o700, exist_ok=True)
+            if not os.path.isdir(f"{store}/upper"):  # noqa: PTH112 - for each call, and there are many
+                _make_store(kept, shown)
+                (kept / "upper").mkdir(0o700)
             return clone_tree(f"{store}/upper", _SHOWN)
     return _lay(kept, [shown], USER)
 

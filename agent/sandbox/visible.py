@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import stat
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from foregate.agent.sandbox.packages import PACKAGE_CACHES
@@ -33,6 +35,8 @@ _TOKENS = (
     ".pypirc",
 )
 _HOME_OF_NOBODY = "/home/foregate"
+_SETTLED = 100_000_000
+"""Nanoseconds after which a folder's time is sure to tell a later change apart."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +77,14 @@ def list_visible_folders(path_variable: str, home: str, more: Iterable[str] = ()
             _add(path, found, links)
     folders = tuple(sorted(folder for folder in found if not is_inside(folder, found - {folder})))
     return Visible(folders, {link: target for link, target in links.items() if not is_inside(link, folders)})
+
+
+@lru_cache(maxsize=32)
+def _find_visible_folders(
+    path_variable: str, home: str, more: tuple[str, ...], stamps: tuple[tuple[str, int], ...]
+) -> Visible:
+    """Return `list_visible_folders`, kept by the `stamps` of the folders of PATH."""
+    return list_visible_folders(path_variable, home, more)
 
 
 def is_inside(path: str, folders: Iterable[str]) -> bool:
@@ -134,7 +146,7 @@ def list_system_secrets(folders: Sequence[str]) -> list[str]:
 
     Root without capabilities still owns `/etc/shadow`, host keys and sudoers, so that the modes alone hide nothing.
     """
-    found = {path for top in _CONFIGURATION for path in _list_private(top)} | list_tokens(folders)
+    found = {path for top in _CONFIGURATION for path in list_private(top)} | list_tokens(folders)
     return sorted(path for path in found if not is_inside(path, found - {path}))
 
 
@@ -143,17 +155,40 @@ def list_tokens(folders: Iterable[str]) -> set[str]:
     return {path for folder in folders for name in _TOKENS if os.access(path := f"{folder}/{name}", os.R_OK)}
 
 
-def _list_private(top: str) -> Iterator[str]:
-    for folder, names, files in os.walk(top):
-        for name in [*names, *files]:
-            path = f"{folder}/{name}"
+def list_private(top: str) -> Iterator[str]:
+    with suppress(OSError):
+        private, inner = _look_through(top, read_stamp(top))
+        yield from private
+        for folder in inner:
+            yield from list_private(folder)
+
+
+@lru_cache(maxsize=8192)
+def _look_through(folder: str, stamp: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return what of a folder is private to this user, and the folders in it that are not; kept by its `stamp`."""
+    private, inner = [], []
+    with os.scandir(folder) as entries:
+        for entry in entries:
             with suppress(OSError):
-                mode = os.lstat(path).st_mode
-                public = stat.S_ISLNK(mode) or mode & stat.S_IROTH
-                if not public and os.access(path, os.R_OK):
-                    yield path
-                    if name in names:
-                        names.remove(name)
+                public = entry.is_symlink() or entry.stat(follow_symlinks=False).st_mode & stat.S_IROTH
+                if not public and os.access(entry.path, os.R_OK):
+                    private.append(entry.path)
+                elif entry.is_dir(follow_symlinks=False):
+                    inner.append(entry.path)
+    return tuple(private), tuple(inner)
+
+
+def read_stamp(folder: str) -> int:
+    """Return when a name last came into a folder or left it, in nanoseconds, 0 where there is none.
+
+    What changed just now gets the time of the look, for its own time may not tell the next change apart.
+    """
+    try:
+        stamp = os.stat(folder).st_mtime_ns  # noqa: PTH116 - many of them
+    except OSError:
+        return 0
+    now = time.time_ns()
+    return stamp if now - stamp > _SETTLED else now
 
 
 def plan_read(
@@ -170,12 +205,13 @@ def plan_read(
     """Return the plan of a read sandbox for a workspace, given by its resolved path.
 
     `masks` are paths of secret files, relative to the workspace or absolute; `more` is as in `list_visible_folders`.
-    It looks through `/etc`, so that a plan is made once and kept; PATH folders in the workspace are left out.
+    PATH folders in the workspace are left out. What was found on PATH is kept until a folder of it changes.
     """
     outside = [
         folder for folder in path_variable.split(os.pathsep) if not is_inside(os.path.realpath(folder), [workspace])
     ]
-    visible = list_visible_folders(os.pathsep.join(outside), home, more)
+    stamps = tuple((os.path.realpath(folder), read_stamp(folder)) for folder in outside)
+    visible = _find_visible_folders(os.pathsep.join(outside), home, tuple(more), stamps)
     resolved = os.path.realpath(home)
     return Plan(
         tier="full",

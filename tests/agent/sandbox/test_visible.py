@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.sandbox.plan import Limits
-from foregate.agent.sandbox.visible import is_inside, list_system_secrets, list_visible_folders, plan_read
+from foregate.agent.sandbox.visible import is_inside, list_private, list_system_secrets, list_visible_folders, plan_read
 
 
 @pytest.fixture
@@ -158,3 +158,25 @@ def test_of_folders_that_are_named_those_of_a_project_are_shown_with_the_links_t
     assert visible.links == {**visible.links, str(home / "way"): "projects/venv"}
     wide = ["/", "/home", "/tmp", str(home), str(home.parent), str(home / ".ssh"), str(home / ".config"), "/none"]
     assert list_visible_folders("", str(home), wide) == list_visible_folders("", str(home))
+
+
+def test_what_is_private_is_found_again_where_a_folder_got_something_new(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in/one").touch(0o600)
+    assert list(list_private(str(tmp_path))) == [str(tmp_path / "in/one")]
+    (tmp_path / "in/two").touch(0o600)
+    assert set(list_private(str(tmp_path))) == {str(tmp_path / "in/one"), str(tmp_path / "in/two")}
+
+
+def test_a_program_that_came_to_path_is_seen_in_the_next_sandbox(tmp_path: Path) -> None:
+    (tmp_path / "home/bin").mkdir(parents=True)
+    (tmp_path / "home/lib/tool/bin").mkdir(parents=True)
+    (tmp_path / "home/lib/tool/bin/tool").touch(0o755)
+
+    def plan() -> list[str]:
+        path, home = str(tmp_path / "home/bin"), str(tmp_path / "home")
+        return plan_read(str(tmp_path / "work"), path, home, scratch_bytes=1, limits=Limits())["folders"]
+
+    before = plan()
+    (tmp_path / "home/bin/tool").symlink_to(tmp_path / "home/lib/tool/bin/tool")
+    assert set(plan()) - set(before) == {str(tmp_path / "home/lib/tool")}
