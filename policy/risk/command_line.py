@@ -12,6 +12,9 @@ _BASH = Language(tree_sitter_bash.language())
 _LONGEST = 4096
 """Bytes of a line that are parsed: the parser's time grows with the square of what it cannot understand."""
 _DEEPEST = 60
+_PLAIN = bytes.maketrans(bytes(range(0x80, 0x100)), b"." * 0x80)
+"""A letter that means nothing to the shell in place of those beyond ASCII: for such the grammar's C code reads behind
+the end of a table (`isalnum`), and the process is gone. The places stay the same, so that words stay as they are."""
 _GLOB = re.compile(r"[*?\[]|\{[^}]*(?:,|\.\.)")
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
@@ -62,7 +65,7 @@ def parse_command_line(line: str, folder: str | None = "") -> CommandLine:
     if len(source) > _LONGEST or b"\0" in source:
         return CommandLine(problem="the line is too long to be read, or holds a null byte")
     reader = _Reader(source, folder)
-    root = Parser(_BASH).parse(source).root_node
+    root = Parser(_BASH).parse(source.translate(_PLAIN)).root_node
     if root.has_error:
         reader.problem = "the line is not understood"
     reader.visit(root, 0)

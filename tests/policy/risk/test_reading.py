@@ -61,6 +61,18 @@ def test_no_text_raises(text: str) -> None:
     read_command_line(Command((text, text)), POLICY)
 
 
+@given(
+    st.sampled_from(["${", "$", "<<", "$((", "[[ ", "a=", ""]), st.characters(min_codepoint=0x80), st.text(max_size=9)
+)
+def test_no_letter_of_any_script_ends_the_process(before: str, letter: str, after: str) -> None:
+    assert read(f"cat {before}{letter}{after}").answer in RANKS
+
+
+def test_words_keep_the_letters_of_any_script() -> None:
+    assert parse_command_line("cat 'ü 1.txt' 日.md > é").segments[0].words == ("cat", "ü 1.txt", "日.md")
+    assert parse_command_line("cat a > é").redirections[0].target == "é"
+
+
 _PIECES = st.sampled_from(
     ["$(", ")", "`", "<<E\n", "E\n", "'", '"', "{", "}", "|", "&&", ";", ">", "<", "ls", "rm", " ", "\n"]
 )
