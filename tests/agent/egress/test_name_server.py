@@ -43,9 +43,9 @@ def ask(place: Place, world: World, kind: str, name: str = "given.example", *bef
 
 
 def test_a_host_that_is_wanted_is_not_found_and_is_remembered(place: Place, world: World) -> None:
-    out, wanted = look_up(place, world, "pypi.org", "Files.PythonHosted.org", "pypi.org")
+    out, wanted = look_up(place, world, "packages.example", "Files.Example", "packages.example")
     assert out.count("Name or service not known") == 3
-    assert wanted == ("pypi.org", "files.pythonhosted.org")
+    assert wanted == ("packages.example", "files.example")
     assert world.asked == []
 
 

@@ -36,10 +36,10 @@ OUTPUTS = [
         PSQL.format('at "localhost" (127.0.0.1), port 5432', "could not create socket: Operation not permitted"),
         "port:5432",
     ),
-    ("curl: (6) Could not resolve host: pypi.org", "network:pypi.org"),
+    ("curl: (6) Could not resolve host: packages.example", "network:packages.example"),
     ("ssh: Could not resolve hostname example.org: Temporary failure in name resolution", "network:example.org"),
     ("wget: unable to resolve host address \u2018example.org\u2019", "network:example.org"),
-    ("Error: getaddrinfo EAI_AGAIN registry.npmjs.org\n    at GetAddrInfoReqWrap", "network:registry.npmjs.org"),
+    ("Error: getaddrinfo EAI_AGAIN registry.example\n    at GetAddrInfoReqWrap", "network:registry.example"),
     ("bash: line 1: example.org: Temporary failure in name resolution", "network:example.org"),
     ("open /dev/kvm: no such file or directory", "device:/dev/kvm"),
     ("Could not open '/dev/dri/renderD128': No such file or directory", "device:/dev/dri/renderD128"),
@@ -69,19 +69,19 @@ def test_nothing_is_said_of_what_was_given(output: str, access: str) -> None:
 
 @pytest.mark.parametrize(("output", "access"), OUTPUTS)
 def test_nothing_is_said_of_a_command_that_went_well(output: str, access: str) -> None:
-    assert explain(output, "pypi.org", code=0) == ""
+    assert explain(output, "packages.example", code=0) == ""
 
 
 def test_hosts_that_were_wanted_come_first_and_at_most_three_are_named() -> None:
-    said = explain(OUTPUTS[0][0], "pypi.org", "not a host", "localhost", "b.example", "c.example", "d.example")
+    said = explain(OUTPUTS[0][0], "packages.example", "not a host", "localhost", "b.example", "c.example", "d.example")
     assert said == (
-        "It wanted to reach `pypi.org` and `b.example` and `c.example`, which is not given to its sandbox; "
-        "request access `network:pypi.org`, `network:b.example`, `network:c.example`."
+        "It wanted to reach `packages.example` and `b.example` and `c.example`, which is not given to its sandbox; "
+        "request access `network:packages.example`, `network:b.example`, `network:c.example`."
     )
 
 
 def test_a_call_that_was_ended_is_explained_as_well() -> None:
-    assert "network:pypi.org" in explain("", "pypi.org", code=None)
+    assert "network:packages.example" in explain("", "packages.example", code=None)
 
 
 @pytest.mark.parametrize(

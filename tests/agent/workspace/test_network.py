@@ -41,9 +41,9 @@ async def run(workspace: Workspace, plan: Plan, *argv: str) -> ProcessResult:
 
 
 async def test_a_failed_command_is_told_which_host_to_request(workspace: Workspace, plan: Plan) -> None:
-    ran = await run(workspace, plan, "getent", "hosts", "pypi.org")
+    ran = await run(workspace, plan, "getent", "hosts", "packages.example")
     said = explain_refusal(ran.out.text()[0], ran.code, ran.traffic.wanted, ())
-    assert said.endswith("request access `network:pypi.org`.")
+    assert said.endswith("request access `network:packages.example`.")
 
 
 async def test_a_port_of_this_machine_is_reached_where_it_is_given(
@@ -112,6 +112,6 @@ async def test_npm_gives_up_at_once_and_the_host_it_wanted_is_known(
     folder: Path, workspace: Workspace, plan: Plan, policy: Policy
 ) -> None:
     (folder / "package.json").write_text('{"dependencies": {"left-pad": "1.0.0"}}')
-    ran = await run(workspace, plan_writable(plan, policy), "npm", "install")
+    ran = await run(workspace, plan_writable(plan, policy), "npm", "install", "--registry=https://registry.example")
     assert ran.code not in (0, None)
-    assert ran.traffic.wanted == ("registry.npmjs.org",)
+    assert ran.traffic.wanted == ("registry.example",)

@@ -12,7 +12,7 @@ from foregate.schemas.sandbox import Access
 
 GOOD = (
     "network",
-    "network:pypi.org",
+    "network:packages.example",
     "network:xn--bcher-kva.example",
     "port:1",
     "port:65535",
@@ -24,18 +24,18 @@ GOOD = (
 )
 BAD = {
     "": "names no access",
-    "net:pypi.org": "names no access",
+    "net:packages.example": "names no access",
     "Network": "names no access",
     "network ": "names no access",
     "network:": "is no host name",
     "network:*": "is no host name",
     "network:*.example.org": "is no host name",
-    "network:https://pypi.org": "is no host name",
-    "network:pypi.org:443": "is no host name",
-    "network:pypi.org/simple": "is no host name",
-    "network:user@pypi.org": "is no host name",
+    "network:https://packages.example": "is no host name",
+    "network:packages.example:443": "is no host name",
+    "network:packages.example/simple": "is no host name",
+    "network:user@packages.example": "is no host name",
     "network:bücher.example": "its xn-- form",
-    "network:pypi.org\nport:1": "is no host name",
+    "network:packages.example\nport:1": "is no host name",
     "network:0x7f.1": "is no host name",
     "network:8.8.8.8": "is an address",
     "network:[2606:4700::1]": "is an address",
@@ -89,7 +89,10 @@ def test_what_cannot_be_given_is_refused_in_one_sentence(text: str, words: str) 
     assert len(said) < 400
 
 
-@pytest.mark.parametrize(("text", "host"), [("network:PyPI.org", "pypi.org"), ("network:pypi.org.", "pypi.org")])
+@pytest.mark.parametrize(
+    ("text", "host"),
+    [("network:Packages.Example", "packages.example"), ("network:packages.example.", "packages.example")],
+)
 def test_hosts_are_compared_in_one_spelling(text: str, host: str) -> None:
     assert parse_access(text) == Access("network", host)
 

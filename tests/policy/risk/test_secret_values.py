@@ -16,7 +16,7 @@ from tests.policies import policy_with
         ('export API_TOKEN="a b c d9"  # ours', [("API_TOKEN", "a b c d9")]),
         ("api-key: 'x9x9x9x9'", [("api-key", "x9x9x9x9")]),
         ('"client_secret": "s3cr3t-value",', [("client_secret", "s3cr3t-value")]),
-        ("//registry.npmjs.org/:_authToken=0a1b2c3d4e", [("authToken", "0a1b2c3d4e")]),
+        ("//registry.example/:_authToken=0a1b2c3d4e", [("authToken", "0a1b2c3d4e")]),
         ("machine example.org login joe password p4ssw0rd!", [("password", "p4ssw0rd!")]),
         (
             "DATABASE_URL=postgres://app:s3cret%21pw@db/app",

@@ -51,10 +51,14 @@ def test_what_is_at_stake_is_said_in_words(of: CallFacts, says: str) -> None:
 
 
 def test_access_to_the_world_outside_is_told_each_thing_once() -> None:
-    asked = (Access("network", "pypi.org"), Access("network", "pypi.org"), Access("folder", "/srv/data"))
+    asked = (
+        Access("network", "packages.example"),
+        Access("network", "packages.example"),
+        Access("folder", "/srv/data"),
+    )
     assert stakes(facts("run_shell", "make", "full", asked)) == [
         "anything in `/srv/data` could be read, changed or deleted",
-        "anything in the workspace could be sent to any account at pypi.org",
+        "anything in the workspace could be sent to any account at packages.example",
     ]
 
 
