@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from foregate.agent.sandbox.system_calls import PR_SET_DUMPABLE, StepFailed, call, name_step
@@ -54,8 +55,9 @@ def _unshare_and_be_mapped() -> None:
         failed = 255
         try:
             os.close(entered)
+            maps = read_identity_maps()
             if os.read(begin, 1):
-                write_identity_maps(process)
+                write_maps(process, maps)
                 failed = 0
         except OSError as error:
             failed = error.errno or 255
@@ -72,9 +74,20 @@ def _unshare_and_be_mapped() -> None:
         raise StepFailed("map", failed, f"the users could not be mapped into the sandbox: {os.strerror(failed)}")
 
 
-def write_identity_maps(process: int) -> None:
-    """Map each user and group that exists in this namespace to itself in the namespace of `process`."""
+def read_identity_maps() -> dict[str, bytes]:
+    """Return the maps that map each user and group that exists in this namespace to itself, by the names of files."""
+    maps = {}
     for name in ("uid_map", "gid_map"):
-        own = Path(f"/proc/self/{name}").read_text()
-        lines = [(first, count) for first, _, count in (line.split() for line in own.splitlines())]
-        Path(f"/proc/{process}/{name}").write_text("".join(f"{first} {first} {count}\n" for first, count in lines))
+        lines = [line.split() for line in Path(f"/proc/self/{name}").read_bytes().splitlines()]
+        maps[name] = b"".join(b"%b %b %b\n" % (first, first, count) for first, _, count in lines)
+    return maps
+
+
+def write_maps(process: int, maps: Mapping[str, bytes]) -> None:
+    """Give the namespace of a process its users and groups. Raises OSError."""
+    for name, lines in maps.items():
+        file = os.open(f"/proc/{process}/{name}", os.O_WRONLY | os.O_CLOEXEC)
+        try:
+            os.write(file, lines)
+        finally:
+            os.close(file)

@@ -84,9 +84,7 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
                 attach(layers[path], path)
         _attach_at(processes, "/proc")
         for device, tree in devices.items():
-            Path(device).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-            Path(device).touch()
-            attach(tree, device)
+            _attach_at(tree, device)
         for link, target in [*plan["links"].items(), *((f"/dev/{name}", to) for name, to in _DEVICE_LINKS.items())]:
             _link(link, target)
     with name_step("masks", "the masked files could not be covered"):
@@ -135,7 +133,7 @@ def _clone_if_there(path: str) -> int | None:
 def _attach_at(mount: int, path: str) -> None:
     """Attach a mount at a path that may not exist yet; above it there is only what this file has made or mounted."""
     is_folder = stat.S_ISDIR(os.fstat(mount).st_mode)
-    Path(path if is_folder else Path(path).parent).mkdir(mode=0o755, parents=True, exist_ok=True)
+    os.makedirs(path if is_folder else os.path.dirname(path), mode=0o755, exist_ok=True)  # noqa: PTH103,PTH120
     if not is_folder:
         Path(path).touch()
     attach(mount, path)
