@@ -89,7 +89,7 @@ async def execute(
     except RuntimeLost as error:
         return CallNotStarted(RUNTIME_LOST, str(error))
     now = session.surveyor.survey_call(call, state, again=True)
-    if moved := find_changed_resource(facts.survey, now, own):
+    if moved := find_changed_resource(facts.survey, now, own) or _find_changed_script(facts, now):
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
         return CallNotStarted("stale_evidence", why)
     try:
@@ -130,6 +130,14 @@ async def execute(
     else:
         await session.record(draft_finish(started, result, elapsed, actor))
     return result
+
+
+def _find_changed_script(facts: CallFacts, now: Survey) -> str:
+    """Return a script that is not as it was judged, "" for none; what it does in a sandbox is judged afterwards."""
+    judged, found = facts.survey.command, now.command
+    if judged is None or found is None or judged.scripts == found.scripts:
+        return ""
+    return "" if facts.contained and not judged.access else f"the script of {facts.target}"
 
 
 async def _run_started(

@@ -23,7 +23,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.globs import find_protection, may_run_by_itself
-from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, read_command_line
+from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, list_scripts, read_command_line
 from foregate.schemas import strict_json
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.protocols import ToolSource
@@ -54,7 +54,7 @@ class Surveyor:
         return tuple(self.survey_call(call, state) for call in calls)
 
     def survey_call(self, call: ToolCall, state: SessionState, *, again: bool = False) -> Survey:
-        """Return what looking finds for a call, in `problem` what prevents it; with `again` its resources alone."""
+        """Return what looking finds for a call, in `problem` what prevents it; with `again` only what may change."""
         spec = self._catalogue.get(call.name)
         if spec is None or call.arguments is None:
             return Survey(call.id)
@@ -71,9 +71,9 @@ class Surveyor:
             resources = tuple(self._survey_resources(spec, meant, declared, state, tier))
             if any(_may_run_later(resource, self._policy) for resource in resources):
                 resources = mark_self_running(resources, call, self._workspace, self._tools, self._policy)
-            if again:
-                return Survey(call.id, resources=resources)
             command = self._find_command(spec, meant, state, tier)
+            if again:
+                return Survey(call.id, resources=resources, command=command)
             named = [*(r.id for r in resources), *(command.argv[:OPERANDS] if command is not None else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
             found = Survey(call.id, declared, resources, command, atoms, confinement=tier)
@@ -276,13 +276,18 @@ class Surveyor:
     def _hash_scripts(self, command: Command, cwd: Json) -> str:
         """Return one hash over what stands in the files of the workspace that a command runs by name."""
         found: dict[str, Json] = {}
-        for segment in read_command_line(command, self._policy).segments:
-            script = commands.find_script(segment.words, self._policy)
-            with suppress(WorkspaceError):
-                path = self._workspace.resolve(_place_word(script, cwd)) if script else ""
-                if path and (seen := self._workspace.look(path, max_hash=self._policy.files.max_hash)).kind == "file":
-                    found[path] = seen.hash
+        for words in list_scripts(read_command_line(command, self._policy), self._policy):
+            files = (self._look_at_file(_place_word(word, cwd)) for word in words[:OPERANDS])
+            found |= next(filter(None, files), {})
         return strict_json.sha256(strict_json.canonical(found)) if found else ""
+
+    def _look_at_file(self, name: str) -> dict[str, Json]:
+        """Return the hash of a file of the workspace by its path, nothing for what is none."""
+        with suppress(WorkspaceError):
+            path = self._workspace.resolve(name)
+            seen = self._workspace.look(path, max_hash=self._policy.files.max_hash)
+            return {path: seen.hash} if seen.kind == "file" else {}
+        return {}
 
     def _find_named_paths(self, command: Command, cwd: Json) -> tuple[str, ...]:
         """Return the paths a changing command names that lead to something, also what lies in a folder it names last

@@ -177,19 +177,6 @@ def split_shell_words(line: str) -> list[str]:
 _WHATEVER_FOLLOWS = "..."
 
 
-def find_script(words: Sequence[str | None], policy: Policy) -> str:
-    """Return the file that a command runs by name, "" for none: a program with a path, or the first word after an
-    interpreter and its options.
-
-    >>> find_script(["sh", "-x", "build.sh", "all"], policy), find_script(["./build.sh"], policy)
-    ('build.sh', './build.sh')
-    """
-    program = words[0] if words else None
-    if program is None or "/" in program or not is_open_ended([program], policy):
-        return program if program is not None and "/" in program else ""
-    return next((word for word in words[1:] if word and not word.startswith("-")), "")
-
-
 def is_open_ended(words: Sequence[str], policy: Policy) -> bool:
     """Whether a command that begins with `words` could go on to run anything, as `commands.open_ended` says.
 

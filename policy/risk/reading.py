@@ -38,6 +38,7 @@ _HARMLESS_VARIABLES = ("GIT_PAGER", "GIT_OPTIONAL_LOCKS", "GIT_TERMINAL_PROMPT")
 _GIT_FOLDER, _GIT_SETTING = "-C", "-c"
 _GIT_SETTINGS = ("color.", "column.", "core.quotepath=", "core.pager=cat")
 _GIT_OPTIONS = ("--no-pager", "-P", "--paginate", "-p", "--literal-pathspecs", "--no-optional-locks")
+_SOURCE = (".", "source")
 _FIND_SAYS = ("-", "(", "!")
 _LONGEST_KEY = 3
 """Words of a key of `commands.reads`."""
@@ -116,6 +117,25 @@ def has_leading_words(reading: CommandReading, entries: Iterable[str]) -> bool:
     """Whether one of the simple commands begins with the words of an entry; options may stand in between."""
     lines = [[word or "" for word in segment.words] for segment in reading.segments]
     return any(commands.has_words_at(entry.split(), words) for entry in entries for words in lines)
+
+
+def list_scripts(reading: CommandReading, policy: Policy) -> Iterator[list[str]]:
+    """Yield words that may name what a command runs, relative to where it runs; of each list the first file does.
+
+    These are programs with a path, and what a line names in which something may run whatever it is given.
+
+    >>> from foregate.policy.source.load import default_policy
+    >>> line = read_command_line(Command(shell="cd sub && bash -o posix build.sh"), default_policy())
+    >>> [*list_scripts(line, default_policy())]
+    [['sub'], ['sub/posix', 'sub/build.sh']]
+    """
+    runs_any = any(p in _SOURCE or commands.is_open_ended([p], policy) for p in reading.programs)
+    for words, folder, _ in reading.segments:
+        program = [word for word in words[:1] if word and "/" in word]
+        named = [word for word in words[1:] if word and not word.startswith("-")] if runs_any else []
+        yield from ([_place(word, folder or "") for word in part] for part in (program, named) if part)
+    if runs_any:
+        yield from ([_place(r.target, r.folder or "")] for r in reading.redirections if r.operator == "<")
 
 
 def list_git_folders(reading: CommandReading) -> list[str]:

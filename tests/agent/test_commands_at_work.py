@@ -13,6 +13,8 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedPerson, answers, calls, says
 from foregate.agent.tools.builtin.commands import run_command
 from foregate.agent.workspace.workspace import Workspace
+from foregate.schemas.judgement import Need
+from foregate.schemas.protocols import Reply
 from tests.agent.world import ACCEPT, plan_json
 from tests.conftest import OpenSession
 from tests.policies import policy_with
@@ -102,6 +104,50 @@ async def test_what_was_allowed_for_the_session_is_asked_about_again_once_the_sc
     await run(session, "run build.sh, fix it, and run it again")
     person.finish()
     assert (folder / "OUT").read_text() == "built\nbuilt\n"
+
+
+async def test_what_was_allowed_for_the_session_does_not_run_after_the_same_response_changed_the_script(
+    open_session: OpenSession, workspace: Workspace, folder: Path
+) -> None:
+    policy = policy_with({"plan.mode": "off", "critique.mode": "off"}, POLICY)
+    (folder / "build.sh").write_text("echo built >> OUT\n")
+    build, change = command("sh", "build.sh"), ("edit_file", {"path": "build.sh", "old": "built", "new": "harm"})
+    session = await open_session(
+        calls(build, text=TALK),
+        calls(("read_file", {"path": "build.sh"})),
+        calls(change, build, text=TALK),
+        says("it is another"),
+        tools=[run_command(workspace, policy)],
+        policy=policy,
+        person=ScriptedPerson(["grant"]),
+    )
+    await run(session, "run build.sh, fix build.sh, and run build.sh again")
+    assert "harm" in (folder / "build.sh").read_text()
+    assert (folder / "OUT").read_text() == "built\n"
+
+
+async def test_a_script_that_somebody_saves_while_a_person_is_asked_about_it_is_asked_about_again(
+    open_session: OpenSession, workspace: Workspace, folder: Path
+) -> None:
+    policy = policy_with({"plan.mode": "off", "critique.mode": "off"}, POLICY)
+    script = folder / "build.sh"
+    script.write_text("echo built >> OUT\n")
+
+    def save_and_say_yes(need: Need) -> Reply:
+        script.write_text("echo harm >> OUT\n")
+        return Reply("yes")
+
+    person = ScriptedPerson([save_and_say_yes, "no"])
+    session = await open_session(
+        calls(command("sh", "build.sh"), text=TALK),
+        says("the person said no"),
+        tools=[run_command(workspace, policy)],
+        policy=policy,
+        person=person,
+    )
+    await run(session, "run build.sh")
+    person.finish()
+    assert not (folder / "OUT").exists()
 
 
 async def test_what_a_plan_allows_several_times_is_asked_about_again_once_the_script_it_runs_is_another(
