@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
 
@@ -45,14 +45,16 @@ class GitLosses:
         packed = {name: commit for commit, name in _PACKED_NAME.findall(text)}
         names = {*self._names, *packed, *(name for name in self._inside if name.startswith("refs/"))}
         now = {name: commit for name in names if (commit := self._find_now(name, packed))}
-        logged = {commit for pair in self._read_log(self._read_after, _HEAD_LOG) for commit in pair}
-        for name in self._names.keys() - now.keys() - {_STASH}:
-            commit = self._names[name]
-            if commit not in {*now.values(), *logged} and not self._is_contained(commit, now):
+        kept = {*now.values(), *self._list_logged(_HEAD_LOG)}
+        moved = [name for name, commit in self._names.items() if name != _STASH and now.get(name) != commit]
+        for name in now.keys() & moved:  # of a name that is gone git shows no log either
+            kept |= self._list_logged(f"logs/{name}")
+        for name in moved:
+            is_gone = name not in now or name.startswith("refs/tags/") or self._read_before(self._at(f"logs/{name}"))
+            if is_gone and self._names[name] not in kept and not self._is_contained(self._names[name], kept):
                 yield re.sub(r"\Arefs/(?:heads/|tags/)?", "", name)
-        stashes = {stash for _, stash in self._read_log(self._read_before, _STASH_LOG)}
-        kept = {stash for _, stash in self._read_log(self._read_after, _STASH_LOG)} | {*now.values()}
-        if not all(map(self._is_laid_out, stashes - kept)):
+        stashes = {stash for _, stash in _read_log(self._read_before(self._at(_STASH_LOG)))}
+        if not all(map(self._is_laid_out, stashes - {*now.values(), *self._list_logged(_STASH_LOG)})):
             yield "stash"
 
     @cached_property
@@ -65,28 +67,34 @@ class GitLosses:
         said = self._read_after(self._at(name)).decode("utf-8", "replace").strip()
         return said if _HASH.match(said) or said.startswith("ref: ") else packed.get(name, "")
 
-    def _is_contained(self, commit: str, now: Mapping[str, str]) -> bool:
-        """Whether a name that stays led to a commit already."""
-        listed = self._repository.run("for-each-ref", f"--contains={commit}", "--format=%(refname)", check=False)
-        return any(name in now for name in listed.read_whole("what leads there").decode("utf-8", "replace").split())
+    def _is_contained(self, commit: str, kept: Collection[str]) -> bool:
+        """Whether a name led to a commit already whose own one is kept."""
+        listed = self._repository.run("for-each-ref", f"--contains={commit}", "--format=%(objectname)", check=False)
+        return not {*listed.read_whole("what leads there").decode("utf-8", "replace").split()}.isdisjoint(kept)
 
     def _is_laid_out(self, stash: str) -> bool:
         """Whether the files of a stash lie in the workspace as it holds them, as `git stash pop` leaves them."""
-        said = self._repository.run("diff", *_FORM, f"{stash}^1", stash, check=False).read_whole("what a stash holds")
-        entries = said.decode("utf-8", "surrogateescape").split("\0")
-        for about, name in zip(entries[::2], entries[1::2], strict=False):
+        changed = self._list_files("diff", f"{stash}^1", stash)
+        untracked = self._list_files("log", "--max-count=1", "--format=", f"{stash}^3")
+        for about, name in (*changed, *untracked):
             wanted = about.split(" ")[3]  # `:mode mode hash hash kind`
             content = self._read_after(self._repository.to_workspace_path(name))
             if wanted.strip("0") and _hash_object(content, wanted) != wanted:
                 return False
-        return len(entries) > 1
+        return bool(changed or untracked)
+
+    def _list_files(self, *words: str) -> list[tuple[str, str]]:
+        """Return what git says of each file of a difference, and its name; nothing where there is no such commit."""
+        said = self._repository.run(words[0], *_FORM, *words[1:], "--", check=False).read_whole("what a stash holds")
+        entries = said.decode("utf-8", "surrogateescape").split("\0")
+        return list(zip(entries[::2], entries[1::2], strict=False))
 
     def _at(self, name: str) -> str:
         return f"{self._repository.git}/{name}"
 
-    def _read_log(self, read: Callable[[str], bytes], name: str) -> list[tuple[str, str]]:
-        """Return the pairs of commits in a log of git's, the old and the new one."""
-        return _LOGGED.findall(read(self._at(name)).decode("utf-8", "replace"))
+    def _list_logged(self, name: str) -> set[str]:
+        """Return the commits in a log of git's as it will be, the old and the new ones."""
+        return {commit for pair in _read_log(self._read_after(self._at(name))) for commit in pair}
 
     def _read_before(self, path: str) -> bytes:
         """Return what a file of the workspace holds, nothing where there is none."""
@@ -102,6 +110,11 @@ class GitLosses:
             return self._read_before(path)
         is_read = change.after.kind == "file" and change.after.size <= self._limit
         return (self._upper / path).read_bytes() if is_read else b""
+
+
+def _read_log(log: bytes) -> list[tuple[str, str]]:
+    """Return the pairs of commits in a log of git's, the old and the new one."""
+    return _LOGGED.findall(log.decode("utf-8", "replace"))
 
 
 def _hash_object(content: bytes, like: str) -> str:

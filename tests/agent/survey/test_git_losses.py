@@ -18,7 +18,7 @@ from foregate.schemas.sandbox import PathChange, PathState, SandboxedChanges
 from foregate.schemas.tool_spec import Effect
 
 POLICY = default_policy()
-Find = Callable[[str], set[str]]
+Find = Callable[..., set[str]]
 GIT = "git -c user.name=a -c user.email=a@b.c"
 NAMES = {"main", "side", "done", "stash"}
 MADE = f"""
@@ -44,7 +44,8 @@ def look(folder: Path) -> dict[str, PathState]:
 def find_losses(folder: Path, tmp_path: Path, workspace: Workspace) -> Find:
     """Runs a line in a copy of the workspace, as a sandbox does, and returns what is lost."""
 
-    def found(line: str) -> set[str]:
+    def found(line: str, before: str = "true") -> set[str]:
+        run(before, folder)
         after = tmp_path / "kept/upper"
         shutil.copytree(folder, after)
         run(line, after)
@@ -87,3 +88,32 @@ def find_losses(folder: Path, tmp_path: Path, workspace: Workspace) -> Find:
 )
 def test_what_git_cannot_bring_back_is_named(find_losses: Find, line: str, lost: set[str]) -> None:
     assert find_losses(line) == lost
+
+
+TAGGED = f"""
+git switch -qc t main && {GIT} commit -q --allow-empty -m t && git tag v1 && git switch -q main
+git branch -D t && rm .git/logs/HEAD
+"""
+KEPT = "git stash pop -q && echo 4 > new && git stash -qu"
+
+
+@pytest.mark.parametrize(
+    ("before", "line", "lost"),
+    [
+        ("git config core.logAllRefUpdates always", "git branch -f side main", set()),
+        ("true", "git branch -f side main && rm -r .git/logs/refs", {"side"}),
+        ("true", "git symbolic-ref refs/heads/side refs/heads/none && rm -r .git/logs/refs", {"side"}),
+        ("true", "git update-ref refs/heads/done side && git branch -f side main && rm -r .git/logs/refs", set()),
+        ("true", "git update-ref refs/heads/side main && rm -r .git/logs && git branch -D done", {"side"}),
+        (TAGGED, "git tag -f v1 main", {"v1"}),
+        (TAGGED, "git branch kept v1 && git tag -f v1 main", set()),
+        ("rm -r .git/logs && git config core.logAllRefUpdates false", f"{GIT} commit -q --allow-empty -m x", set()),
+        (KEPT, "git stash pop", set()),
+        (KEPT, "git stash show -p | git apply && git stash drop", {"stash"}),
+        (KEPT, "git checkout 'stash@{0}^3' -- new && git stash show -p | git apply && git stash drop", set()),
+    ],
+)
+def test_what_a_name_led_to_before_it_was_moved_counts_as_well_and_so_do_files_git_did_not_know(
+    find_losses: Find, before: str, line: str, lost: set[str]
+) -> None:
+    assert find_losses(line, before) == lost
