@@ -1,12 +1,16 @@
-"""Objects of git repositories that a program deleted in its sandbox: what git itself could not bring back."""
+"""Objects of git repositories that a program took away in its sandbox: what git itself could not bring back."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
-from collections.abc import Mapping
+import zlib
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
@@ -17,14 +21,16 @@ _OBJECT = re.compile(
     re.DOTALL,
 )
 _MOST = 1 << 26
-"""Bytes of the largest index of a pack that is read, which names some two million objects."""
+"""Bytes of the largest index of a pack that is read, which names some two million objects, and of an object."""
+_BLOCK = 1 << 20
 _MAGIC, _NAMES = b"\xfftOc\0\0\0\2", 1032
 
 
 class GitObjects:
-    """Says which deleted files hold an object that lies nowhere else in its repository afterwards.
+    """Says which files held an object that lies nowhere else in its repository afterwards.
 
-    Packing objects anew deletes most files and loses nothing. An index that cannot be read names no object.
+    Packing objects anew deletes most files and loses nothing. An index that cannot be read names no object, and a file
+    that the program wrote holds one only where it is whole.
     """
 
     def __init__(self, workspace: Workspace, found: SandboxedChanges) -> None:
@@ -34,7 +40,7 @@ class GitObjects:
         """By the folder of a repository's objects what is named by the packs there are afterwards."""
 
     def is_lost(self, path: str) -> bool:
-        """Whether a path that is deleted holds an object, or a pack one, that is nowhere else afterwards."""
+        """Whether a path that is deleted or written anew held an object, or a pack one, that is nowhere afterwards."""
         match = _OBJECT.fullmatch(path)
         if match is None:
             return False
@@ -55,22 +61,31 @@ class GitObjects:
         listed |= {path for path in self._changes if path.startswith(f"{store}/pack/")}
         packed: set[bytes] = set()
         for path in listed:
-            if path.endswith(".idx") and self._will_exist(path) and self._will_exist(f"{path[:-4]}.pack"):
+            if path.endswith(".idx") and self._is_whole(f"{path[:-4]}.pack", _check_pack):
                 with suppress(WorkspaceError):
                     packed |= self._read_index(path, is_after=True)
         return packed
 
     def _is_loose(self, store: str, name: str) -> bool:
-        return self._will_exist(f"{store}/{name[:2]}/{name[2:]}")
+        return self._is_whole(f"{store}/{name[:2]}/{name[2:]}", partial(_check_object, name))
 
-    def _will_exist(self, path: str) -> bool:
+    def _is_whole(self, path: str, check: Callable[[BinaryIO], bool]) -> bool:
+        """Whether a file is there afterwards, and as it was or as it has to be."""
         change = self._changes.get(path)
-        return bool(self._workspace.look(path).kind if change is None else change.after.kind)
+        if change is None:
+            return self._workspace.look(path).kind == "file"
+        if change.after.kind != "file" or change.after.hash == change.before.hash:
+            return change.after.kind == "file"
+        with suppress(OSError, zlib.error), (self._upper / path).open("rb") as file:
+            return check(file)
+        return False
 
     def _read_index(self, path: str, *, is_after: bool) -> set[bytes]:
         """Return the objects an index names, as it is now or afterwards; raise WorkspaceError where it cannot be."""
         if is_after and path in self._changes:
             file = self._upper / path
+            if self._changes[path].after.kind != "file":
+                raise WorkspaceError(f"`{path[:80]}` is no file")
             try:
                 data = file.read_bytes() if file.lstat().st_size <= _MOST else b""
             except OSError as error:
@@ -82,3 +97,31 @@ class GitObjects:
         if not data.startswith(_MAGIC) or len(data) < end:
             raise WorkspaceError(f"`{path[:80]}` is no index of a pack that can be read here")
         return {data[at : at + length] for at in range(_NAMES, end, length)}
+
+
+def _check_object(name: str, file: BinaryIO) -> bool:
+    """Whether a file holds the object of this name; raise zlib.error where it holds none."""
+    found, unpacked = _start_hash(name), zlib.decompressobj()
+    size, block = 0, file.read(_BLOCK)
+    while block and size <= _MOST:
+        part = unpacked.decompress(block, _BLOCK)
+        size += len(part)
+        found.update(part)
+        block = unpacked.unconsumed_tail or file.read(_BLOCK)
+    return unpacked.eof and found.hexdigest() == name
+
+
+def _check_pack(file: BinaryIO) -> bool:
+    """Whether the hash at the end of a pack is that of all before it."""
+    name = Path(file.name).stem.rpartition("-")[2]
+    found, end = _start_hash(name), b""
+    while block := file.read(_BLOCK):
+        whole = end + block
+        end = whole[-found.digest_size :]
+        found.update(whole[: -found.digest_size])
+    return found.digest() == end
+
+
+def _start_hash(name: str) -> hashlib._Hash:
+    """Return the hash of the kind that gives names of such a length."""
+    return hashlib.new("sha1" if len(name) == 40 else "sha256", usedforsecurity=False)

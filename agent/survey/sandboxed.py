@@ -75,11 +75,11 @@ class ChangeSurveyor:
                 kind = _KINDS.get((change.after.kind or before.kind), ResourceKind.OTHER)
                 why = RUNS_BY_ITSELF if name or leads_elsewhere else "git_internal"
                 return SurveyedResource(kind, path, change.effect, bool(before.kind), protected=why)
-            if change.effect is Effect.DELETE and self._objects.is_lost(path):
+            if before.kind and before.hash != change.after.hash and self._objects.is_lost(path):
                 return SurveyedResource(
                     ResourceKind.FILE,
                     path,
-                    change.effect,
+                    Effect.DELETE,
                     exists=True,
                     hash=before.hash,
                     size=before.size,
@@ -105,17 +105,26 @@ class ChangeSurveyor:
         )
 
     def _list_git_losses(self) -> list[SurveyedResource]:
-        """Return what is gone of the workspace's repository; where git cannot be asked, that counts as all of it."""
-        if not any(change.path.startswith(".git/") for change in self._found.changes):
-            return []
+        """Return what is gone of the repositories; where git cannot be asked about one, that counts as all of it."""
+        inside = (_find_git_path(change.path) for change in self._found.changes)
+        lost: list[SurveyedResource] = []
+        for folder in dict.fromkeys(found[0] for found in inside if found is not None and found[1]):
+            changed = self._state.task.changed if self._state.task is not None else ()
+            own = Resource(ResourceKind.REPOSITORY, folder) in changed
+            gone = SurveyedResource(ResourceKind.OTHER, "", Effect.DELETE, exists=True, changed_before=own, loses="all")
+            lost += [replace(gone, id=strict_json.scrub(name)) for name in self._name_git_losses(folder)]
+        return lost
+
+    def _name_git_losses(self, folder: str) -> list[str]:
+        git = ".git" if folder == "." else f"{folder}/.git"
         try:
-            repository = seek_repository(self._workspace, self._policy, ".")
-            lost = [*GitLosses(repository, self._found).list_lost()] if repository is not None else []
+            repository = seek_repository(self._workspace, self._policy, folder)
+            if repository is None or repository.git != git:  # the command has made it
+                return []
+            lost = GitLosses(repository, self._found).list_lost()
+            return [name if name.startswith(git) else repository.to_workspace_path(name) for name in lost]
         except (WorkspaceError, OSError):
-            lost = [".git"]
-        own = self._state.task is not None and Resource(ResourceKind.REPOSITORY, ".") in self._state.task.changed
-        gone = SurveyedResource(ResourceKind.OTHER, "", Effect.DELETE, exists=True, changed_before=own, loses="all")
-        return [replace(gone, id=strict_json.scrub(name)) for name in lost]
+            return [git]
 
     def _find_protection(self, change: PathChange) -> str:
         """Return why a path that is no folder is protected, "" where it is not."""

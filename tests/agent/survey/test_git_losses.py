@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +11,10 @@ from foregate.agent.survey.git_losses import GitLosses
 from foregate.agent.workspace.git_repository import find_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.source.load import default_policy
-from foregate.schemas.sandbox import PathChange, PathState, SandboxedChanges
-from foregate.schemas.tool_spec import Effect
+from tests.agent.survey.changed import GIT, run, run_in_copy
 
 POLICY = default_policy()
 Find = Callable[..., set[str]]
-GIT = "git -c user.name=a -c user.email=a@b.c"
 NAMES = {"main", "side", "done", "stash"}
 MADE = f"""
 git init -qb main && echo 1 > a && git add . && {GIT} commit -qm one && git branch done
@@ -28,35 +23,13 @@ git branch side x && git branch -D x && echo 3 >> a && {GIT} stash -q && rm .git
 """
 
 
-def run(line: str, folder: Path) -> None:
-    subprocess.run(["/bin/sh", "-ec", line], cwd=folder, check=True, capture_output=True)
-
-
-def look(folder: Path) -> dict[str, PathState]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(folder)): PathState("file", hashlib.sha256(path.read_bytes()).hexdigest())
-        for path in files
-    }
-
-
 @pytest.fixture
 def find_losses(folder: Path, tmp_path: Path, workspace: Workspace) -> Find:
     """Runs a line in a copy of the workspace, as a sandbox does, and returns what is lost."""
 
     def found(line: str, before: str = "true") -> set[str]:
         run(before, folder)
-        after = tmp_path / "kept/upper"
-        shutil.copytree(folder, after)
-        run(line, after)
-        old, new = look(folder), look(after)
-        nothing = PathState()
-        changes = tuple(
-            PathChange(path, Effect.EDIT, old.get(path, nothing), new.get(path, nothing))
-            for path in sorted({*old, *new})
-            if old.get(path) != new.get(path)
-        )
-        made = SandboxedChanges(changes, str(after.parent))
+        made = run_in_copy(line, folder, tmp_path / "kept/upper")
         return {*GitLosses(find_repository(workspace, POLICY, "."), made).list_lost()}
 
     run(MADE, folder)
