@@ -181,10 +181,11 @@ def _look_through(folder: str, stamp: int) -> tuple[tuple[str, ...], tuple[str, 
 def read_stamp(folder: str) -> int:
     """Return when a name last came into a folder or left it, in nanoseconds, 0 where there is none.
 
-    What changed just now gets the time of the look, for its own time may not tell the next change apart.
+    What changed just now gets the time of the look, for its own time may not tell the next change apart. It is the time
+    that nobody can set: that of the last change of the entry itself.
     """
     try:
-        stamp = os.stat(folder).st_mtime_ns  # noqa: PTH116 - many of them
+        stamp = os.stat(folder).st_ctime_ns  # noqa: PTH116 - many of them
     except OSError:
         return 0
     now = time.time_ns()
