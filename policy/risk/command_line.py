@@ -163,6 +163,8 @@ class _Reader:
             text = self._get_text(node)
             if "`" in text and not text.lstrip("<- ").startswith(("'", '"', "\\")):
                 self.problem = "a text in the line may run something"  # the grammar does not look into it
+            if not all(self._get_text(child).isascii() for child in node.children if child.type == "heredoc_start"):
+                self.problem = "where a text in the line ends is not known"  # for other letters are all alike here
             return [child for child in node.named_children if child.type in _WORDS]
         operator = next((child.type for child in node.children if not child.is_named), "")
         targets = [child for child in node.named_children if child.type != "file_descriptor"]

@@ -71,6 +71,12 @@ def test_no_letter_of_any_script_ends_the_process(before: str, letter: str, afte
 def test_words_keep_the_letters_of_any_script() -> None:
     assert parse_command_line("cat 'ü 1.txt' 日.md > é").segments[0].words == ("cat", "ü 1.txt", "日.md")
     assert parse_command_line("cat a > é").redirections[0].target == "é"
+    assert parse_command_line("é=1 cat").segments[0].words == ("é=1", "cat")  # the shell knows no such variable
+
+
+def test_a_text_that_a_word_of_any_script_ends_hides_no_command_behind_it() -> None:
+    assert read("cat <<é\nü\ncat <<X\né\nrm -rf x\nX\n").answer == "work"
+    assert read("cat <<E\nü\nE\n").answer == "read"
 
 
 _PIECES = st.sampled_from(

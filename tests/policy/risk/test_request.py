@@ -32,6 +32,7 @@ def test_what_was_read_under_a_policy_is_not_read_again_even_where_it_holds_noth
         ("a.txt b.txt", "a.txt b.txt", ""),
         ("a.txt b.txt", "a.txt", ""),
         ("build/x.o a.log", "build .log", ""),
+        ("A.log build/a.log build/x.o", "build a.log", "A.log"),
         ("", "a.txt", ""),
     ],
 )
