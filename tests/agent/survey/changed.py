@@ -32,11 +32,13 @@ def run_in_copy(line: str, folder: Path, after: Path) -> SandboxedChanges:
 
 
 def look(folder: Path) -> dict[str, PathState]:
-    files = (path for path in folder.rglob("*") if path.is_file())
-    return {
-        str(path.relative_to(folder)): PathState("file", hashlib.sha256(path.read_bytes()).hexdigest())
-        for path in files
-    }
+    found = {}
+    for path in folder.rglob("*"):
+        if path.is_symlink():
+            found[str(path.relative_to(folder))] = PathState("link", hashlib.sha256(bytes(path.readlink())).hexdigest())
+        elif path.is_file():
+            found[str(path.relative_to(folder))] = PathState("file", hashlib.sha256(path.read_bytes()).hexdigest())
+    return found
 
 
 def name_effect(path: str, old: dict[str, PathState], new: dict[str, PathState]) -> Effect:
