@@ -39,18 +39,28 @@ class Needs:
         self.links: dict[str, str] = {}
         self._may_show, self._is_shown = may_show, is_shown
         self._seen: set[str] = set()
+        self._pending: list[str] = []
         self._installations: dict[str, bool] = {}
 
     def add_folder(self, folder: str) -> None:
         """Add what the programs in a folder need, and what it was made from where it is a virtual environment's."""
         with suppress(OSError), os.scandir(folder) as entries:
             for entry in list(islice(entries, _MOST)):
-                for path in [entry.path] if entry.is_symlink() else read_interpreters(entry.path):
-                    self.add_program(path)
+                self._pending += [entry.path] if entry.is_symlink() else read_interpreters(entry.path)
         self._add_base(_name_parent(folder))
+        self._add_pending()
 
     def add_program(self, path: str) -> None:
         """Add what a program needs, given by an absolute path, and what its interpreter needs."""
+        self._pending.append(path)
+        self._add_pending()
+
+    def _add_pending(self) -> None:
+        """Add one after the other, for a chain of programs may be longer than calls can be nested."""
+        while self._pending:
+            self._add_one(self._pending.pop())
+
+    def _add_one(self, path: str) -> None:
         if path in self._seen or len(self._seen) > _MOST:
             return
         self._seen.add(path)
@@ -60,8 +70,7 @@ class Needs:
         folders = (_name_parent(real), os.path.realpath(_name_parent(path)))
         if True in {self._add_installation(folder) for folder in folders}:
             self.links |= links
-        for interpreter in read_interpreters(real):
-            self.add_program(interpreter)
+        self._pending += read_interpreters(real)
 
     def _add_installation(self, folder: str) -> bool:
         """Add the installation whose resolved folder of programs this is; return whether it will be seen."""
@@ -85,7 +94,7 @@ class Needs:
     def _add_base(self, prefix: str) -> None:
         """Add what a folder was made from where it is a virtual environment."""
         for base in _BASE.findall(_read(f"{prefix}/{_VENV}").decode("utf-8", "surrogateescape")):
-            self.add_program(f"{base}/python3")
+            self._pending.append(f"{base}/python3")
 
 
 def is_installation(prefix: str) -> bool:

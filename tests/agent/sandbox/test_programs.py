@@ -209,6 +209,22 @@ def test_a_pipe_or_a_circle_among_programs_is_not_waited_for(home: Path) -> None
     assert follow_links(str(programs / "round"), {}) == "/"
 
 
+def test_scripts_that_name_each_other_as_interpreters_are_followed_only_so_far(home: Path) -> None:
+    """Each by the next, more than a process could follow one inside the other."""
+    programs = home.parent / "workspace/.venv/bin"
+    for number in range(1500):
+        write(programs / f"a{number}", f"#!{programs}/a{number + 1}\n")
+    write(programs / "a1500", f"#!{home}/odd/bin/python3\n")
+    make_python(home / "odd")
+    assert "odd/bin" in show_workspace(home)
+
+
+def test_a_program_that_lies_beside_those_of_an_installation_does_not_show_it(home: Path) -> None:
+    make_python(home / "odd")
+    write(home / "odd/notes/run", "#!/bin/sh\n")
+    assert not is_inside("odd/bin", show_workspace(home, str(home / "odd/notes/run")))
+
+
 def test_virtual_environments_are_found_in_a_project_and_in_its_folders(home: Path) -> None:
     workspace = home.parent / "workspace"
     assert {os.path.relpath(one, workspace) for one in list_venvs(str(workspace))} == {

@@ -10,7 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.sandbox.plan import Limits
-from foregate.agent.sandbox.visible import is_inside, list_private, list_system_secrets, list_visible_folders, plan_read
+from foregate.agent.sandbox.visible import (
+    is_inside,
+    list_private,
+    list_system_secrets,
+    list_visible_folders,
+    plan_read,
+    read_stamp,
+)
 
 
 @pytest.fixture
@@ -167,6 +174,14 @@ def test_what_is_private_is_found_again_where_a_folder_got_something_new_and_its
         os.utime(tmp_path / "in", (1, 1))
         os.utime(tmp_path, (1, 1))
         assert str(tmp_path / "in" / name) in list_private(str(tmp_path))
+
+
+def test_a_folder_that_changed_just_now_is_looked_through_at_each_look(tmp_path: Path) -> None:
+    def look_twice(name: str) -> bool:
+        (tmp_path / name).touch()
+        return read_stamp(str(tmp_path)) != read_stamp(str(tmp_path))
+
+    assert any(look_twice(str(number)) for number in range(1000))  # this process may be stopped between two looks
 
 
 def test_a_program_that_came_to_path_is_seen_in_the_next_sandbox(tmp_path: Path) -> None:
