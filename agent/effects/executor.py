@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, ChildPaused
-from foregate.agent.survey.surveyor import find_changed_resource
+from foregate.agent.survey.surveyor import find_changed_resource, is_script_another
 from foregate.agent.workspace.confined_program import allow_programs
 from foregate.agent.workspace.in_place import begin_in_place, keep_before, put_back
 from foregate.agent.workspace.process import cap_text
@@ -89,7 +89,10 @@ async def execute(
     except RuntimeLost as error:
         return CallNotStarted(RUNTIME_LOST, str(error))
     now = session.surveyor.survey_call(call, state, again=True)
-    if moved := find_changed_resource(facts.survey, now, own) or _find_changed_script(facts, now):
+    moved = find_changed_resource(facts.survey, now, own)
+    if not moved and is_script_another(facts.survey, now, contained=facts.contained):
+        moved = f"the script of {facts.target}"
+    if moved:
         why = f"`{moved}` changed after this call was judged; look at it again, then repeat the call"
         return CallNotStarted("stale_evidence", why)
     try:
@@ -130,14 +133,6 @@ async def execute(
     else:
         await session.record(draft_finish(started, result, elapsed, actor))
     return result
-
-
-def _find_changed_script(facts: CallFacts, now: Survey) -> str:
-    """Return a script that is not as it was judged, "" for none; what it does in a sandbox is judged afterwards."""
-    judged, found = facts.survey.command, now.command
-    if judged is None or found is None or judged.scripts == found.scripts:
-        return ""
-    return "" if facts.contained and not judged.access else f"the script of {facts.target}"
 
 
 async def _run_started(

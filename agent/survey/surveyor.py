@@ -366,6 +366,13 @@ def find_changed_resource(judged: Survey, now: Survey, own: Mapping[Resource, st
     return ""
 
 
+def is_script_another(judged: Survey, now: Survey, *, contained: bool) -> bool:
+    """Whether a command would run another script than it was judged with, where what that does is not judged later."""
+    if judged.command is None or now.command is None or (contained and not judged.command.access):
+        return False
+    return judged.command.scripts != now.command.scripts
+
+
 def _is_made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
     """Whether a resource was no part of the call when it was judged, and is one now because the same response made it.
 

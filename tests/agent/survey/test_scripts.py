@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.survey.surveyor import Surveyor, is_script_another
 from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.source.load import default_policy
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.sandbox import Access
+from foregate.schemas.tool_call import Command, Survey, ToolCall
 from foregate.schemas.tool_spec import build_catalogue
 
 POLICY = default_policy()
@@ -62,3 +63,16 @@ def test_a_line_is_bound_to_the_script_it_runs(line: str, workspace: Workspace, 
 def test_a_line_is_not_bound_to_what_it_does_not_run(line: str, workspace: Workspace, folder: Path) -> None:
     before, after = hash_twice(line, workspace, folder)
     assert before == after
+
+
+@pytest.mark.parametrize(
+    ("contained", "access", "is_another"),
+    [(False, (), True), (True, (), False), (True, ("network:open",), True), (False, ("network:open",), True)],
+)
+def test_a_script_may_only_change_before_it_runs_where_all_it_does_is_judged_afterwards(
+    contained: bool, access: tuple[Access, ...], is_another: bool
+) -> None:
+    judged = Survey("c", command=Command(("sh", "build.sh"), access=access, scripts="1"))
+    now = Survey("c", command=Command(("sh", "build.sh"), access=access, scripts="2"))
+    assert is_script_another(judged, now, contained=contained) is is_another
+    assert not is_script_another(judged, judged, contained=contained)
