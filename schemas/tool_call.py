@@ -15,6 +15,7 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, ToolSpec
+from foregate.schemas.value import ArgumentValue
 
 
 class ToolCall(Struct, frozen=True):
@@ -224,7 +225,9 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     `confinement` is what holds the programs the call starts where they only read, `work` what holds them where they
     change something; "" for a call that starts none. `unheld` is why nothing holds them in this workspace though the
     machine could, "" for no such reason. `changes` names the blob of what a program changed in its sandbox,
-    which is what is judged then, "" before it has run.
+    which is what is judged then, "" before it has run. `values` are the values of the arguments that bind, with where
+    they come from; None where nobody looked for that. `leaves` is the address to which a call that only looks sends its
+    arguments, "" for none.
     """
 
     call: str
@@ -238,6 +241,8 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     work: Literal["", Tier] = ""
     unheld: str = ""
     changes: str = ""
+    values: tuple[ArgumentValue, ...] | None = None
+    leaves: str = ""
 
 
 def hash_surveys(surveys: tuple[Survey, ...]) -> str:
@@ -251,6 +256,7 @@ def fingerprint(survey: Survey) -> str:
         [r.kind, r.id, r.exists, r.hash, sorted([seen.kind, seen.hash, seen.trust] for seen in r.evidence)]
         for r in survey.resources
     ]
+    known += [[value.path, value.key, value.source] for value in survey.values or ()]
     return strict_json.sha256(strict_json.encode_record(known))
 
 
@@ -268,6 +274,11 @@ class Score(Struct, frozen=True):
     value: int
     reasons: tuple[Reason, ...] = ()
     slots: tuple[str, ...] = ()
+
+
+Authority = Literal["", "said", "open", "outside"]
+"""Who stands behind a call that wants somebody to: the person's own words (`said`), nobody yet (`open`), or for one of
+its values only text from outside (`outside`); "" for a call that wants nobody."""
 
 
 class CallFacts(Struct, frozen=True):
@@ -291,6 +302,7 @@ class CallFacts(Struct, frozen=True):
     risk: Score
     uncertainty: Score
     contained: bool = False
+    authority: Authority = ""
 
     @property
     def changes(self) -> bool:

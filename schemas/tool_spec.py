@@ -112,7 +112,8 @@ class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
 
     `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the
-    operator's own, all others can only raise a risk. `capabilities` None means undeclared: the worst.
+    operator's own, all others can only raise a risk. `capabilities` None means undeclared: the worst. `amounts` names
+    the parameters that say how much, `texts` those that are free text, such as a mail's body; all others bind.
     """
 
     name: str
@@ -124,11 +125,19 @@ class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
     provenance: str = "python"
     timeout: int = 120
     hints: Mapping[str, bool] = field(default_factory=dict)
+    amounts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
 
     @property
     def is_own(self) -> bool:
         """Whether the operator's own program declares this tool, so that its declaration is believed."""
         return self.provenance in ("builtin", "python")
+
+    @property
+    def may_need_somebody(self) -> bool:
+        """Whether somebody may have to stand behind a call; of built-in tools only behind one that takes an address."""
+        reached = (ResourceKind.URL, ResourceKind.HOST)
+        return self.provenance != "builtin" or any(target.kind in reached for target in self.targets)
 
     @property
     def is_elsewhere(self) -> bool:

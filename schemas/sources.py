@@ -1,0 +1,75 @@
+"""Who said a value first, in Foregate's own words; what a name or a text of somebody else's adds stands at the end."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping
+
+from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_text
+from foregate.schemas.value import format_key, read_forms, read_value
+
+_AROUND = 40
+"""Characters of a sentence that are shown on each side of the value it holds."""
+_SAYS = {
+    "said": "you",
+    "mentioned": "you, beside others like it",
+    "unclear": "you, beside others like it or for an earlier call",
+    "found": "found",
+    "configured": "configured before this session",
+    "unsaid": "nobody said this",
+    "outside": "text from outside said this; you did not",
+}
+_COMPOSED = "you did not say this"
+
+
+def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
+    """Return who said a value of an approval request first; of the person's own sentence a part, without `details`.
+
+    >>> explain_source({"text": "10", "source": "said", "words": "Pay 10 to Bob."})
+    'you: “Pay 10 to Bob.”'
+    >>> explain_source({"text": "10", "source": "found", "words": "field amount of get_bill"})
+    'found: field amount of get_bill'
+    """
+    source, words = get_text(value, "source", ""), get_text(value, "words", "")
+    says = _SAYS.get(source, "nobody can tell who said this")
+    if source == "outside" and words.startswith("nobody "):
+        says = _COMPOSED  # out of several texts, or in a form in which none has it
+    if source in ("said", "mentioned", "unclear") and words:
+        words = f"“{words if details else excerpt_sentence(words, get_text(value, 'text', ''))}”"
+    return f"{says}: {words}" if words else says
+
+
+def excerpt_sentence(sentence: str, text: str) -> str:
+    """Return the part of a sentence around a text that it holds, its beginning where it does not."""
+    place = max(0, sentence.casefold().find(text.casefold()))
+    begin, end = max(0, place - _AROUND), place + len(text) + _AROUND
+    before, after = sentence[begin:place], sentence[place:end]
+    before = f"…{before.partition(' ')[2] or before}" if begin else before
+    after = f"{after.rpartition(' ')[0] or after}…" if end < len(sentence) else after
+    return (before + after).strip()
+
+
+def list_to_name(call: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
+    """Yield the values that a person has to type themselves before a call of an approval request may run, each once."""
+    values = [as_object(value) for value in get_list(call, "values")]
+    for text in dict.fromkeys(as_texts(get_list(call, "to_name"), "to_name")):
+        unknown: Mapping[str, Json] = {"path": "value", "text": text, "source": "outside", "words": ""}
+        yield next((value for value in values if get_text(value, "text", "") == text), unknown)
+
+
+def is_named_by(typed: str, value: Mapping[str, Json]) -> bool:
+    """Whether what a person typed is a value of an approval request, however it is written.
+
+    >>> is_named_by(" Bob@Example.org ", {"text": "bob@example.org"}), is_named_by("bob", {"text": "bob@example.org"})
+    (True, False)
+    """
+    text, key = get_text(value, "text", ""), get_text(value, "key", "")
+    if not key and (read := read_value(text)) is not None:
+        key = format_key(read)
+    if key:
+        return key in map(format_key, read_forms(typed))
+    return bool(typed.strip()) and _fold(typed) == _fold(text)
+
+
+def _fold(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).split())

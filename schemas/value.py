@@ -1,0 +1,215 @@
+"""A value of a call as people compare it: what kind of thing it is, freed of how somebody happened to write it."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import unicodedata
+from collections.abc import Iterator
+from decimal import Decimal
+from typing import Literal, NamedTuple
+from urllib.parse import urlsplit
+
+from msgspec import Struct
+
+from foregate.schemas.strict_json import Json
+
+ValueKind = Literal["address", "url", "host", "path", "moment", "number", "words"]
+"""An address of mail, a URL, a host, a path, a date or a time or both, a number, or any other words."""
+
+
+class Value(NamedTuple):
+    """A kind and a normal form; two values are the same when both are."""
+
+    kind: ValueKind
+    normal: str
+
+
+Source = Literal["said", "mentioned", "found", "configured", "unsaid", "unclear", "outside"]
+"""Who a value of a call comes from, from most to least authority.
+
+- `said`: the person's own words hold it, and nothing else of its kind; each mention is good for one call.
+- `mentioned`: the person's own words hold it, but among others of its kind, or it was used up already.
+- `found`: it is a whole field of a record that a read of this request returned, and the only candidate.
+- `configured`: the workspace or the operator named it before the session began.
+- `unsaid`: nobody said it, and nothing from outside was read that could have.
+- `unclear`: as `mentioned`, and something from outside was read that could say which of them goes where, or have a
+  call of high impact made again.
+- `outside`: nothing of that, and something from outside was read.
+"""
+
+
+class ArgumentValue(Struct, frozen=True, forbid_unknown_fields=True):
+    """A value of a call's arguments that says to whom, to what or how much, and where it comes from.
+
+    `path` is where it stands, such as `to` or `items[0].price`. `role` is what its tool declares of it: a target, an
+    amount, or nothing (`value`). `text` is the value, shortened as atoms are, and `key` what it is compared by. `seq`
+    is the event that brought it first, 0 for none, and `words` are what a person is told of that: the sentence, or the
+    read with its field. `left` says for how many calls more the person's mentions are good.
+    """
+
+    path: str
+    role: Literal["target", "amount", "value"]
+    text: str
+    key: str
+    source: Source
+    seq: int = 0
+    words: str = ""
+    left: int = 0
+
+
+_ADDRESS = re.compile(r"[^\s@/]+@[^\s@/]+\.[^\s@/]+")
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_HOST = re.compile(r"(?:(?:[\w-]+\.)+(?:[^\W\d_]{2,}|xn--[\w-]+)|(?a:\d{1,3}(?:\.\d{1,3}){3}))(?::\d+)?", re.IGNORECASE)
+_PATH = re.compile(r"\.{0,2}/\S*|[^\s/]+(?:/[^\s/]*)+|[^\s/.]+\.[^\W\d_]\w{0,7}")
+_DATE = re.compile(r"(\d{4})([-/.])(\d\d?)\2(\d\d?)(?:[T ]+(.+))?", re.ASCII)
+_DATE_BACKWARDS = re.compile(r"(\d\d?)([/.])(\d\d?)\2(\d{4})(?: +(.+))?", re.ASCII)
+_TIME = re.compile(
+    r"(\d\d?)(?::(\d\d)(?::(\d\d)(?:\.\d+)?)?)?(?: ?([ap])\.?m\.?)?(?: ?Z|[+-]\d\d:?\d\d)?", re.ASCII | re.IGNORECASE
+)
+_NUMBERS = {
+    ".": re.compile(
+        r"[+-]?(?:\d+|\d{1,3}(?:([,'\u2019 ])\d{3})(?:\1\d{3})*|\d\d?(?:,\d\d)+,\d{3})(?:\.\d+)?", re.ASCII
+    ),
+    ",": re.compile(r"[+-]?(?:\d+|\d{1,3}(?:([.'\u2019 ])\d{3})(?:\1\d{3})*)(?:,\d+)?", re.ASCII),
+}
+_CODE = r"(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|dollars?|euros?|pounds?)"
+_CURRENCY = re.compile(rf"{_CODE} ?(?=[\d+-])|(?<=\d) ?{_CODE}", re.IGNORECASE)
+_LONGEST = 160
+_EDGES = ".,:;!?\"'`()[]{}<>\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
+_ONE_SCRIPT = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"), "CJK")
+
+
+def read_value(given: Json) -> Value | None:
+    """Return what an argument or a field says, None for what says nothing: an empty text, a truth value, null.
+
+    >>> read_value("Bob@Example.ORG")
+    Value(kind='address', normal='bob@example.org')
+    >>> read_value(10.0), read_value("$1,200.50")
+    (Value(kind='number', normal='10'), Value(kind='number', normal='1200.5'))
+    """
+    if isinstance(given, bool) or given is None:
+        return None
+    if isinstance(given, int | float):
+        number = Decimal(given) if isinstance(given, int) else Decimal(repr(given))
+        return Value("number", _format_number(format(number, "f")))
+    if not isinstance(given, str):
+        return None
+    return next(iter(read_forms(given)), None)
+
+
+def read_forms(text: str) -> Iterator[Value]:
+    """Yield each way to read a text as one value, the likeliest first; `1.200` is a number in two ways."""
+    text = trim_text(text)
+    if not text:
+        return
+    if _ADDRESS.fullmatch(text):
+        yield Value("address", text.lower().removeprefix("mailto:"))
+    elif _URL.fullmatch(text):
+        yield Value("url", _format_url(text))
+    elif moments := dict.fromkeys(_read_moments(text)):
+        yield from (Value("moment", moment) for moment in moments)
+    elif numbers := dict.fromkeys(_read_numbers(text)):
+        yield from (Value("number", number) for number in numbers)
+    elif _HOST.fullmatch(text):
+        yield Value("host", text.lower())
+        yield Value("path", text)
+    elif _PATH.fullmatch(text):
+        yield Value("path", text.removeprefix("./").rstrip("/") or text)
+    else:
+        yield Value("words", text.casefold())
+
+
+def trim_text(text: str) -> str:
+    """Return a text as values are compared: NFKC, one space between words, no punctuation or brackets around it."""
+    text = " ".join(unicodedata.normalize("NFKC", text).split())
+    return text.rstrip(f" {_EDGES}").lstrip(f" {_EDGES.replace('.', '')}")
+
+
+def format_key(value: Value) -> str:
+    """Return a value as one short text: equal for equal values, different for different ones."""
+    key = f"{value.kind}:{value.normal}"
+    if len(key) <= _LONGEST:
+        return key
+    return f"{key[: _LONGEST - 65]}~{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}"
+
+
+def has_mixed_scripts(text: str) -> bool:
+    """Whether the letters of a text are of more than one script, as in a name made to look like another one.
+
+    The scripts that Japanese or Korean mixes in every sentence count as one.
+    """
+    letters = (letter for letter in unicodedata.normalize("NFKC", text) if unicodedata.category(letter) in _LETTERS)
+    scripts = (re.split("[ -]", unicodedata.name(letter, ""), maxsplit=1)[0] for letter in letters)
+    return len({_ONE_SCRIPT.get(script, script) for script in scripts}) > 1
+
+
+_LETTERS = ("Ll", "Lu", "Lt", "Lo")
+
+
+def _read_moments(text: str) -> Iterator[str]:
+    """Yield a date, a time or both; a date with slashes may begin with its month or its day."""
+    if found := _DATE.fullmatch(text):
+        year, _, month, day, time = found.groups()
+        yield from _format_moment(year, month, day, time)
+    elif found := _DATE_BACKWARDS.fullmatch(text):
+        first, sign, second, year, time = found.groups()
+        if sign == "/":
+            yield from _format_moment(year, first, second, time)
+        yield from _format_moment(year, second, first, time)
+    else:
+        yield from _format_time(text)
+
+
+def _format_moment(year: str, month: str, day: str, time: str | None) -> Iterator[str]:
+    if not (1 <= int(month) <= 12 and 1 <= int(day) <= 31):
+        return
+    date = f"{year}-{int(month):02}-{int(day):02}"
+    if time is None:
+        yield date
+    else:
+        yield from (f"{date} {moment}" for moment in _format_time(time))
+
+
+def _format_time(text: str) -> Iterator[str]:
+    found = _TIME.fullmatch(text)
+    if not found or not (found[2] or found[4]):
+        return
+    hour, minute, second, half = int(found[1]), found[2] or "00", found[3] or "00", found[4]
+    if hour > (12 if half else 23) or minute > "59" or second > "59" or (half and not hour):
+        return
+    if half:
+        hour = hour % 12 + (12 if half in "pP" else 0)
+    yield f"{hour:02}:{minute}:{second}"
+
+
+def _read_numbers(text: str) -> Iterator[str]:
+    """Yield a number with its currency or percent sign left out, where a text is nothing else.
+
+    One that begins with a zero is a name: `007` is not 7.
+    """
+    bare = "".join(letter for letter in text if unicodedata.category(letter) != "Sc" and letter != "%").strip()
+    bare = _CURRENCY.sub("", bare, count=1)
+    if re.match(r"[+-]?0\d", bare):
+        return
+    for point, pattern in _NUMBERS.items():
+        if pattern.fullmatch(bare):
+            whole, _, fraction = bare.partition(point)
+            digits = re.sub(r"[^\d+-]", "", whole)
+            yield _format_number(f"{digits}.{fraction}" if fraction else digits)
+
+
+def _format_number(digits: str) -> str:
+    """Return digits without what does not count; text, since a number in a message has no bound."""
+    text = digits.removeprefix("+")
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return text if text not in ("-0", "") else "0"
+
+
+def _format_url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        host = parts.netloc.lower()
+    except ValueError:
+        return text
+    return parts._replace(scheme=parts.scheme.lower(), netloc=host).geturl().rstrip("/")
