@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from foregate.policy.http_section import Http
+from foregate.policy.mandate_section import Mandate
 from foregate.policy.processes import Confinement, ReadEntry, Runtime, SandboxLimits, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.policy.sensitive import Sensitive
@@ -257,6 +258,8 @@ class ToolEntry(PolicySection):
     reversible: bool | None = None
     personal_memory: bool | None = None
     targets: dict[str, TargetEntry] | None = None
+    amounts: tuple[str, ...] | None = None
+    texts: tuple[str, ...] | None = None
 
 
 class CommandEntry(PolicySection):
@@ -363,6 +366,7 @@ class Policy(PolicySection):
     critique: CritiqueSection
     approval: Approval
     postlude: Postlude
+    mandate: Mandate
     contract: Contract
     scores: Scores
     tools: dict[str, ToolEntry]

@@ -3,12 +3,15 @@ uncertainty, in thousandths with reasons, exact integers that are the same on ev
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
+from foregate.policy.risk.answers import list_answered_slots
+from foregate.policy.risk.mandate import find_authority, list_used_keys
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import (
     RequestFacts,
@@ -39,11 +42,15 @@ _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE, Effect.COMM
 def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapping[str, CallFacts]:
     """Return the facts of each call of the turn, by call id; a call whose facts cannot be had counts as the worst."""
     surveys = {survey.call: survey for survey in turn.surveys}
-    facts = {}
+    facts: dict[str, CallFacts] = {}
+    spent: Counter[str] = Counter()
     for call in turn.calls:
         survey = surveys.get(call.id) or Survey(call.id, problem="nobody looked at this call")
         try:
-            facts[call.id] = compute_facts(call, survey, turn, policy, catalogue)
+            bare = compute_facts(call, survey, turn, policy, catalogue)
+            authority = find_authority(bare, turn, policy, spent) if survey.values is not None else ""
+            facts[call.id] = replace(bare, authority=authority) if authority else bare
+            spent.update(list_used_keys(bare) if authority else ())
         except Exception as error:
             facts[call.id] = build_worst_facts(call, survey, catalogue, f"its facts cannot be computed: {error}"[:300])
     return facts
@@ -197,7 +204,8 @@ def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     person would have to say; what was answered already is not counted again."""
     if not facts.changes:
         return NONE
-    doubts = [(r, slot) for r, slot in _find_doubts(facts, turn, policy) if slot not in turn.slots_answered]
+    answered = turn.slots_answered and list_answered_slots(facts.call.digest, find_targets(facts), turn, policy)
+    doubts = [(r, slot) for r, slot in _find_doubts(facts, turn, policy) if slot not in answered]
     score = combine_reasons(reason for reason, _ in doubts)
     slots = dict.fromkeys(slot for reason, slot in doubts if slot and reason.weight > 0)
     return Score(score.value, score.reasons, tuple(slots))

@@ -29,7 +29,7 @@ _APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\uff07", "''''")
 def split_words(text: str) -> tuple[str, ...]:
     """Return the words of `text`, folded, with STOP where a clause ends; what is quoted as code or text is left out."""
     text = unicodedata.normalize("NFC", text.translate(_APOSTROPHES))
-    return tuple(_read_words(_QUOTED.sub(" \u25cc ", text)))
+    return tuple(read_words(_QUOTED.sub(" \u25cc ", text)))
 
 
 @lru_cache(maxsize=4096)
@@ -62,7 +62,8 @@ def _find_word(words: Sequence[str], word: str, start: int) -> int:
         return -1
 
 
-def _read_words(text: str) -> Iterator[str]:
+def read_words(text: str) -> Iterator[str]:
+    """Yield the words of a text in NFC, folded, with STOP where a clause ends."""
     for match in _TOKEN.finditer(text):
         piece = match.group()
         if piece in _ENDS or piece == "\n":

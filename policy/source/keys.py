@@ -156,10 +156,16 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
         for key, sentence in find_rule_defects(rule):
             yield ("rules", "list", number, *key), f"the rule `{rule.id}` {sentence}"
     of_phrases = {f"contract.{name}": explain_bad_phrase for name in type(policy.contract).model_fields}
+    of_phrases |= {f"mandate.{name}": explain_bad_phrase for name in ("polite", "lead_ins")}
+    of_phrases |= {f"mandate.phrases.{name}": explain_bad_phrase for name in type(policy.mandate.phrases).model_fields}
     for name, explain in (_EXPLAIN | of_phrases).items():
         for number, value in enumerate(attrgetter(name)(policy)):
             if why := explain(value):
                 yield (*name.split("."), number), why
+    for effect, listed in policy.mandate.effects.items():
+        for number, phrase in enumerate(listed):
+            if why := explain_bad_phrase(phrase):
+                yield ("mandate", "effects", effect.value, number), why
     yield from find_command_defects(policy)
     for path, _, glob in find_self_running_globs(policy):
         if why := explain_bad_glob(glob):

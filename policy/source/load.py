@@ -247,6 +247,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("files", "runs_by_itself"): [],
     ("http", "unlisted"): "fail",
     ("http", "unsaid"): {"path": 0, "query": 0, "content": 0, "random": 0},
+    ("mandate", "mode"): "off",
     ("sensitive", "formats"): {},
     ("sensitive", "values"): {"named": 0, "random": 8, "entropy": 0, "besides": []},
 }

@@ -163,6 +163,7 @@ TIGHTER: dict[str, Direction] = {
     "approval.mode": build_order_direction("scope", "each", "never"),
     "http.unlisted": build_order_direction("fail", "deny"),
     "approval.reads": build_order_direction("free", "ask"),
+    "mandate.mode": build_order_direction("off", "enforce"),
     "postlude.mode": build_order_direction("off", "enforce"),
     "tools.*.effect": build_scalar_direction("a more dangerous effect, or `unknown`", is_effect_tighter),
     "commands.confinement.read": build_order_direction("limited", "full"),

@@ -143,6 +143,10 @@ def no_budget(policy: Policy) -> object:
     return standing(planned(policy, plan_for(SEND), counters=Counters(safety_rounds=8)), policy, "critique")
 
 
+def traced_values(policy: Policy) -> object:
+    return policy.mandate.mode
+
+
 def unchecked_promise(policy: Policy) -> object:
     """Edit under a plan whose criterion a look cannot tell, and return what the postlude recorded."""
     plan = world.plan_json("edit_file", "a.txt")
@@ -189,6 +193,7 @@ TABLE: dict[str, tuple[Scene, object, object]] = {
         ("critique_skipped_budget", "ask"),
         ("critique_skipped_budget", "allow"),
     ),
+    "mandate.mode": (traced_values, "enforce", "off"),
     "postlude.mode": (unchecked_promise, ["verification_pending", "unverified"], []),
 }
 """For each key of classic.yaml a scene, and what it comes to under the default policy and under the other."""

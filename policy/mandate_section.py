@@ -1,0 +1,44 @@
+"""What of the policy is about the mandate: whose words count, and what they ask for."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from foregate.policy.section import PolicySection
+from foregate.schemas.tool_spec import Effect
+
+
+class MandatePhrases(PolicySection):
+    """Phrases beyond the lists of the same name in `contract`, for reading who asked for what."""
+
+    exceptions: tuple[str, ...]
+    about: tuple[str, ...]
+    determiners: tuple[str, ...]
+    negations: tuple[str, ...]
+    pivots: tuple[str, ...]
+
+
+class Mandate(PolicySection):
+    """What counts as the person's own words, and which of them ask for what effect. `months` are twelve lists.
+
+    `texts` names the parameters that are free text where a tool says of none what it is. A reply with one of `unsure`
+    answers nothing.
+    """
+
+    mode: Literal["enforce", "off"]
+    effects: dict[Effect, tuple[str, ...]]
+    general_words: tuple[str, ...]
+    polite: tuple[str, ...]
+    lead_ins: tuple[str, ...]
+    phrases: MandatePhrases
+    mail_headers: tuple[str, ...]
+    mail_senders: tuple[str, ...]
+    mail_starts: tuple[str, ...]
+    introductions: tuple[str, ...]
+    abbreviations: tuple[str, ...]
+    months: Annotated[tuple[tuple[str, ...], ...], Field(min_length=12, max_length=12)]
+    hours: tuple[str, ...]
+    texts: tuple[str, ...]
+    unsure: tuple[str, ...]

@@ -1,0 +1,71 @@
+"""Who stands behind a call: the person's own words, nobody yet, or for a value of it only text from outside. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from foregate.policy.policy import Policy
+from foregate.policy.risk.said import asks_for
+from foregate.schemas import strict_json
+from foregate.schemas.tool_call import Authority, CallFacts
+from foregate.schemas.turn import Turn
+from foregate.schemas.value import ArgumentValue
+
+_SPOKEN = ("said", "found", "configured")
+"""Sources that are as good as the person's own words."""
+
+
+def find_authority(facts: CallFacts, turn: Turn, policy: Policy, spent: Mapping[str, int]) -> Authority:
+    """Return who stands behind one call; `spent` counts the mentions that earlier calls of the response use.
+
+    A child task has no mandate of its own, so that what a task cannot do its child cannot do for it.
+    """
+    values = facts.survey.values
+    if values is None or policy.mandate.mode == "off" or not is_consequential(facts, turn, policy):
+        return ""
+    if list_outside_values(facts, turn.depth):
+        return "outside"
+    spoken = all(is_spoken(value, spent) for value in values) and turn.depth == 0 and bool(values)
+    return "said" if spoken and (facts.survey.leaves or is_asked_for(facts, turn, policy)) else "open"
+
+
+def is_consequential(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
+    """Whether somebody has to stand behind a call: it leaves the machine, cannot be undone, has high impact, or is a
+    change by somebody else's tool that the request does not ask for."""
+    if not facts.changes:
+        return bool(facts.survey.leaves)
+    if facts.contained:
+        return False
+    if facts.external or facts.irreversible or facts.high_impact:
+        return True
+    own = facts.spec is not None and facts.spec.provenance == "builtin"
+    return not own and not is_asked_for(facts, turn, policy)
+
+
+def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
+    """Whether the request asks for what a call does."""
+    return asks_for(facts.effect, facts.call.name, turn.user_messages, policy)
+
+
+def is_spoken(value: ArgumentValue, spent: Mapping[str, int]) -> bool:
+    """Whether a value has the person's own words or as much behind it, once `spent` mentions are used."""
+    if value.source == "said":
+        return value.left > spent.get(value.key, 0)
+    return value.source in _SPOKEN
+
+
+def list_outside_values(facts: CallFacts, depth: int = 0) -> list[ArgumentValue]:
+    """Return the values of a call that a person must name; in a child task all that nothing but a person can raise."""
+    outside = ("outside", "unclear", "unsaid") if depth else ("outside", "unclear")
+    return [value for value in facts.survey.values or () if value.source in outside]
+
+
+def list_used_keys(facts: CallFacts) -> tuple[str, ...]:
+    """Return the keys of the mentions a call uses up."""
+    return tuple(dict.fromkeys(value.key for value in facts.survey.values or () if value.source == "said"))
+
+
+def hash_values(facts: CallFacts) -> str:
+    """Return a hash over the values of a call that bind, "" where nobody looked for them or there are none."""
+    bound = sorted([value.path, value.key] for value in facts.survey.values or ())
+    return strict_json.sha256(strict_json.canonical(bound)) if bound else ""
