@@ -84,6 +84,26 @@ class Ledger:
                     del self._seen[inner]
 
 
+class Written:
+    """The arguments of the calls of a session that may have changed something, each with the event that ended it.
+
+    What such a call wrote is nothing that a later read could find out, wherever it comes back from. `is_cut` says that
+    there was more than is kept.
+    """
+
+    def __init__(self, size: int = 4 * 1024 * 1024) -> None:
+        self.texts: list[tuple[int, str]] = []
+        self.is_cut = False
+        self._left = size
+
+    def add(self, seq: int, arguments_raw: str) -> None:
+        """Keep the arguments of a call that ended with event `seq`."""
+        self._left -= len(arguments_raw)
+        self.is_cut = self._left < 0
+        if not self.is_cut:
+            self.texts.append((seq, arguments_raw))
+
+
 WINDOW = 64 * 1024
 """Characters at each end of a text that are cut into atoms."""
 BOUND = 50_000

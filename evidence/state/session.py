@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import assert_never
 
 from msgspec.structs import replace
 
-from foregate.evidence.ledger import AtomTable, Ledger
+from foregate.evidence.ledger import AtomTable, Ledger, Written
 from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
+from foregate.evidence.state.evident_read import is_evident_read
 from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas import event_body
@@ -32,13 +33,16 @@ from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.tool_call import EvidenceKind, Origin
+from foregate.schemas.tool_call import Change, EvidenceKind, Origin
+from foregate.schemas.tool_spec import Resource
 from foregate.schemas.turn import Said
 
 NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
 """Codes of changes that were no real attempt, so that an answer after them needs no line about them."""
 
 _UNKNOWN = "has an unknown outcome"
+_HEARD, _WORDS = 1000, 160
+"""Results from outside a session can name, and characters of each name."""
 
 
 class SessionState:
@@ -64,6 +68,14 @@ class SessionState:
         self.in_flight: dict[str, ToolStarted] = {}
         self.parked: dict[str, OutcomeUnknown] = {}
         self.uses: dict[str, tuple[int, ...]] = {}
+        self.said: dict[str, tuple[str, ...]] = {}
+        self.heard: dict[int, str] = {}
+        """By the event of a result from outside the call that brought it."""
+        self.outside_since = 0
+        """The event of the first result from outside, 0 for none."""
+        self.carriers: set[Resource] = set()
+        """What calls of the session changed: words that a model chose may stand there now."""
+        self.written = Written()
         self.spent = dict.fromkeys(("model_calls", "tool_calls", "tokens", "cost"), 0)
 
     def apply(self, event: Event) -> None:
@@ -217,6 +229,7 @@ class SessionState:
             return
         task.apply_judgement(event.seq, body)
         self.uses.update(judgement.uses)
+        self.said.update(judgement.said)
         for grant in judgement.grants:
             (self.grants if grant.until == "session" else task.grants).append(replace(grant, seq=event.seq))
         if self.open is not None and turn.actor == "model":
@@ -251,6 +264,7 @@ class SessionState:
         self.permits.pop((permit.judged, permit.call), None)
         self.in_flight[body.call] = body
         task.add_counts(tool_calls=body.look is None and body.applies is None)  # what was seen early ran then
+        task.said_used.update(self.said.get(body.call, ()))
         if not body.early and body.applies is None:
             task.runs[permit.digest] = task.runs.get(permit.digest, 0) + 1
         if self.open is not None:
@@ -266,6 +280,18 @@ class SessionState:
         if body.early:
             return  # the model has not seen it: it counts from the call that is answered with it
         side_effect = started is not None and started.side_effect != "pure"
+        used = self.said.pop(body.call, ())
+        self.running_task.said_used.subtract(used if not body.ok else ())
+        if body.origin is Origin.EXTERNAL:
+            self.outside_since = self.outside_since or event.seq
+            if len(self.heard) < _HEARD:
+                self.heard[event.seq] = f"{body.tool} {body.target}".strip()[:_WORDS]
+        self._note_carriers(body.changes)
+        call = self.open.unanswered.get(body.call) if self.open is not None else None
+        if call is not None and side_effect:
+            self.written.add(event.seq, call.raw)
+        elif call is not None and is_evident_read(started, body, self.carriers):
+            self.running_task.reads.add(event.seq, body.tool, call.raw, body.content)
         self._count_repeats(started, body)
         records, changes = body.evidence, body.changes
         self.ledger.record_evidence(event.seq, records, changes, may_have_changed=side_effect and not changes)
@@ -276,6 +302,9 @@ class SessionState:
             self.open.own_changes.update((change.resource, change.after) for change in body.changes)
             if side_effect and not body.ok:
                 self.open.note_failed_change(body.call)
+
+    def _note_carriers(self, changes: Iterable[Change]) -> None:
+        self.carriers.update(change.resource for change in changes)
 
     def _count_repeats(self, started: ToolStarted | None, body: ToolFinished) -> None:
         """Begin to count repeated calls anew where something has changed or something new was seen."""
@@ -321,6 +350,7 @@ class SessionState:
         self.parked.pop(body.call, None)
         done, changes = body.outcome == "done", body.changes or ()
         self.ledger.record_evidence(event.seq, body.evidence or (), changes, may_have_changed=done and not changes)
+        self._note_carriers(changes)
         if self.task is None:
             return
         tool, target = body.tool, body.target

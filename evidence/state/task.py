@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import Ledger
+from foregate.evidence.reads import Reads
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, TaskPaused, ToolFinished
@@ -25,7 +26,7 @@ from foregate.schemas.turn import Check, CheckResult, Counters, HoldCount, Refus
 
 WHY = 300
 """Characters that are kept of why something failed, was held or is unknown."""
-REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "plan_rejected")
+REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "outside_mandate", "plan_rejected")
 """Codes by which a call was refused, so that it stays refused, unasked, until it or its evidence changes."""
 _UNPLANNED = "was not done (plan_required)"
 
@@ -150,6 +151,10 @@ class TaskState:
     changed: set[Resource] = field(default_factory=set)
     applied: set[Resource] = field(default_factory=set)
     """What of that came out of sandboxes: their changes were judged all at once, and count as none."""
+    said_used: Counter[str] = field(default_factory=Counter)
+    """How many calls have used up a mention of a value that the person said, by the value's key."""
+    reads: Reads = field(default_factory=Reads)
+    """What reads returned to the model, apart from what the session itself may have put there."""
     runs: dict[str, int] = field(default_factory=dict)
     just_failed: tuple[str, ...] = ()
     trouble: dict[tuple[str, str], str] = field(default_factory=dict)

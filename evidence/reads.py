@@ -1,0 +1,197 @@
+"""What the reads of one request returned, and the values that stand in their records as the only candidate."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+from foregate.evidence.ledger import Written, find_strings
+from foregate.evidence.records import LONGEST, PROSE, Record, read_records
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.lookalike import is_lookalike
+from foregate.schemas.value import Value, read_value
+
+KEPT = 64
+"""Reads of a request that are kept."""
+SIZE = 4 * 1024 * 1024
+"""Characters of the reads that are kept, their arguments included."""
+
+_SHORT = 5
+"""Characters below which a text in the arguments of a read counts as a whole word only."""
+_SHOWN = 60
+"""Characters of a name that are shown."""
+_NUMBER = re.compile(r"[+-]?\d[\d.,]*")
+_LINK = re.compile(r"https?://[^\s\"'<>()\[\]{}`\\|]+", re.IGNORECASE)
+
+
+class FoundValue(NamedTuple):
+    """Where a value was found: the event and the tool of the read, the name of the field, the place of its record.
+
+    The name is "" for a result that is one value, and for a link.
+    """
+
+    seq: int
+    tool: str
+    field: str
+    record: str
+
+
+class Reads:
+    """The results of the reads of one request, as texts; looked into when a value is asked for, and only once."""
+
+    def __init__(self) -> None:
+        self._reads: list[_Read] = []
+
+    def add(self, seq: int, tool: str, arguments_raw: str, content: str) -> None:
+        """Keep what event `seq` says a read returned; the same read again only makes the earlier one the newest.
+
+        Beyond the bounds the oldest go first; a text too long to have records is not kept.
+        """
+        if len(content) > LONGEST:
+            return
+        new = _Read(seq, tool, arguments_raw, content)
+        known = next((read for read in self._reads if read.key == new.key), new)
+        self._reads = [*(read for read in self._reads if read is not known), known][-KEPT:]
+        while sum(read.size for read in self._reads) > SIZE:
+            del self._reads[0]
+
+    def find(
+        self, value: Value, text: str, words: Callable[[Record], bool] | None = None, *, need_words: bool = False
+    ) -> FoundValue | None:
+        """Return the first read that has `value`, written as `text` in a call, as the only candidate of its field.
+
+        The only candidate is the one value all fields of that name hold; else the one they hold in those records for
+        which `words` holds. With `need_words` it is the latter in either case. A read that was asked with the value
+        is no evidence of it.
+        """
+        for read in self._reads:
+            for name in _open_read(read).names_by_value.get(value, ()):
+                if _is_echo(read.arguments, value, text):
+                    break
+                if (record := _open_read(read).find_record(name, value, words, need_words)) is not None:
+                    return FoundValue(read.seq, read.tool, _show(name), _format_place(record))
+        return None
+
+    def has_lookalike(self, value: Value) -> bool:
+        """Whether a field of a read holds a value that looks like this one and is another."""
+        return any(is_lookalike(value, known) for read in self._reads for known in _open_read(read).names_by_value)
+
+    def find_link(self, url: Value, is_said: Callable[[Value], bool]) -> FoundValue | None:
+        """Return the first read of a page the person named that links a URL of the same host in so many characters."""
+        for read in self._reads:
+            for page in map(read_value, _list_texts(read.arguments)):
+                if page is None or page.kind != "url" or page == url or not _is_same_site(page.normal, url.normal):
+                    continue
+                if is_said(page) and url in map(read_value, _LINK.findall(read.content)):
+                    return FoundValue(read.seq, read.tool, "", "")
+        return None
+
+
+def may_have_written(written: Written, value: Value, text: str, before: int) -> bool:
+    """Whether a call before an event wrote a value, or more was written than can be looked through."""
+    earlier = (texts for seq, texts in written.texts if seq < before)
+    return written.is_cut or any(_is_echo(texts, value, text) for texts in earlier)
+
+
+class _Read:
+    """One read as the log holds it: nothing that was made of it stands here."""
+
+    def __init__(self, seq: int, tool: str, arguments: str, content: str) -> None:
+        self.seq, self.tool, self.arguments, self.content = seq, tool, arguments, content
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.tool, self.arguments, self.content
+
+    @property
+    def size(self) -> int:
+        return len(self.content) + len(self.arguments)
+
+
+@dataclass(slots=True)
+class _Index:
+    """The records of a read, the names of the fields that hold a value, and by name the values of each record."""
+
+    records: tuple[Record, ...]
+    names_by_value: dict[Value, dict[str, None]] = field(default_factory=dict)
+    values_by_name: dict[str, dict[int, set[Value]]] = field(default_factory=dict)
+    distinct: dict[str, set[Value]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for number, record in enumerate(self.records):
+            for one in record.fields:
+                if one.value is not None:
+                    self.names_by_value.setdefault(one.value, {})[one.name] = None
+                    self.values_by_name.setdefault(one.name, {}).setdefault(number, set()).add(one.value)
+                    self.distinct.setdefault(one.name, set()).add(one.value)
+
+    def find_record(
+        self, name: str, value: Value, words: Callable[[Record], bool] | None, need_words: bool
+    ) -> Record | None:
+        """Return a record in which `value` is the only candidate for the field `name`, None where it is not."""
+        held = self.values_by_name[name]
+        if len(self.distinct[name]) > 1 or need_words:
+            held = {number: values for number, values in held.items() if words and words(self.records[number])}
+        if not held or any(values != {value} for values in held.values()):
+            return None
+        return self.records[next(iter(held))]
+
+
+_INDEXES: WeakKeyDictionary[_Read, _Index] = WeakKeyDictionary()
+"""What was made of the reads; it is no part of a session's state, which holds what the log holds."""
+
+
+def _open_read(read: _Read) -> _Index:
+    if (known := _INDEXES.get(read)) is None:
+        known = _INDEXES[read] = _Index(read_records(read.content))
+    return known
+
+
+def _is_echo(arguments: str, value: Value, text: str) -> bool:
+    """Whether the arguments of a read hold a value already, as a whole or inside a longer text."""
+    said = list(_list_texts(arguments))
+    if any(read_value(one) == value for one in said if len(one) <= PROSE):
+        return True
+    if value.kind == "number":
+        return any(read_value(number) == value for one in said for number in _NUMBER.findall(one))
+    needles = {_fold(value.normal), _fold(text)} - {""}
+    return any(_holds(_fold(one), needle) for one in said for needle in needles)
+
+
+def _is_same_site(one: str, other: str) -> bool:
+    """Whether two URLs have scheme, host and port in common and say no user."""
+    first, second = one.split("/")[:3], other.split("/")[:3]
+    return first == second and len(first) > 2 and not {"@", "?", "#"} & set(first[2])
+
+
+def _list_texts(arguments: str) -> Iterator[str]:
+    """Yield the arguments as sent, and each text in them without the escapes of JSON."""
+    yield arguments
+    with suppress(InvalidJson):
+        yield from find_strings(strict_json.parse(arguments))
+
+
+def _holds(text: str, needle: str) -> bool:
+    if len(needle) >= _SHORT:
+        return needle in text
+    return re.search(rf"(?<!\w){re.escape(needle)}(?!\w)", text) is not None
+
+
+def _fold(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+
+
+def _format_place(record: Record) -> str:
+    """Return where a record stands, as people write it; "" for the whole of a result."""
+    steps = "".join(f"[{step}]" if isinstance(step, int) else f".{_show(step)}" for step in record.path[:8])
+    return steps.removeprefix(".")
+
+
+def _show(name: str) -> str:
+    return "".join(letter if letter.isprintable() else "?" for letter in name[:_SHOWN])
