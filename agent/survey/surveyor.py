@@ -9,6 +9,7 @@ from typing import Literal
 
 from msgspec.structs import replace
 
+from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.command_arguments import find_holder, read_access, read_command
 from foregate.agent.survey.remote_survey import OPERANDS, survey_remote_call
 from foregate.agent.survey.request_survey import carries_something
@@ -59,7 +60,8 @@ class Surveyor:
         if spec is None or call.arguments is None:
             return Survey(call.id)
         if spec.is_elsewhere:
-            return survey_remote_call(self._tools, spec, call, state, self._policy)
+            remote = survey_remote_call(self._tools, spec, call, state, self._policy)
+            return remote if remote.problem else find_values(call, spec, remote, state, self._policy)
         declared = None if again else self._tools.classify(call)
         try:
             declared = self._tools.classify(call) if again else declared
@@ -82,6 +84,8 @@ class Surveyor:
                 found = replace(found, work=work, unheld=unheld)
             if secrets := self._find_secrets(spec, call, found):
                 found = replace(found, secrets=secrets)
+            if spec.may_need_somebody:
+                found = find_values(call, spec, found, state, self._policy)
         except WorkspaceError as error:
             return Survey(call.id, declared_effect=None if again else declared, problem=str(error))
         bound = self._policy.files.max_survey

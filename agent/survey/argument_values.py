@@ -1,0 +1,164 @@
+"""The values of a call that say to whom, to what and how much, and where each of them comes from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
+from typing import Literal, NamedTuple
+
+from msgspec.structs import replace
+
+from foregate.agent.survey.value_source import ValueSources
+from foregate.evidence.ledger import shorten_word
+from foregate.evidence.state.session import SessionState
+from foregate.policy.policy import Policy
+from foregate.policy.risk.facts import effect_of_call, is_believed
+from foregate.schemas.strict_json import Json, as_object, get_list, get_object
+from foregate.schemas.tool_call import Survey, ToolCall
+from foregate.schemas.tool_spec import ResourceKind, ToolSpec
+from foregate.schemas.value import ArgumentValue, Value, format_key, read_value
+
+_ADDRESSES = ("address", "url")
+_REACHED = (ResourceKind.URL, ResourceKind.HOST)
+_ADDRESS_WITHIN = re.compile(
+    r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+|[^\s@/<>()\[\],;:\"']+@[^\s@/<>()\[\],;:\"']+\.[^\s@/<>()\[\],;:\"']+",
+    re.IGNORECASE,
+)
+_WORD = re.compile(r"[^\W\d]+(?:-[^\W\d]+)*")
+"""A key that is a plain word, as the names of fields are."""
+_MOST = 64
+"""Values a person could still be shown; a call with more of them is to be split."""
+_ORDER = ("outside", "unclear", "unsaid", "mentioned", "configured", "found", "said")
+Role = Literal["target", "amount", "value"]
+
+
+class _Leaf(NamedTuple):
+    path: str
+    parameter: str
+    given: Json
+
+
+_Counted = tuple[_Leaf, Value, Role]
+
+
+def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionState, policy: Policy) -> Survey:
+    """Return a survey with the values of the call and the address it leaves for.
+
+    More values than a person could look at are a problem, as for a call that names too much.
+    """
+    if policy.mandate.mode == "off" or state.task is None:
+        return found
+    changes = effect_of_call(spec, policy.tools.get(spec.name), found, policy).changes
+    listed = list(islice(_list_counted(call, spec, policy, changes=changes), _MOST + 1))
+    if len(listed) > _MOST:
+        why = f"the call names more than {_MOST} values, the most a person could look at; split it"
+        return Survey(call.id, declared_effect=found.declared_effect, problem=why)
+    grave = policy_wants_words(spec, policy)
+    sources = ValueSources(state, policy, {value for _, value, _ in listed}, grave=grave, changes=changes)
+    values = [
+        sources.describe(
+            ArgumentValue(leaf.path[:160], role, shorten_word(text), format_key(value), "unsaid"), value, text
+        )
+        if not isinstance(leaf.given, bool)
+        else ArgumentValue(leaf.path[:160], role, text, format_key(value), "unsaid")
+        for leaf, value, role in listed
+        for text in (_write(leaf.given),)
+    ]
+    leaves = "" if changes else next((_write(leaf.given)[:_MOST] for leaf, _, _ in listed), "")
+    return replace(found, values=tuple(sorted(values, key=lambda one: _ORDER.index(one.source))), leaves=leaves)
+
+
+def _list_counted(call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bool) -> Iterator[_Counted]:
+    """Yield the values that count: all of a change, and of a look those that say where it goes."""
+    for leaf, value, role in _list_values(call, spec, policy):
+        if changes or value.kind in _ADDRESSES or _find_kind(spec, leaf.parameter) in _REACHED:
+            yield leaf, value, role
+        elif value.kind == "words":
+            for inner in map(read_value, _ADDRESS_WITHIN.findall(str(leaf.given))):
+                if inner is not None:
+                    yield _Leaf(leaf.path, leaf.parameter, inner.normal), inner, role
+
+
+def _write(given: Json) -> str:
+    return str(given).lower() if isinstance(given, bool) else str(given)
+
+
+def _list_values(call: ToolCall, spec: ToolSpec, policy: Policy) -> Iterator[tuple[_Leaf, Value, Role]]:
+    texts, amounts = _list_roles(spec, policy)
+    for leaf in _list_leaves(call.arguments or {}, spec):
+        named = _find_kind(spec, leaf.parameter) is not None
+        value = Value("words", _write(leaf.given)) if isinstance(leaf.given, bool) else read_value(leaf.given)
+        if value is None or _is_declared(leaf, spec):
+            continue
+        hidden = leaf.path != leaf.parameter and not spec.texts and value.kind in (*_ADDRESSES, "host")
+        if named or leaf.parameter not in texts or hidden:
+            yield leaf, value, "target" if named else "amount" if leaf.parameter in amounts else "value"
+
+
+def _list_roles(spec: ToolSpec, policy: Policy) -> tuple[Collection[str], Collection[str]]:
+    """Return the parameters that are free text and those that are amounts; of a tool nobody declared none are."""
+    entry = policy.tools.get(spec.name)
+    if entry is not None and (entry.texts is not None or entry.amounts is not None):
+        return entry.texts or (), entry.amounts or ()
+    if not is_believed(spec, policy) or spec.capabilities is None:
+        return (), ()
+    if spec.texts or spec.amounts or not spec.targets:
+        return spec.texts, spec.amounts
+    return policy.mandate.texts, ()
+
+
+def _find_kind(spec: ToolSpec, parameter: str) -> ResourceKind | None:
+    return next((target.kind for target in spec.targets if target.parameter == parameter), None)
+
+
+def _list_leaves(arguments: Mapping[str, Json], spec: ToolSpec) -> Iterator[_Leaf]:
+    """Yield each value that is no list and no object, with its path and the parameter it stands in.
+
+    So is a key that the tool does not list and that is no plain word: an address may stand there as well.
+    """
+    stack = [_Leaf(name, name, given) for name, given in reversed(list(arguments.items()))]
+    listed: Collection[str] | None = None
+    while stack:
+        leaf = stack.pop()
+        if isinstance(leaf.given, dict):
+            listed = set(_list_properties(spec.parameters)) if listed is None else listed
+            for name, given in reversed(leaf.given.items()):
+                stack.append(_Leaf(f"{leaf.path}.{name}", leaf.parameter, given))
+                if name not in listed and not _WORD.fullmatch(name):
+                    stack.append(_Leaf(f"{leaf.path}.{name} (key)", leaf.parameter, name))
+        elif isinstance(leaf.given, list):
+            places = reversed(list(enumerate(leaf.given)))
+            stack += [_Leaf(f"{leaf.path}[{at}]", leaf.parameter, given) for at, given in places]
+        else:
+            yield leaf
+
+
+def _list_properties(schema: Json) -> Iterator[str]:
+    """Yield the names of all properties that a schema lists, however deep."""
+    stack = [schema]
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict):
+            properties = item.get("properties")
+            yield from properties if isinstance(properties, dict) else ()
+            stack += item.values()
+        elif isinstance(item, list):
+            stack += item
+
+
+def _is_declared(leaf: _Leaf, spec: ToolSpec) -> bool:
+    """Whether the tool itself lists a value, as a choice or as what holds where nothing is given."""
+    if not spec.is_own:
+        return False
+    schema = get_object(get_object(spec.parameters, "properties"), leaf.parameter)
+    items = as_object(schema.get("items") or {})
+    choices = [*get_list(schema, "enum"), *get_list(items, "enum")]
+    return leaf.given in choices or ("default" in schema and schema["default"] == leaf.given)
+
+
+def policy_wants_words(spec: ToolSpec, policy: Policy) -> bool:
+    """Whether a record counts for a tool only where some word of the person's stands in it: one of high impact."""
+    entry = policy.tools.get(spec.name)
+    said = entry.high_impact_write if entry is not None else None
+    return bool(said) or spec.capabilities is None or spec.capabilities.high_impact_write

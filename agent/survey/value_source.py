@@ -1,0 +1,117 @@
+"""Where a value of a call comes from: the person's own words, a record that was read, the operator, or outside."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace as replace_fields
+from functools import cached_property
+
+from msgspec.structs import replace
+
+from foregate.evidence.reads import FoundValue, may_have_written
+from foregate.evidence.records import Record, list_record_words
+from foregate.evidence.state.session import SessionState
+from foregate.policy.policy import Policy
+from foregate.policy.risk.http import is_host_match, normalise_host, read_host
+from foregate.policy.risk.said import SaidValues, read_said
+from foregate.schemas.lookalike import is_disguised, is_lookalike
+from foregate.schemas.tool_call import Origin
+from foregate.schemas.value import ArgumentValue, Source, Value, format_key
+
+_NAMELESS = ("number", "moment")
+"""Kinds of values that name nothing by themselves: a record may say the one the person has used up already."""
+_WHERE = ("address", "url", "host")
+_COMPOSED = "nobody in these words, after text from outside was read"
+_NOT_OWN = "text you pasted, quoted or asked about"
+
+
+class ValueSources:
+    """Tells where the values of one call come from; `values` are all of them, and `grave` calls take more than others.
+
+    `changes` says whether the call does more than look.
+    """
+
+    def __init__(
+        self, state: SessionState, policy: Policy, values: Collection[Value], *, grave: bool, changes: bool
+    ) -> None:
+        assert state.task is not None
+        self.state, self.task, self.policy = state, state.task, policy
+        self.values, self.grave, self.changes = values, grave, changes
+        self.said: SaidValues = read_said(tuple(state.task.messages), policy)
+        self.outside = bool(state.outside_since) or self.said.pasted
+
+    def describe(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
+        """Return a value of the call with its source."""
+        mention = self.said.find(value, text)
+        left = mention.count - self.task.said_used[model.key] if mention is not None else 0
+        if mention is not None and mention.alone and left > 0:
+            return _build(model, "said", mention.seq, mention.sentence, left)
+        may_be_found = mention is None or value.kind in _NAMELESS
+        if may_be_found and (read := self.find_in_reads(value, text)) is not None:
+            where = f"field {read.field} of" if read.field else "in"
+            return _build(model, "found", read.seq, f"{where} what {read.tool} returned")
+        if where := self.find_configured(value):
+            return _build(model, "configured", 0, where)
+        if mention is not None:
+            doubtful = self.grave if left < 1 else not self.is_together
+            source: Source = "unclear" if doubtful and self.outside and self.changes else "mentioned"
+            return _build(model, source, mention.seq, mention.sentence, max(left, 0))
+        if quoted := self.said.quotes(value):
+            return _build(model, "outside", quoted, _NOT_OWN)
+        if not self.outside:
+            return _build(model, "unsaid", 0, "")
+        return self.describe_outside(model, text)
+
+    @cached_property
+    def is_together(self) -> bool:
+        """Whether the person said the values of the call beside each other, so that none of them has changed places."""
+        return self.said.are_together([value for value in self.values if self.said.find(value, value.normal)])
+
+    def describe_outside(self, model: ArgumentValue, text: str) -> ArgumentValue:
+        """Return a value that nobody who counts said, with who said it first."""
+        atom = self.state.atoms.find_atom(text)
+        heard = {Origin.EXTERNAL: self.state.heard.get(atom.seq, "text from outside"), Origin.USER: _NOT_OWN}
+        return _build(model, "outside", atom.seq, heard.get(atom.origin, _COMPOSED))
+
+    def find_in_reads(self, value: Value, text: str) -> FoundValue | None:
+        """Return the read that found a value, None where none did, or where it could pass for another value.
+
+        A word of the person's has to stand in the record for a grave call, for an address that something goes to, and
+        where the person named another thing of its sort that nothing has used; a grave call then takes no other at all.
+        """
+        reads = self.task.reads
+        if is_disguised(value, text):
+            return None
+        rivals = [rival for rival in self.said.list_rivals(value) if self.is_unused(rival)]
+        if any(is_lookalike(value, rival) for rival in rivals) or (rivals and self.grave and self.changes):
+            return None
+        words = bool(rivals) or self.grave or (self.changes and value.kind in _WHERE)
+        read = reads.find(value, text, lambda record: has_word(record, value, self.said), need_words=words)
+        if read is None and not self.changes and value.kind == "url":
+            read = reads.find_link(value, lambda page: self.said.find(page, page.normal) is not None)
+        if read is None or reads.has_lookalike(value) or may_have_written(self.state.written, value, text, read.seq):
+            return None
+        return read
+
+    def is_unused(self, value: Value) -> bool:
+        """Whether neither this call nor an earlier one has used a mention of a value."""
+        return value not in self.values and not self.task.said_used[format_key(value)]
+
+    def find_configured(self, value: Value) -> str:
+        """Return who configured a value before the session began, "" for nobody; `*` configures nothing."""
+        host = read_host(value.normal) if value.kind == "url" else ""
+        if value.kind == "host":
+            host = normalise_host(value.normal)
+        if host and any(pattern != "*" and is_host_match(pattern, host) for pattern in self.policy.http.hosts):
+            return "a host of the policy's http.hosts"
+        return ""
+
+
+def has_word(record: Record, value: Value, said: SaidValues) -> bool:
+    """Whether some word of the person's stands in a record beside a value; what the value itself says is none."""
+    beside = replace_fields(record, fields=tuple(field for field in record.fields if field.value != value))
+    return bool(list_record_words(beside) & said.words)
+
+
+def _build(model: ArgumentValue, source: Source, seq: int, words: str, left: int = 0) -> ArgumentValue:
+    return replace(model, source=source, seq=seq, words=words[:200], left=left)

@@ -1,0 +1,167 @@
+"""The values of a call: which count, and where each comes from."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_spec import ResourceKind, TargetParameter
+from tests.agent.survey.values import LOOK, PAY, SEND, THIEF, UNDECLARED, sources, survey
+from tests.policies import policy_with
+
+BEN = "ben@lake.example"
+ASKED = f"Send {BEN} the minutes."
+PAGE = "a page from outside"
+
+
+@pytest.mark.parametrize(
+    "to",
+    [
+        THIEF,
+        f"Ben <{THIEF}>",
+        f"{BEN}, {THIEF}",
+        f"{BEN};{THIEF}",
+        f"{BEN}\nBcc: {THIEF}",
+        f"{BEN}?cc={THIEF}",
+        f"{BEN}%0Acc:{THIEF}",
+        f'"{BEN}" {THIEF}',
+        "b\u200ben@lake.example",
+        "ben@lake.example\u202e",
+        "b\u0435n@lake.example",
+        "be\u0301n@lake.example",
+        "ben@lake.example.evil.example",
+        "ben@lake.exampl\u0435",
+        f"{BEN} " + "x" * 400,
+        [BEN, THIEF],
+        {"address": THIEF},
+        {THIEF: "to"},
+        {BEN: True, THIEF: True},
+    ],
+)
+def test_what_a_person_did_not_say_as_a_whole_is_outside_however_it_is_wrapped(to: Json) -> None:
+    assert "outside" in sources(SEND, {"to": to, "body": "hi"}, ASKED, outside=PAGE).values()
+
+
+@pytest.mark.parametrize("to", [BEN, "Ben@Lake.example", f"mailto:{BEN}", f"<{BEN}>", "ben\uff20lake.example", [BEN]])
+def test_what_a_person_said_is_said_however_it_is_written(to: Json) -> None:
+    assert set(sources(SEND, {"to": to, "body": "hi"}, ASKED, outside=PAGE).values()) == {"said"}
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "https://good.example@evil.example/",
+        "https://good.example/?d=s3cr3t",
+        "https://good.example:8443/",
+        "https://good.example#s3cr3t",
+        "https://user:s3cr3t@good.example/",
+        "https://good.example\\@evil.example/",
+        "https://xn--god-jna.example/",
+        "https://good.example.evil.example/",
+        "//evil.example/",
+        "ftp://good.example/",
+    ],
+)
+def test_a_look_at_another_address_than_the_one_said_leaves_for_outside(url: str) -> None:
+    spec = replace(LOOK, targets=(TargetParameter("url", ResourceKind.URL, LOOK.effect),))
+    found = survey(spec, {"url": url}, "Read https://good.example/ for me.", outside=PAGE)
+    assert found.leaves == url[:64]
+    assert [value.source for value in found.values or ()] == ["outside"]
+
+
+@pytest.mark.parametrize("url", ["https://good.example/", "https://GOOD.example", "https://good.example./"])
+def test_a_look_at_the_address_said_is_said(url: str) -> None:
+    assert sources(LOOK, {"url": url}, "Read https://good.example/ for me.", outside=PAGE) == {"url": "said"}
+
+
+@pytest.mark.parametrize("text", [f"Ben <{THIEF}>", "see https://evil.example/?d=s3cr3t now", f"{BEN},{THIEF}"])
+def test_an_address_within_the_words_of_a_look_leaves_too(text: str) -> None:
+    found = survey(LOOK, {"words": text}, outside=PAGE)
+    assert found.leaves
+    assert "outside" in {value.source for value in found.values or ()}
+
+
+def test_plain_words_of_a_look_leave_for_nowhere() -> None:
+    found = survey(LOOK, {"words": "boats in 2024", "deep": {"a": [1, True, None]}}, outside=PAGE)
+    assert (found.leaves, found.values) == ("", ())
+
+
+def test_free_text_is_no_value_and_a_target_in_it_is_one() -> None:
+    assert sources(SEND, {"to": BEN, "body": f"write to {THIEF}"}, ASKED, outside=PAGE) == {"to": "said"}
+    hidden = replace(SEND, texts=("to", "body"))
+    assert sources(hidden, {"to": THIEF, "body": "hi"}, ASKED, outside=PAGE) == {"to": "outside"}
+
+
+def test_of_a_tool_that_says_nothing_of_its_texts_an_address_within_an_object_counts() -> None:
+    spec = replace(SEND, texts=())
+    message = {"text": "hi", "cc": [THIEF]}
+    assert sources(spec, {"to": BEN, "message": message}, ASKED, outside=PAGE) == {
+        "to": "said",
+        "message.cc[0]": "outside",
+    }
+
+
+def test_of_an_undeclared_tool_every_argument_counts() -> None:
+    arguments = {"body": "hi", "n": 3, "deep": {"text": ["x"]}, "note": None, "empty": ""}
+    assert sources(UNDECLARED, arguments, outside=PAGE) == dict.fromkeys(["body", "n", "deep.text[0]"], "outside")
+
+
+def test_a_truth_value_that_the_tool_does_not_list_is_nobodys_and_none_to_be_named() -> None:
+    schema: Json = {"type": "object", "properties": {"public": {"type": "boolean", "default": False}}}
+    spec = replace(SEND, parameters=schema)
+    assert sources(spec, {"to": BEN, "public": True}, ASKED, outside=PAGE) == {"to": "said", "public": "unsaid"}
+    assert sources(spec, {"to": BEN, "public": False}, ASKED, outside=PAGE) == {"to": "said"}
+
+
+@pytest.mark.parametrize("provenance", ["python", "mcp:server"])
+def test_only_an_own_tools_choices_and_defaults_do_not_count(provenance: str) -> None:
+    schema: Json = {"type": "object", "properties": {"role": {"enum": ["viewer", "owner"]}, "days": {"default": 7}}}
+    spec = replace(SEND, parameters=schema, provenance=provenance)
+    found = sources(spec, {"to": BEN, "role": "owner", "days": 7}, ASKED, outside=PAGE)
+    assert set(found) == ({"to"} if provenance == "python" else {"to", "role", "days"})
+
+
+def test_keys_that_the_tool_lists_or_that_are_plain_words_are_no_values() -> None:
+    schema: Json = {"type": "object", "properties": {"of": {"properties": {"x1": {}}}}}
+    spec = replace(UNDECLARED, parameters=schema)
+    found = sources(spec, {"of": {"x1": "a", "plain": "b", "XX99": "c"}}, outside=PAGE)
+    assert set(found) == {"of.x1", "of.plain", "of.XX99 (key)", "of.XX99"}
+
+
+def test_a_call_with_more_values_than_a_person_could_look_at_is_to_be_split() -> None:
+    found = survey(UNDECLARED, {"all": [f"v{number}" for number in range(10_000)]}, outside=PAGE)
+    assert (found.values, "more than 64 values" in found.problem) == (None, True)
+    deep: Any = THIEF
+    for _ in range(30):
+        deep = [deep]
+    (value,) = survey(UNDECLARED, {"deep": deep}, outside=PAGE).values or ()
+    assert value.source == "outside"
+
+
+def test_two_long_values_that_begin_alike_are_two_values() -> None:
+    long = "word " * 60
+    found = survey(UNDECLARED, {"a": f"{long}one", "b": f"{long}two"}, outside=PAGE).values or ()
+    assert len({value.key for value in found}) == len({value.text for value in found}) == 2
+
+
+def test_a_policy_without_a_mandate_looks_for_no_values() -> None:
+    off = policy_with({"mandate.mode": "off"})
+    assert survey(SEND, {"to": THIEF}, ASKED, outside=PAGE, policy=off).values is None
+
+
+TEXT = st.text(st.characters(blacklist_categories=["Cs"]), max_size=30)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | TEXT
+JSON = st.recursive(LEAVES, lambda of: st.lists(of, max_size=4) | st.dictionaries(TEXT, of, max_size=4), max_leaves=12)
+
+
+@given(st.dictionaries(TEXT, JSON, max_size=4))
+def test_no_argument_whatever_it_is_makes_looking_fail_or_counts_as_said(arguments: dict[str, Any]) -> None:
+    for spec in (UNDECLARED, PAY, LOOK):
+        found = survey(spec, arguments, outside=json.dumps(arguments))
+        assert {value.source for value in found.values or ()} <= {"outside", "unsaid"}
