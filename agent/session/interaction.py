@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 from msgspec.structs import replace
-from pydantic import BaseModel, ValidationError
 
+from foregate.agent.session.advice import ask_advisor
 from foregate.agent.session.prefetched import PrefetchedResults
-from foregate.agent.session.prompts import CRITIC, PLANNER
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
-from foregate.schemas.errors import InvalidJson, ModelError
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Grant, Need
-from foregate.schemas.message import Message, ModelRequest
-from foregate.schemas.model_response import Usage
-from foregate.schemas.plan import Plan
 from foregate.schemas.protocols import Blobs, Model, Person
 from foregate.schemas.strict_json import Json, get_text
-from foregate.schemas.strict_schema import Critique, strict_schema
 from foregate.schemas.turn import Turn
 
 
@@ -50,8 +44,8 @@ class Interaction:
         if need.who != "person":
             advice = await ask_advisor(self._model, need, self._policy)
             words = self._blobs.put(advice.text.encode())
-            error, usage = advice.error, advice.usage
-            await self.record_answer(need, turn, advice.value, error, usage=usage, response=words)
+            used = {"usage": advice.usage, "model_calls": advice.requests, "response": words}
+            await self.record_answer(need, turn, advice.value, advice.error, **used)
             return True
         if need.expires_at and self._log.clock() > need.expires_at:
             await self.record_answer(need, turn, None, "nobody answered in time")
@@ -65,8 +59,7 @@ class Interaction:
         self._prefetched.forget_uncheckable()  # a person takes their time
         if reply is None:
             return False
-        value = {"choice": reply.choice, "text": strict_json.scrub(reply.text), "by": reply.by}
-        await self.record_answer(need, turn, value, grants=_override(need, reply.choice))
+        await self.record_answer(need, turn, reply.value, grants=_override(need, reply.choice))
         return True
 
     async def record_answer(
@@ -103,45 +96,6 @@ def _override(need: Need, choice: str) -> tuple[Grant, ...]:
         return ()
     gate, code = get_text(need.request, "gate"), get_text(need.request, "code")
     return tuple(Grant(gate, code, "", digest=digest, until="task") for digest in need.digests)
-
-
-class AdvisorAnswer(NamedTuple):
-    """What came back: a value that fits the schema, or None and why; and what it used."""
-
-    value: Mapping[str, Json] | None
-    error: str = ""
-    usage: Usage = Usage()
-    text: str = ""
-
-
-async def ask_advisor(model: Model, need: Need, policy: Policy) -> AdvisorAnswer:
-    """Ask the planner or the critic for what a gate must know; a failure is an answer too, never raised."""
-    planner = need.who == "planner"
-    purpose: Literal["plan", "critique"] = "plan" if planner else "critique"
-    noun: type[BaseModel] = Plan if planner else Critique
-    bound = policy.plan.max_bytes if planner else policy.critique.max_bytes
-    words = strict_json.canonical(need.request).decode()
-    request = ModelRequest(
-        [Message("system", PLANNER if planner else CRITIC), Message("user", words)],
-        words_only=True,
-        schema_name=f"pre_execution_{purpose}_v1",
-        schema=strict_schema(noun),
-        purpose=purpose,
-    )
-    text, usage = "", Usage()
-    try:
-        response = await model.respond(request)
-        text, usage = strict_json.scrub(response.text), response.usage
-        value: dict[str, Json] = noun.model_validate(strict_json.parse(strip_fence(text))).model_dump(mode="json")
-        if len(strict_json.canonical(value)) <= bound:
-            return AdvisorAnswer(value, "", usage, text)
-        why = f"larger than {bound} bytes"
-    except (ModelError, InvalidJson) as error:
-        why = str(error)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        why = f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}"
-    return AdvisorAnswer(None, f"{purpose}_generation_failed: {why}"[:300], usage, text)
 
 
 def strip_fence(text: str) -> str:

@@ -8,12 +8,13 @@ from typing import Literal
 
 from foregate.agent.dialects.json.calls import Brackets, Calls, Known, gather_calls
 from foregate.agent.dialects.text import prose
-from foregate.agent.dialects.text.dialect import RESULT, THOUGHTS, Dialect, ParsedResponse, Reader
+from foregate.agent.dialects.text.dialect import RESULT, Dialect, ParsedResponse, Reader
 from foregate.agent.dialects.text.window import CDATA, CDATA_END, COMMENT, COMMENT_END, Tag, Waits, Window
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
+from foregate.schemas.thoughts import THOUGHTS
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 

@@ -9,10 +9,11 @@ from foregate.agent.dialects.tags.forms import CallCollector, Form
 from foregate.agent.dialects.tags.names import LookAlikes
 from foregate.agent.dialects.tags.parameters import BodyReader, UnclosedTag, UnreadableTag, describe_unclosed
 from foregate.agent.dialects.text import prose
-from foregate.agent.dialects.text.dialect import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, THOUGHTS, ParsedResponse
+from foregate.agent.dialects.text.dialect import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, ParsedResponse
 from foregate.agent.dialects.text.window import CDATA, COMMENT, COMMENT_END, Tag, Waits, Window
 from foregate.schemas import strict_json
 from foregate.schemas.model_response import BlockKind
+from foregate.schemas.thoughts import THOUGHTS
 from foregate.schemas.tool_call import ToolCall
 
 _DEEPEST = 8

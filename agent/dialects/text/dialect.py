@@ -9,12 +9,12 @@ from msgspec import Struct
 
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block, BlockKind
+from foregate.schemas.thoughts import THOUGHTS
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 DialectName = Literal["native", "json", "action_tags", "service_tags", "auto"]
 """How a model may say its calls; `native` is no dialect but the endpoint's own way, `auto` finds out."""
-THOUGHTS = ("think", "thinking", "thought")
 BLOCKS: Mapping[str, BlockKind] = {"parallel": "parallel", "sequential": "sequential"}
 RESULT, GENERIC = "result", "call_tool"
 RESERVED = frozenset((*THOUGHTS, *BLOCKS, RESULT, GENERIC))

@@ -18,6 +18,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, PolicyError
 from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.task_plan import OnFailure, PlanDefect, PlannedCall, PlanTask, TaskPlan
+from foregate.schemas.thoughts import cut_thoughts
 from foregate.schemas.tool_spec import Catalogue
 
 _PLAN = aliases.keys_of(TaskPlan, id=("plan_id",), query=("user_query",), tasks=("steps",))
@@ -313,7 +314,10 @@ def _say_no_number(value: Json) -> str:
 
 def parse_plan_text(text: str) -> tuple[Json, tuple[str, ...]]:
     """Return the values in `text` and notes about what was left out; raise InvalidJson where there are none."""
-    text = text.removeprefix("\ufeff")
+    whole = text.removeprefix("\ufeff")
+    if (text := cut_thoughts(whole)) != whole:
+        value, _ = parse_plan_text(text)
+        return value, (_LEFT_OUT,)
     lines = text.split("\n")
     fences = [number for number, line in enumerate(lines) if line.startswith(_FENCE)]
     if not fences or text.lstrip()[0] in _JSON:

@@ -28,6 +28,7 @@ from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.strict_schema import strict_schema
 from foregate.schemas.task_plan import PlanDefect, PlannedCall, TaskPlan, TaskResult
+from foregate.schemas.thoughts import cut_thoughts
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Catalogue
 
@@ -184,7 +185,7 @@ def parse_conclusion(text: str, *, left: int, query: str, catalogue: Catalogue) 
     """Return what an endpoint sent while so many plans are `left`; never raise for what it says."""
     remedy = "send one JSON object of the schema"
     try:
-        value = strict_json.parse(strip_fence(text))
+        value = strict_json.parse(strip_fence(cut_thoughts(text)))
     except InvalidJson as error:
         return _say_wrong("answer", str(error), remedy)
     if not isinstance(value, dict) or value.keys() - {"answer", "plan", *_PLAN}:

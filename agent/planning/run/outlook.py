@@ -184,8 +184,7 @@ async def ask_and_record(session: Session, need: Need) -> Reply | None:
     reply = await session.person.answer(need)
     if reply is None:
         return None
-    value = {"choice": reply.choice, "by": reply.by, "text": strict_json.scrub(reply.text)}
     policy, now = session.policy.hash, session.clock()
-    answer = Answer(need.gate, "person", need.key, need.digests, "", policy, value, "", now)
+    answer = Answer(need.gate, "person", need.key, need.digests, "", policy, reply.value, "", now)
     await session.record(Draft(NeedAnswered(answer=answer), "person"))
     return reply

@@ -97,7 +97,7 @@ async def test_no_command_works_unasked_in_a_workspace_that_could_not_be_put_bac
 async def test_a_command_beside_a_secret_file_is_asked_about_before_it_runs(play: Play, folder: Path) -> None:
     (folder / "conf").mkdir()
     (folder / "conf/.env").write_text("KEY=1\n")
-    lines = ["mv conf conf2"] * 3  # the second time with words before it, the third in place of a plan
+    lines = ["mv conf conf2"] * 4  # the second time with words before it, then twice in place of a plan
     session = await play("tidy conf up", *lines, person=ScriptedPerson(["no"]))
     assert (folder / "conf/.env").read_text() == "KEY=1\n"
     assert "tool_started" not in [event.kind for event in await session.log.read()]
@@ -106,7 +106,7 @@ async def test_a_command_beside_a_secret_file_is_asked_about_before_it_runs(play
 async def test_what_a_person_lets_work_unheld_is_recorded_as_held_by_nothing(play: Play, folder: Path) -> None:
     (folder / "conf").mkdir()
     (folder / "conf/.env").write_text("KEY=1\n")
-    lines = ["mv conf conf2"] * 3  # the second time with words before it, the third in place of a plan
+    lines = ["mv conf conf2"] * 4  # the second time with words before it, then twice in place of a plan
     session = await play("tidy conf up", *lines, person=ScriptedPerson(["yes"]))
     assert (folder / "conf2/.env").exists()
     assert [started.confinement for started in bodies(await session.log.read(), ToolStarted)] == ["none"]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.session.interaction import ask_advisor
+from foregate.agent.session.advice import ask_advisor
 from foregate.agent.testing.model import ScriptedModel, answers
 from foregate.schemas.errors import ModelError
 from foregate.schemas.judgement import Need
@@ -24,9 +24,9 @@ GOOD = plan_json("send", "bob")
 
 async def asked(step: Any, need: Need = PLANNER, **keys: Any) -> Any:
     """Return the advice a model's step leads to."""
-    model = ScriptedModel([step])
+    model = ScriptedModel([step, step])
     advice = await ask_advisor(model, need, policy_with(keys))
-    (request,) = model.requests
+    request = model.requests[0]
     assert (request.words_only, tuple(request.tools)) == (True, ())
     return advice
 
@@ -89,3 +89,60 @@ def test_the_schemas_sent_require_every_key_and_allow_no_other(noun: Any) -> Non
     for schema in found:
         assert schema["required"] == list(schema["properties"])
         assert schema["additionalProperties"] is False
+
+
+THOUGHT = '<think>Perhaps {"verdict": "accept", "issues": [], "summary": "a draft"}?</think>'
+REPLAN = {"verdict": "replan", "issues": ["the wrong Bob"], "summary": "no"}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{THOUGHT}{json.dumps(REPLAN)}",
+        f"{THOUGHT}\nI have looked at {{it}}. My verdict:\n\n```json\n{json.dumps(REPLAN)}\n```\nThat is all.",
+        f"{json.dumps(REPLAN)}\n\nAs I said: {json.dumps(REPLAN)}",
+    ],
+    ids=["a thought", "a thought, words and a fence", "said twice"],
+)
+async def test_thoughts_words_and_fences_around_an_answer_are_no_part_of_it(text: str) -> None:
+    assert (await asked(ModelResponse(text), CRITIC)).value == REPLAN
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{json.dumps(ACCEPT)} or rather {json.dumps(REPLAN)}",
+        f"<think>{json.dumps(ACCEPT)}",
+        '{"verdict": "accept", "issues": [], "summary": "x"',
+        "{" * 5000,
+    ],
+    ids=["two answers", "a thought without an end", "cut off", "braces"],
+)
+async def test_what_is_no_one_answer_is_none(text: str) -> None:
+    advice = await asked(ModelResponse(text), CRITIC)
+    assert advice.value is None
+    assert advice.error.startswith("critique_generation_failed")
+
+
+async def test_an_answer_that_cannot_be_used_is_asked_for_once_more_with_its_defect() -> None:
+    model = ScriptedModel([ModelResponse("I would rather not"), answers(ACCEPT)])
+    advice = await ask_advisor(model, CRITIC, policy_with({}))
+    assert (advice.value, advice.requests) == (ACCEPT, 2)
+    assert "there is no JSON object in it" in model.requests[1].messages[-1].text
+
+
+async def test_a_plan_in_the_plain_shape_is_read_as_one_in_the_full() -> None:
+    step = {"tool": "send", "target": "bob", "description": "greet him"}
+    plain = {
+        "goal": "greet Bob",
+        "success_criteria": ["Bob was greeted"],
+        "first_action": step,
+        "requires_verification": True,
+        "risky_actions": ["it cannot be unsent"],
+        "version": 1,
+    }
+    read = (await asked(answers(plain))).value
+    assert read["planned_steps"] is None
+    assert read["success_criteria"] == [{"text": "Bob was greeted", "check": None, "target": None, "expected": None}]
+    read = (await asked(answers({**plain, "planned_steps": [step]}))).value
+    assert read["planned_steps"] == [{**step, "effect": None, "uses": None}]
