@@ -9,9 +9,11 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
+from foregate.policy.risk.mandate import hash_values, list_outside_values
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
@@ -48,7 +50,7 @@ class ApprovalGate:
     def settle_asks(self, asks: Sequence[Ask], turn: Turn, so_far: SoFar) -> Opinion | Need:
         """Return what comes of the calls that no leave covers: a no, a question, or what its answer says."""
         if self.is_unattended(turn):
-            return Opinion(deny_asks(asks, "approval_required", "this needs a person's yes, and nobody can be asked"))
+            return Opinion(deny_unattended(asks))
         answers = turn.find_answers(self.name)
         unasked = [ask for ask in asks if not any(ask.facts.call.digest in answer.digests for answer in answers)]
         if unasked and turn.has_asked_enough(self.name, self.policy.limits.needs_per_gate):
@@ -58,7 +60,7 @@ class ApprovalGate:
         opinion = Opinion({})
         for answer in answers:
             if about := [ask for ask in asks if ask.facts.call.digest in answer.digests]:
-                after = self.apply_answer(turn, about, answer, so_far)
+                after = hold_unnamed(self.apply_answer(turn, about, answer, so_far), about, turn, answer)
                 plan, first = (after.plan, after.first) if after.plan is not None else (opinion.plan, opinion.first)
                 rulings, grants = {**opinion.rulings, **after.rulings}, (*opinion.grants, *after.grants)
                 opinion = replace(after, rulings=rulings, plan=plan, first=first, grants=grants)
@@ -83,6 +85,10 @@ class ApprovalGate:
         if turn.dry_run and facts.changes:
             return None
         gate, ruling = so_far.rulings[facts.call.id]
+        if facts.authority == "outside":
+            told = name_outside(list_outside_values(facts, turn.depth))
+            why = f"{told}; {ruling.message}" if ruling.standing is Standing.ASK else told
+            return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
         if ruling.standing is Standing.ASK:
             codes = ruling.rules or (ruling.code,)
             return Ask(facts, gate, ruling.code, codes, ruling.message)
@@ -95,10 +101,18 @@ class ApprovalGate:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
         if facts.contained and not facts.survey.changes:
             return ""  # what it has changed is asked about, if anything is
+        if facts.authority == "said" and facts.irreversible and facts.high_impact:
+            return f'it cannot be undone and has high impact; it rests on "{quote_request(facts)}"'
+        if facts.authority == "said":
+            return self.explain_wish(facts, turn)
         if facts.external:
             return "it reaches beyond the workspace"
         if facts.irreversible:
             return "it cannot be undone"
+        return self.explain_wish(facts, turn)
+
+    def explain_wish(self, facts: CallFacts, turn: Turn) -> str:
+        """Return why somebody wants a yes for a change whatever it is, "" when nobody does."""
         if facts.capabilities.needs_approval:
             return "its tool is declared to need a yes"
         spared = self.policy.approval.mode != "each" or (turn.auto and facts.effect in _UNDOABLE)
@@ -110,6 +124,8 @@ class ApprovalGate:
         `uses` holds what the response's calls use already. A grant is not used up.
         """
         counted = uses.get(ask.facts.call.id, ())
+        if ask.is_outside:
+            return None
         given = {(grant.gate, grant.code) for grant in turn.grants if is_grant_for(grant, ask.facts)}
         if all((ask.gate, code) in given for code in ask.codes):
             return counted
@@ -147,20 +163,23 @@ class ApprovalGate:
             return Opinion(deny_asks(asks, "approval_expired", message, reason))
         choice, words, by = answer.choice, answer.words, str(answer.value.get("by", "person"))
         detail = {"by": by, "choice": choice}
-        if choice not in ("yes", "grant"):
-            message = f"the person said no{f': {words[:500]}' if words else ''}; do not try it another way"
-            return Opinion(deny_asks(asks, "approval_denied", message, reason), detail=detail)
+        granted = [ask for ask in asks if answer.is_yes_to(ask.facts.call.id)]
+        refused = [ask for ask in asks if not answer.is_yes_to(ask.facts.call.id)]
+        message = f"the person said no{f': {words[:500]}' if words else ''}; do not try it another way"
+        denied = deny_asks(refused, "approval_denied", message, reason)
+        if not granted:
+            return Opinion(denied, detail=detail)
         yes = Ruling(Standing.ALLOW, "approval_granted", f"{by} said yes", reason=reason)
+        shown, unwanted = ([ask.facts for ask in asks] for asks in (granted, refused))
         plan = so_far.plan
         if plan is not None:
-            shown = [ask.facts for ask in asks]
-            plan = replace(plan, items=tuple(approve_item(item, shown) for item in plan.items))
+            plan = replace(plan, items=tuple(approve_item(item, shown, unwanted) for item in plan.items))
         return Opinion(
-            rule_alike([ask.facts for ask in asks], yes),
+            {**rule_alike(shown, yes), **denied},
             detail=detail,
             plan=plan,
             first=so_far.plan_first,
-            grants=tuple(grant for ask in asks for grant in build_offered_grants(ask)) if choice == "grant" else (),
+            grants=tuple(grant for ask in granted for grant in build_offered_grants(ask)) if choice == "grant" else (),
         )
 
 
@@ -183,9 +202,32 @@ def deny_asks(asks: Sequence[Ask], code: ApprovalCode, message: str, reason: str
     return {ask.facts.call.id: Ruling(Standing.DENY, code, f"{message} ({ask.why})", reason=reason) for ask in asks}
 
 
+def deny_unattended(asks: Sequence[Ask]) -> dict[str, Ruling]:
+    """Return the rulings on calls that ask where nobody can answer."""
+    outside, rest = [ask for ask in asks if ask.is_outside], [ask for ask in asks if not ask.is_outside]
+    return {
+        **deny_asks(rest, "approval_required", "this needs a person's yes, and nobody can be asked"),
+        **deny_asks(outside, "outside_mandate", "a person would have to name this, and nobody can be asked"),
+    }
+
+
+def hold_unnamed(opinion: Opinion, asks: Sequence[Ask], turn: Turn, answer: Answer) -> Opinion:
+    """Return an opinion in which a yes lets no call through whose values from outside were not named with it."""
+    held = {}
+    for ask in asks:
+        call = ask.facts.call.id
+        left = list_unnamed_values(ask.facts, turn.depth, read_named(answer, call))
+        if ask.is_outside and left and opinion.rulings[call].standing is Standing.ALLOW:
+            message = f"{explain_outside(left)}; go on without it, or ask the person to name it in a message"
+            held[call] = Ruling(Standing.HOLD, "outside_mandate", message)
+    return replace(opinion, rulings={**opinion.rulings, **held})
+
+
 def is_grant_for(grant: Grant, facts: CallFacts) -> bool:
     """Whether the effect and the resources of a grant, exactly as they were shown, are those of a call."""
     if grant.effect != facts.effect.value or grant.scripts != find_scripts(facts):
+        return False
+    if grant.values not in ("", hash_values(facts)):
         return False
     if grant.digest:
         return grant.digest == facts.call.digest

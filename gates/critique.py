@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from foregate.gates.approval import spare_advice
+from foregate.gates.mandate import describe_words
 from foregate.gates.questions import build_critique_need, find_standing_without_advice
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import CritiqueCode, GateName
@@ -51,6 +52,9 @@ class CritiqueGate:
         """Return the ruling on a call the critic is not asked about, with a change's scores against their bounds."""
         if not facts.changes:
             return _NOT_REQUIRED
+        if facts.authority == "said":
+            message = f"the person asked for this: {describe_words(facts)}"
+            return Ruling(Standing.ALLOW, "critique_not_required", message)
         section = self.policy.critique
         risk = Number("risk", facts.risk.value, section.risk, "critique.risk")
         doubt = Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty")
@@ -80,7 +84,8 @@ class CritiqueGate:
 
     def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
-        qualifying = [f for f in facts if f.changes and not f.contained and self.should_review(f)]
+        open_ = [f for f in facts if f.authority not in ("said", "outside")]
+        qualifying = [f for f in open_ if f.changes and not f.contained and self.should_review(f)]
         match self.policy.critique.level:
             case "off":
                 return []

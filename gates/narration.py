@@ -39,7 +39,10 @@ class NarrationGate:
         return Opinion(build_rulings(self.name, live, held))
 
     def is_due(self, so_far: SoFar, call: ToolCall) -> bool:
-        """Whether this call may not go without words before it."""
+        """Whether this call may not go without words before it; where the person said all of it nothing is to be said,
+        and where a value is theirs to name words do not help."""
+        if so_far.facts[call.id].authority in ("said", "outside"):
+            return False
         match self.policy.narration.scope:
             case "risky":
                 return so_far.facts[call.id].risky

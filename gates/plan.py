@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from foregate.gates.approval import spare_advice
+from foregate.gates.mandate import describe_words
 from foregate.gates.plan_scope import find_covering_items, has_leading_words, list_exact_commands, put_in_force
 from foregate.gates.questions import build_planning_need, find_standing_without_advice
 from foregate.policy.policy import Policy
@@ -52,12 +53,14 @@ class PlanGate:
         return self.policy.plan.shadow_asks
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        due = self.find_due_calls(turn, [so_far.facts[call.id] for call in live])
+        spared = {call.id: spare_plan(so_far.facts[call.id]) for call in live}
+        due = self.find_due_calls(turn, [so_far.facts[call.id] for call in live if spared[call.id] is None])
         open_, uses = self.find_uncovered_calls(due, turn.plan, turn.during)
         opinion = self.rule_on_uncovered(turn, so_far, due, open_) if open_ else Opinion({})
         if isinstance(opinion, Need):
             return opinion
-        rulings = build_rulings(self.name, live, opinion.rulings)
+        held = {call: ruling for call, ruling in spared.items() if ruling is not None}
+        rulings = build_rulings(self.name, live, {**held, **opinion.rulings})
         return replace(opinion, rulings=rulings, uses=uses if opinion.plan is None else opinion.uses)
 
     def rule_on_uncovered(
@@ -162,6 +165,15 @@ class PlanGate:
                 ruling = Ruling(standing, "plan_unavailable_let_go", message, reason=error)
             rulings[facts.call.id] = ruling
         return rulings
+
+
+def spare_plan(facts: CallFacts) -> Ruling | None:
+    """Return why no plan is asked for a call: the person said it all, or has to name a value; None for no reason."""
+    if facts.changes and facts.authority == "said":
+        return Ruling(Standing.ALLOW, "plan_not_required", f"the person asked for this: {describe_words(facts)}")
+    if facts.changes and facts.authority == "outside":
+        return Ruling(Standing.ALLOW, "plan_not_required", "no plan can stand for a value that only a person can name")
+    return None
 
 
 def hold_as_drift(open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:

@@ -11,6 +11,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import is_open_ended
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches
+from foregate.policy.risk.mandate import hash_values
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, worse_of
@@ -25,10 +26,9 @@ def build_call_items(facts: CallFacts, step: str) -> tuple[ScopeItem, ...]:
     tool = facts.call.name
     if is_exact_only(facts) or not facts.changed_resources:
         return (ScopeItem(facts.effect, *name_exact_call(facts), step=step, tool=tool),)
+    model = ScopeItem(facts.effect, ResourceKind.OTHER, "", step=step, tool=tool, exact=True, values=hash_values(facts))
     return tuple(
-        ScopeItem(
-            find_effect_on(r, facts), r.kind, r.id, 1, 0, step, tool, exact=True, folder=find_folder(facts, r.kind)
-        )
+        replace(model, effect=find_effect_on(r, facts), kind=r.kind, pattern=r.id, folder=find_folder(facts, r.kind))
         for r in facts.changed_resources
     )
 
@@ -117,6 +117,7 @@ def find_covering_items(
         and (not item.during or (item.during == during and not facts.risky))
         and (item.approved or not approved)
         and item.scripts in ("", find_scripts(facts))
+        and item.values in ("", hash_values(facts))
     ]
     exact = find_first_item(open_, facts.effect, *name_exact_call(facts))
     if exact is not None:
@@ -138,14 +139,24 @@ def find_scripts(facts: CallFacts) -> str:
     return facts.survey.command.scripts if facts.survey.command is not None else ""
 
 
-def approve_item(item: ScopeItem, shown: Iterable[CallFacts]) -> ScopeItem:
-    """Return an item that a person said yes to; one that covers a command they were shown is bound to its script."""
+def approve_item(item: ScopeItem, shown: Iterable[CallFacts], refused: Iterable[CallFacts] = ()) -> ScopeItem:
+    """Return an item that a person said yes to; one that covers a command they were shown is bound to its script.
+
+    One that covers a call they `refused` is as it was.
+    """
+    if any(is_item_for(item, facts) for facts in refused):
+        return item
     for facts in shown:
-        things = [(find_effect_on(r, facts), r.kind, r.id, find_folder(facts, r.kind)) for r in facts.changed_resources]
-        things.append((facts.effect, *name_exact_call(facts), ""))
-        if any(is_covered_by(item, *thing) for thing in things):
+        if is_item_for(item, facts):
             return replace(item, approved=True, scripts=find_scripts(facts))
     return replace(item, approved=True)
+
+
+def is_item_for(item: ScopeItem, facts: CallFacts) -> bool:
+    """Whether an item covers anything that a call changes, or exactly this call."""
+    things = [(find_effect_on(r, facts), r.kind, r.id, find_folder(facts, r.kind)) for r in facts.changed_resources]
+    things.append((facts.effect, *name_exact_call(facts), ""))
+    return any(is_covered_by(item, *thing) for thing in things)
 
 
 def find_first_item(

@@ -22,6 +22,7 @@ from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
+from foregate.policy.risk.mandate import list_used_keys
 from foregate.schemas.codes import GateCode, GateName, PostludeCode
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import (
@@ -131,7 +132,7 @@ def apply_override(gate: GateName, ruling: Ruling, turn: Turn, call: ToolCall) -
 
     What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
     """
-    final = gate in ("validity", "evidence") or ruling.code in ("gate_error", "not_asked_now")
+    final = gate in ("validity", "evidence") or ruling.code in ("gate_error", "not_asked_now", "outside_mandate")
     for grant in () if final or ruling.standing is not Standing.HOLD else turn.grants:
         if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, call.digest):
             return replace(build_pass(gate), reason=f"anyway, event {grant.seq}")
@@ -182,7 +183,13 @@ def conclude_judgement(turn: Turn, so_far: SoFar, holds_all: bool) -> Judgement:
         plan,
         tuple(so_far.grants),
         {call: items for call, items in uses.items() if call in allowed and items},
+        {call: keys for call in sorted(allowed) if (keys := list_spent_keys(so_far.facts[call]))},
     )
+
+
+def list_spent_keys(facts: CallFacts) -> tuple[str, ...]:
+    """Return the keys of the values the person said that a call uses up once it runs."""
+    return list_used_keys(facts) if facts.authority else ()
 
 
 def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from foregate.gates.mandate import describe_values
 from foregate.gates.plan_scope import (
     find_covering_items,
     find_folder,
@@ -21,6 +22,7 @@ from foregate.gates.plan_scope import (
     name_exact_call,
 )
 from foregate.policy.policy import Policy, Unavailable
+from foregate.policy.risk.mandate import hash_values, list_outside_values
 from foregate.policy.risk.stakes import describe_stakes
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Grant, Need, Standing, Who
@@ -125,6 +127,11 @@ class Ask:
     codes: tuple[str, ...]
     why: str
 
+    @property
+    def is_outside(self) -> bool:
+        """Whether a person must name a value of the call, so that a yes alone does not do."""
+        return self.code == "outside_mandate"
+
 
 def build_approval_request(
     asks: Sequence[Ask], turn: Turn, so_far: SoFar, changes: Sequence[str], policy: Policy
@@ -137,11 +144,15 @@ def build_approval_request(
     grants = [strict_json.dump(grant) for ask in asks for grant in build_offered_grants(ask)]
     if turn.actor == "sandbox":
         told: dict[str, Json] = {"question": "this ran in a sandbox: may what it changed there be kept?", "plan": None}
-        return told | {"calls": [describe_ask(ask, policy) for ask in asks], "grants": grants, "changed": list(changes)}
+        return told | {
+            "calls": [describe_ask(ask, policy, turn.depth) for ask in asks],
+            "grants": grants,
+            "changed": list(changes),
+        }
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
         "calls": [
-            {**describe_ask(ask, policy), "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool)}
+            {**describe_ask(ask, policy, turn.depth), "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool)}
             for ask in asks
         ],
         "plan": describe_plan(plan, so_far.facts),
@@ -150,7 +161,7 @@ def build_approval_request(
     }
 
 
-def describe_ask(ask: Ask, policy: Policy) -> dict[str, Json]:
+def describe_ask(ask: Ask, policy: Policy, depth: int) -> dict[str, Json]:
     """Return one call as the sheet shows it: the bytes that will run, never the model's description."""
     facts, unheld = ask.facts, ask.facts.survey.unheld
     return {
@@ -169,6 +180,8 @@ def describe_ask(ask: Ask, policy: Policy) -> dict[str, Json]:
         "risk": facts.risk.value,
         "at_stake": describe_stakes(facts, policy),
         "said_first": find_first_origin(facts),
+        **({"values": describe_values(facts)} if facts.authority else {}),
+        **({"to_name": [value.text for value in list_outside_values(facts, depth)]} if ask.is_outside else {}),
     }
 
 
@@ -198,7 +211,10 @@ def find_first_origin(facts: CallFacts) -> str:
 def build_offered_grants(ask: Ask) -> list[Grant]:
     """Return the grants `a` would give: this gate's reason, this effect, exactly these resources or this very call."""
     facts = ask.facts
-    bare = [Grant(ask.gate, code, facts.effect.value, scripts=find_scripts(facts)) for code in ask.codes]
+    if ask.is_outside:
+        return []
+    scripts, values = find_scripts(facts), hash_values(facts)
+    bare = [Grant(ask.gate, code, facts.effect.value, scripts=scripts, values=values) for code in ask.codes]
     if is_exact_only(facts) or has_own_folder(facts) or len(facts.targets) != 1:
         return [replace(grant, digest=facts.call.digest) for grant in bare]
     (thing,) = facts.targets

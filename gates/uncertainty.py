@@ -36,11 +36,14 @@ class UncertaintyGate:
         if not unsure:
             return Opinion(rulings)
         slots = tuple(dict.fromkeys(slot for facts in unsure for slot in facts.uncertainty.slots))
-        return Opinion(rulings, Consequence("ask_user", build_question(unsure, slots), slots))
+        return Opinion(rulings, Consequence("ask_user", build_question(unsure, slots, turn.slots_answered), slots))
 
     def rule_on_call(self, facts: CallFacts) -> Ruling:
-        """Return the ruling on one call; an observation is never too uncertain."""
-        if not facts.changes:
+        """Return the ruling on one call; an observation is never too uncertain.
+
+        Where a value is the person's to name, the sheet that asks for it is the question.
+        """
+        if not facts.changes or facts.authority == "outside":
             return build_pass(self.name)
         threshold = self.policy.uncertainty.threshold
         number = Number("uncertainty", facts.uncertainty.value, threshold, "uncertainty.threshold")
@@ -51,10 +54,11 @@ class UncertaintyGate:
         return Ruling(Standing.HOLD, "uncertainty_clarification", message, numbers=(number,), reason=why)
 
 
-def build_question(unsure: Sequence[CallFacts], slots: Sequence[str]) -> str:
-    """Return one question that names what would be done, why it is not, and what is open."""
+def build_question(unsure: Sequence[CallFacts], slots: Sequence[str], answered: Sequence[str] = ()) -> str:
+    """Return one question that names what would be done, why it is not, and what is open, also after an answer."""
     first = unsure[0]
     what = f"`{first.call.name[:64]}`" + (f" on `{first.target[:200]}`" if first.target else "")
     more = f" and {len(unsure) - 1} more" if len(unsure) > 1 else ""
     why = "; ".join(dict.fromkeys(reason.why for reason in first.uncertainty.reasons))
-    return f"Before {what}{more}: {why}. Please say: {', '.join(slots)}."
+    again = "Your answer does not say it. " if any(slot in answered for slot in slots) else ""
+    return f"{again}Before {what}{more}: {why}. Please say: {', '.join(slots)}."

@@ -23,6 +23,7 @@ UncertaintyCode = Literal["uncertainty_passed", "uncertainty_clarification"]
 EvidenceCode = Literal["evidence_passed", "missing_pre_execution_evidence", "stale_evidence"]
 PlanCode = Literal[
     "plan_passed",
+    "plan_not_required",
     "plan_accepted",
     "plan_rejected",
     "plan_unavailable",
@@ -45,6 +46,7 @@ ApprovalCode = Literal[
     "approval_granted",
     "approval_denied",
     "approval_expired",
+    "outside_mandate",
     "changed_while_waiting",
 ]
 PreludeCode = Literal["prelude_ready_for_execution"]
@@ -138,6 +140,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Read it again, then send a call that fits what is there now.",
     ),
     "plan_passed": ("No plan is due, or the accepted one covers the call.", ""),
+    "plan_not_required": (
+        "The person asked for the call in so many words, or is asked for its values, so no plan was made.",
+        "",
+    ),
     "plan_accepted": ("A plan was written, checked against the call and accepted.", ""),
     "plan_rejected": ("The plan has a defect, which its reason names.", "Change the call, or say what it is for."),
     "plan_unavailable": ("The planner gave no usable plan.", "Send the call again, or have a person approve it."),
@@ -160,6 +166,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Run it with a person (`foregate chat`), or leave it out.",
     ),
     "approval_granted": ("A person said yes, or had given permission that covers the call.", ""),
+    "outside_mandate": (
+        "Only text from outside says a value of the call; the person did not.",
+        "Have the person name the value, on the sheet or in a message; a plain yes does not do.",
+    ),
     "approval_denied": ("A person said no.", "Read the reason; do something else."),
     "approval_expired": ("No one answered in time.", "Send the call again while somebody is there."),
     "changed_while_waiting": (

@@ -51,7 +51,7 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
 
     `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`. `scripts` binds
-    it to what stands in the files a command runs by name.
+    it to what stands in the files a command runs by name, and `values` to the values of the call it was shown for.
     """
 
     gate: str
@@ -63,6 +63,7 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
     until: str = "session"
     seq: int = 0
     scripts: str = ""
+    values: str = ""
 
 
 Who = Literal["planner", "critic", "person"]
@@ -85,10 +86,15 @@ class Need(Struct, frozen=True, forbid_unknown_fields=True):
     expires_at: str = ""
 
 
+YES = ("yes", "grant")
+"""The choices by which a call may run."""
+
+
 class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     """The recorded answer to a need, bound to what it was asked about.
 
-    `value` is None when there was no usable answer; `error` then says why. `seq` is the event number.
+    `value` is None when there was no usable answer; `error` then says why. `seq` is the event number. That of a person
+    is `choice`, `text`, `by` and perhaps `calls` and `named`, as in a Reply.
     """
 
     gate: str
@@ -112,6 +118,19 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     def words(self) -> str:
         """What a person said with the choice, "" for nothing."""
         return self._text("text")
+
+    @property
+    def has_yes(self) -> bool:
+        """Whether a person said yes to anything."""
+        calls = (self.value or {}).get("calls", {})
+        return self.choice in YES or (isinstance(calls, Mapping) and "yes" in calls.values())
+
+    def is_yes_to(self, call: str) -> bool:
+        """Whether a person said yes to the call of this id; the choice is for those that `calls` leaves out."""
+        calls = (self.value or {}).get("calls", {})
+        if not isinstance(calls, Mapping):
+            return False
+        return calls[call] == "yes" if call in calls else self.choice in YES
 
     def _text(self, key: str) -> str:
         value = (self.value or {}).get(key)
@@ -203,7 +222,10 @@ def build_pass(gate: GateName) -> Ruling:
 Mode = Literal["enforce", "shadow", "off"]
 Severity = Literal["info", "warning", "error"]
 
-_CALM = ("prelude_ready_for_execution", "critique_not_required", "plan_unavailable_let_go", "verification_passed")
+_CALM = (
+    *("prelude_ready_for_execution", "plan_not_required", "critique_not_required", "plan_unavailable_let_go"),
+    "verification_passed",
+)
 
 
 class CallRuling(Struct, frozen=True, forbid_unknown_fields=True):
@@ -253,7 +275,8 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
 
 class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new;
-    `uses` names, per allowed call, the scope items of the plan it uses up when it starts."""
+    `uses` names, per allowed call, the scope items of the plan it uses up when it starts, and `said` the keys of the
+    values the person said that it uses up."""
 
     verdicts: tuple[Verdict, ...]
     decisions: tuple[Decision, ...]
@@ -262,6 +285,7 @@ class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     plan: PlanInForce | None = None
     grants: tuple[Grant, ...] = ()
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def find_verdict(self, call_id: str) -> Verdict:
         """Return the verdict on a call of the turn; raise LookupError for another call."""

@@ -64,7 +64,8 @@ class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     stands for itself, whatever characters it holds and whatever words might follow it. A command is covered only where
     it runs in `folder`, "" for the workspace's root. With `during` it counts only while that task of a confirmed plan
     runs, only for its tool, and not for a risky call. `scripts` is what a command's scripts were when a person said yes
-    to it, "" for a command that runs none by name.
+    to it, "" for a command that runs none by name. `values` is a hash over the values of the call the item was made
+    for, "" where it binds none.
     """
 
     effect: Effect
@@ -79,6 +80,7 @@ class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     folder: str = ""
     during: str = ""
     scripts: str = ""
+    values: str = ""
 
 
 class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):

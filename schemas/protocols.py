@@ -14,7 +14,7 @@ from foregate.schemas.judgement import Consequence, Decision, Grant, Mode, Need,
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.schemas.turn import Turn
@@ -123,11 +123,31 @@ class Model(Protocol):
 
 
 class Reply(Struct, frozen=True):
-    """A person's answer to a need: the choice, and words where there are any."""
+    """A person's answer to a need: the choice, and words where there are any.
+
+    `calls` answers single calls of an approval by their ids, each with `yes` or `no`; `choice` is for those it leaves
+    out. `named` holds, by the id of a call, the values of it that the person typed themselves: a call that came with
+    `to_name` runs only where all of those are among them.
+
+    >>> Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("GB29NWBK60161331926819",)}).value["calls"]
+    {'c3.1': 'yes'}
+    """
 
     choice: str
     text: str = ""
     by: str = "person"
+    calls: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def value(self) -> dict[str, Json]:
+        """The answer as it is recorded; `calls` and `named` are left out where they are empty."""
+        value: dict[str, Json] = {"choice": self.choice, "text": scrub(self.text), "by": self.by}
+        if self.calls:
+            value["calls"] = {scrub(call): scrub(answer) for call, answer in self.calls.items()}
+        if self.named:
+            value["named"] = {scrub(call): [scrub(text) for text in texts] for call, texts in self.named.items()}
+        return value
 
 
 class Person(Protocol):

@@ -234,7 +234,7 @@ def find_repeated_hold(turn: Turn, judgement: Judgement, policy: Policy) -> Need
             done = "held" if verdict.standing is Standing.HOLD else "denied"
             message = f"`{call.name[:64]}` was {done} {before + 1} times for the same reason: {verdict.ruling.message}"
             gate, code = verdict.gate, verdict.ruling.code
-            lasting = gate in ("validity", "evidence") or code in ("denied_by_rule", "gate_error")
+            lasting = gate in ("validity", "evidence") or code in ("denied_by_rule", "gate_error", "outside_mandate")
             can_override = verdict.standing is Standing.HOLD and not lasting
             request: dict[str, Json] = {"question": message, "gate": gate, "code": code, "can_override": can_override}
             return Need("loop", "person", message, (call.id,), (call.digest,), request, REPEATED_HOLD)

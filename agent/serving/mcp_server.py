@@ -28,26 +28,25 @@ from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.schemas.strict_json import Json
+from foregate.schemas.sources import explain_source, list_to_name
+from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 from foregate.schemas.version import __version__
+from foregate.schemas.visible import make_visible
 
 Context = ServerRequestContext[Any, Any]
 Show = Callable[[Need], str]
 _WORLD = (ResourceKind.URL, ResourceKind.HOST, ResourceKind.MESSAGE)
 _ASKED = "approval"
 """The name of our one question among the inputs a call may require."""
+_LONGEST = 80
 _INSTRUCTIONS = (
     "Every call is judged before it runs. A call that is held says why and what cures it: read a file before you edit "
     "it, for example, then send the same call again. What was denied stays denied."
 )
 _CURES = ("remedy", "observed")
-FORM: dict[str, Any] = {
-    "type": "object",
-    "properties": {"approve": {"type": "boolean", "title": "Let it run", "default": False}},
-    "required": ["approve"],
-}
+_APPROVE: dict[str, Any] = {"type": "boolean", "title": "Let it run", "default": False}
 
 
 class ClientPerson:
@@ -74,10 +73,17 @@ class ClientPerson:
 
     def reply(self, given: types.ElicitResult | None) -> None:
         """Take the client's answer: yes, no, or none."""
-        if not self._reply.done():
-            silent = given is None or given.action == "cancel"
-            agreed = given is not None and given.action == "accept" and (given.content or {}).get("approve") is True
-            self._reply.set_result(None if silent else Reply("yes" if agreed else "no", by="the client's person"))
+        if self._reply.done():
+            return
+        if given is None or given.action == "cancel":
+            self._reply.set_result(None)
+            return
+        content = (given.content or {}) if given.action == "accept" else {}
+        named = read_named(self.asked.result(), content)
+        agreed = content.get("approve") is True
+        self._reply.set_result(
+            Reply("yes" if agreed else "no", by="the client's person", named=named if agreed else {})
+        )
 
 
 class RunningCall(NamedTuple):
@@ -153,13 +159,14 @@ class McpServer:
                 either: list[asyncio.Future[Any]] = [running, asking.asked]
                 await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
                 if asking.asked.done() and not running.done():
-                    question = self._show(asking.asked.result())
+                    need = asking.asked.result()
+                    question, asked = self._show(need), build_form(need)
                     if not context.session.can_send_request:
                         self._waiting[state := secrets.token_urlsafe(16)] = begun
-                        form = types.ElicitRequestFormParams(message=question, requested_schema=FORM)
+                        form = types.ElicitRequestFormParams(message=question, requested_schema=asked)
                         ask = types.ElicitRequest(params=form)
                         return types.InputRequiredResult(input_requests={_ASKED: ask}, request_state=state)
-                    asking.reply(await context.session.elicit_form(question, FORM, context.request_id))
+                    asking.reply(await context.session.elicit_form(question, asked, context.request_id))
             response = await asyncio.shield(running)
         except asyncio.CancelledError:
             self._server.cancel(begun.id)
@@ -178,6 +185,32 @@ class McpServer:
             for context in self._contexts.values():
                 self._reports.append(asyncio.ensure_future(context.session.report_progress(1, 2, "running")))
             self._contexts.clear()
+
+
+def build_form(need: Need) -> dict[str, Any]:
+    """Return the form a client's person fills in: whether the call runs, and a field for each value they must name."""
+    fields = {"approve": _APPROVE}
+    for key, (_, value) in list_fields(need).items():
+        what = f"Type the value of `{make_visible(get_text(value, 'path', ''))[:_LONGEST]}` to let it run"
+        fields[key] = {"type": "string", "title": what, "description": make_visible(explain_source(value))}
+    return {"type": "object", "properties": fields, "required": ["approve"]}
+
+
+def list_fields(need: Need) -> dict[str, tuple[str, Mapping[str, Json]]]:
+    """Return the values a person has to name, each with the id of its call, by the names of their fields."""
+    calls = [as_object(call) for call in get_list(need.request, "calls")]
+    wanted = [(get_text(call, "call", ""), value) for call in calls for value in list_to_name(call)]
+    return {f"value_{number}": one for number, one in enumerate(wanted, start=1)}
+
+
+def read_named(need: Need, content: Mapping[str, object]) -> dict[str, tuple[str, ...]]:
+    """Return what was typed into the fields of a form, by the ids of the calls."""
+    named: dict[str, tuple[str, ...]] = {}
+    for key, (call, _) in list_fields(need).items():
+        typed = content.get(key)
+        if isinstance(typed, str) and typed.strip():
+            named[call] = (*named.get(call, ()), typed)
+    return named
 
 
 def build_tool(spec: ToolSpec) -> types.Tool:

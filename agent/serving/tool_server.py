@@ -238,8 +238,8 @@ def build_response(id: str, body: Answer) -> Response:  # noqa: A002
             assert_never(body)
 
 
-OFF = ("narration", "drift", "uncertainty", "plan", "critique", "postlude")
-"""Gates that ask what a model said, what a person asked for, or another model: here is none of them."""
+OFF = ("narration", "drift", "uncertainty", "plan", "critique", "postlude", "mandate")
+"""Sections that ask what a model said, what a person asked for, or another model: here is none of them."""
 _UNCOUNTED = (
     *("turns", "model_calls", "tool_calls", "tokens", "cost", "wall_clock", "child_depth"),
     *("identical_changes", "identical_observations", "repeated_holds"),
@@ -249,6 +249,8 @@ _UNCOUNTED = (
 
 def narrow_policy(policy: Policy) -> Policy:
     """Return the policy with the gates `validity`, `rules`, `evidence` and `approval` as they are, and no others.
+
+    Nor is there a mandate: whose words a call rests on is known where the person speaks, which is the caller's side.
 
     Limits of a task do not count: a served session is one task without an end. Everything else stays.
     """

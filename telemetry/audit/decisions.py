@@ -52,6 +52,7 @@ _RETRY = {
     "stale_evidence": "Before {call} is tried again, its target must be looked at anew",
     "text_only_turn_side_effecting_tool_drift": "{call} was tried though only words had been asked for",
     "narration_required": "{call} was tried before anything was said about what would be done",
+    "outside_mandate": "Before {call} is tried again, a person must name what only text from outside said",
     "uncertainty_clarification": "{call} was tried before an open question was settled",
 }
 """By its code what a decision notes of why a call is to be tried again."""
@@ -306,6 +307,6 @@ class Statistics:
                 self.gates[grant.gate].overridden += 1
             return
         self.approvals["answered"] += 1
-        if answer.choice in ("yes", "grant"):
+        if answer.has_yes:
             self.approvals["yes"] += 1
             self._said_yes[event.seq] = frozenset(answer.digests)

@@ -76,7 +76,9 @@ def mask_json(value: Json, patterns: Hidden) -> Json:
         return value if same else inner
     if isinstance(value, (list, tuple)):
         items = [mask_json(item, patterns) for item in value]
-        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return items if isinstance(value, list) else tuple(items)
     return value
 
 

@@ -16,7 +16,7 @@ from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.model_response import Block
 from foregate.schemas.protocols import Reply
-from tests.agent.world import ACCEPT, World, plan_json
+from tests.agent.world import ACCEPT, EVE, World, plan_json
 from tests.policies import policy_with
 
 TALK = "I understand, and this is what I will do now."
@@ -104,6 +104,18 @@ async def plan_accepted(world: World) -> Session:
     return await told(world, [calls(SEND, text=TALK), PLAN, YES, says("sent")], ["grant"])
 
 
+async def said_by_the_person(world: World) -> Session:
+    """A message that the person asked for in so many words: no plan, no critique, no yes."""
+    post = ("post", {"to": BOB, "text": "hello"})
+    return await told(world, [calls(post), says("sent")], [], says=f"post a greeting to {BOB}")
+
+
+async def outside_the_mandate(world: World) -> Session:
+    """A message to somebody only a letter named: a yes alone releases nothing, and it stays refused."""
+    post = ("post", {"to": EVE, "text": "hello"})
+    return await told(world, [calls(("letter", {})), calls(post), calls(post), says("no")], ["yes"], "read my letter")
+
+
 async def plan_rejected(world: World) -> Session:
     """A plan for the wrong person, twice."""
     return await told(world, [calls(SEND, text=TALK), BAD, BAD, says("ok")], [])
@@ -111,7 +123,7 @@ async def plan_rejected(world: World) -> Session:
 
 async def plan_unavailable(world: World) -> Session:
     """No plan can be had, and the person says no."""
-    return await told(world, [calls(SEND, text=TALK), says("not a plan"), says("ok")], ["no"])
+    return await told(world, [calls(SEND, text=TALK), says("not a plan"), says("nor this"), says("ok")], ["no"])
 
 
 async def plan_let_go(world: World) -> Session:
@@ -264,6 +276,8 @@ STORIES: tuple[Story, ...] = (
     uncertainty,
     evidence,
     plan_accepted,
+    said_by_the_person,
+    outside_the_mandate,
     plan_rejected,
     plan_unavailable,
     plan_let_go,

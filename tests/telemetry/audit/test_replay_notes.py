@@ -28,6 +28,7 @@ EXPECTED = {
     "text_only_turn_side_effecting_tool_drift": {("retry_reason", True)},
     "narration_required": {("retry_reason", True)},
     "uncertainty_clarification": {("retry_reason", True)},
+    "outside_mandate": {("retry_reason", True)},
     "plan_unavailable": {("validation_failure", True)},
     "critique_invalid": {("validation_failure", True)},
     "critique_unavailable": {("validation_failure", True)},

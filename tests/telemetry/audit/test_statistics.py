@@ -10,7 +10,7 @@ from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import PolicyChanged
-from foregate.schemas.judgement import Standing
+from foregate.schemas.judgement import Need, Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import KINDS, Statistics
@@ -92,6 +92,17 @@ async def test_approvals_are_counted_with_the_share_of_yes_and_the_median_wait()
     }
     assert found["gates"]["rules"]["overridden"] == 2
     assert found["gates"]["approval"]["overridden"] == 0
+
+
+async def test_an_answer_that_says_yes_to_one_call_only_counts_as_a_yes() -> None:
+    world = World(policy=rules(ASK_EDITS))
+
+    def reply(need: Need) -> Reply:
+        return Reply("no", calls=dict.fromkeys(need.calls, "yes"))
+
+    await told(world, [calls(READ, text=TALK), calls(EDIT), says("ok")], [reply])
+    found = counted(world)
+    assert (found.approvals["yes"], found.gates["rules"].overridden) == (1, 1)
 
 
 async def test_an_approval_that_nobody_answered_in_time_is_not_answered() -> None:

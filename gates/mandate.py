@@ -1,0 +1,79 @@
+"""What the mandate says of a call, in the words that rows, sheets and models read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from foregate.policy.risk.mandate import list_outside_values
+from foregate.schemas.judgement import Answer
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import CallFacts
+from foregate.schemas.value import ArgumentValue, format_key, read_forms
+
+_SHOWN, _NAME = 80, 40
+
+
+def describe_words(facts: CallFacts) -> str:
+    """Return where the values of a call come from, as one clause each: `to`, you said so in "mail it to Ben"."""
+    return "; ".join(dict.fromkeys(filter(None, map(describe_source, facts.survey.values or ()))))[:400]
+
+
+def describe_source(value: ArgumentValue) -> str:
+    """Return one clause that says who a value comes from, "" where nothing is known of it."""
+    name, words = f"`{value.path[:_SHOWN]}`", value.words[:_SHOWN]
+    match value.source:
+        case "said" | "mentioned" | "unclear":
+            return f'{name} is said in "{words}"'
+        case "found":
+            return f"{name} was found: {words}"
+        case "configured":
+            return f"{name} is configured ({words})"
+        case "outside":
+            return f"{name} comes from {words or 'text from outside'}"
+    return ""
+
+
+def describe_values(facts: CallFacts) -> list[Json]:
+    """Return the values of a call as a sheet shows them."""
+    shown = ("path", "role", "text", "key", "source", "words")
+    return [{name: getattr(value, name) for name in shown} for value in facts.survey.values or ()]
+
+
+def list_unnamed_values(facts: CallFacts, depth: int, named: Sequence[str]) -> list[ArgumentValue]:
+    """Return the values of a call that only outside content said and that none of the typed texts names."""
+    typed = {format_key(form) for text in named for form in read_forms(text)}
+    return [value for value in list_outside_values(facts, depth) if value.key not in typed]
+
+
+def read_named(answer: Answer, call: str) -> tuple[str, ...]:
+    """Return what a person typed for the values of a call, nothing for an answer without such fields."""
+    named = (answer.value or {}).get("named")
+    texts = named.get(call) if isinstance(named, dict) else None
+    return tuple(text for text in texts if isinstance(text, str)) if isinstance(texts, list) else ()
+
+
+def explain_outside(values: Iterable[ArgumentValue]) -> str:
+    """Return why a call waits for a person to name values, as a sentence for the person and the model."""
+    return "; ".join(map(_explain_one, values))[:600]
+
+
+def _explain_one(value: ArgumentValue) -> str:
+    name, text, words = f"`{value.path[:_SHOWN]}`", value.text[:_SHOWN], value.words[:_SHOWN]
+    if value.source == "unclear":
+        why = "beside others like it" if value.left else "for a call that was made"
+        return f"{name}: the person said `{text}` {why}"
+    return f"{name}: {words or 'text from outside'} said `{text}`, the person did not"
+
+
+def name_outside(values: Iterable[ArgumentValue]) -> str:
+    """Return for a sheet, which shows the values by themselves, that a plain yes does not do for them."""
+    values = list(values)
+    names = ", ".join(dict.fromkeys(f"`{value.path[:_NAME]}`" for value in values))[:200]
+    if all(value.source == "unclear" for value in values):
+        return f"your words do not say that {names} goes here; it takes more than a yes"
+    return f"you did not say {names}; it takes more than a yes"
+
+
+def quote_request(facts: CallFacts) -> str:
+    """Return the sentence of the person a call rests on, "" for none."""
+    return next((value.words for value in facts.survey.values or () if value.source == "said"), "")
