@@ -80,6 +80,8 @@ def tool(
     reversible: bool | None = None,
     personal_memory: bool = False,
     targets: Targets = (),
+    amounts: Sequence[str] = (),
+    texts: Sequence[str] = (),
     timeout: int = 120,
     classify: Classify | None = None,
     inverse: Inverse | None = None,
@@ -101,25 +103,32 @@ def tool(
     reversible: bool | None = None,
     personal_memory: bool = False,
     targets: Targets = (),
+    amounts: Sequence[str] = (),
+    texts: Sequence[str] = (),
     timeout: int = 120,
     classify: Classify | None = None,
     inverse: Inverse | None = None,
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a function, plain or async, a tool; use it bare or with what the function is known to do.
 
-    What is not declared counts as the worst: an unknown effect, external, irreversible, at most once, needs approval.
-    `read_only` declares that the function only observes. `targets` names parameters that are resources, such as
-    `{"path": "file"}`. `classify` gets the arguments of a call and returns its effect where it is a graver one than the
-    tool's, else None. `inverse` has `now(id)` and `put_back(id, data)` for targets of the kind `other`, so that a call
-    can be undone. `timeout` is in seconds. The docstring's first paragraph becomes the description, what it says of
-    parameters (as Google, NumPy or Sphinx write it) theirs. Raises UsageError for a function that cannot be described.
+    What is not declared counts as the worst: an unknown effect, external, irreversible, at most once. `needs_approval`
+    is a wish and not a property: left open it holds only for a tool that declares nothing at all. `read_only` declares
+    that the function only observes. `targets` names parameters that are resources, such as `{"path": "file"}`,
+    `amounts` parameters that say how much, `texts` those that are free text, such as a mail's body; all others bind.
+    `classify` gets the arguments of a call and returns its effect where it is a graver one than the tool's, else None.
+    `inverse` has `now(id)` and `put_back(id, data)` for targets of the kind `other`, so that a call can be undone.
+    `timeout` is in seconds. The docstring's first paragraph becomes the description, what it says of parameters (as
+    Google, NumPy or Sphinx write it) theirs. Raises UsageError for a function that cannot be described, and for a
+    declaration of a parameter that it does not have or that is a target already.
     """
     flags = {"external_side_effect": external, "needs_approval": needs_approval, "idempotent": idempotent}
     flags |= {"high_impact_write": high_impact, "reversible": reversible}
     given = {name: flag for name, flag in flags.items() if flag is not None}
     capabilities = None
-    if given or read_only or personal_memory:  # what is left open is the worst, or a reader's
-        capabilities = replace(OBSERVER if read_only else UNDECLARED, personal_memory=personal_memory, **given)
+    if given or read_only or personal_memory or effect is not None or targets or amounts or texts:
+        # What is left open is the worst, or a reader's.
+        base = OBSERVER if read_only else replace(UNDECLARED, needs_approval=False)
+        capabilities = replace(base, personal_memory=personal_memory, **given)
 
     def wrap(wrapped: Callable[P, R]) -> FunctionTool[P, R]:
         said = Effect(effect) if effect is not None else Effect.OBSERVATION if read_only else Effect.UNKNOWN
@@ -130,8 +139,20 @@ def tool(
         said_of_it = description or summary or called_as.replace("_", " ")
         if not _NAME.match(called_as):
             raise UsageError(f"`{called_as[:80]}` is no name for a tool; give one of letters, digits, `_` and `-`")
-        named = build_targets(targets, said, [parameter.name for parameter in parameters])
-        spec = ToolSpec(called_as, said_of_it, schema, said, capabilities, named, "python", timeout)
+        names = [parameter.name for parameter in parameters]
+        named = build_targets(targets, said, names)
+        taken = [target.parameter for target in named]
+        spec = ToolSpec(
+            called_as,
+            said_of_it,
+            schema,
+            said,
+            capabilities,
+            named,
+            timeout=timeout,
+            amounts=check_role("amounts", amounts, names, taken),
+            texts=check_role("texts", texts, names, taken),
+        )
         return FunctionTool(spec, wrapped, validate, classify, inverse)
 
     return wrap if function is None else wrap(function)
@@ -205,6 +226,16 @@ def build_targets(targets: Targets, effect: Effect, names: Sequence[str]) -> tup
         if target.parameter not in names:
             raise UsageError(f"the target `{target.parameter}` is no parameter of the function; name one it has")
     return found
+
+
+def check_role(role: str, given: Sequence[str], names: Sequence[str], targets: Sequence[str]) -> tuple[str, ...]:
+    """Return the parameters of a role; raise UsageError for one the function does not have or that is a target."""
+    for parameter in given:
+        if parameter not in names:
+            raise UsageError(f"`{parameter}` of `{role}` is no parameter of the function; name one it has")
+        if parameter in targets:
+            raise UsageError(f"`{parameter}` is a target and cannot be one of `{role}` as well; name it once")
+    return tuple(given)
 
 
 async def call_function(function: Callable[..., Any], check: Check, arguments: Arguments) -> ToolResult:

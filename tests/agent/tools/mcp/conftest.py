@@ -80,12 +80,16 @@ class Bench:
         return Agent(model=ScriptedModel(steps), workspace=self.workspace, policy=policy, mcp=self.file, person=person)
 
     async def play(
-        self, *steps: Step, replies: list[Any] | None = None, keys: Mapping[str, Any] | None = None
+        self,
+        *steps: Step,
+        replies: list[Any] | None = None,
+        keys: Mapping[str, Any] | None = None,
+        say: str = "do it with the tool",
     ) -> tuple[list[Event], Agent]:
         """Run one task to its end; return its events, and the agent with its notes."""
         person = ScriptedPerson(replies) if replies is not None else None
         async with self.agent(*steps, person=person, keys=keys) as agent:
-            events = [event async for event in agent.events("do it with the tool")]
+            events = [event async for event in agent.events(say)]
             self.notes = agent.notes
         if person is not None:
             person.finish()

@@ -267,7 +267,9 @@ async def test_a_server_that_announces_changes_without_end_is_listed_once_at_a_t
     bench.hostile("announces")
     await bench.pin()
     events, _ = await bench.play(
-        calls(("bad.echo", {})), calls(("bad.echo", {"text": "b"})), says("x"), replies=["yes"] * 2
+        *(calls(("bad.echo", {})), calls(("bad.echo", {"text": "b"})), says("x")),
+        replies=["yes"] * 2,
+        say='echo nothing, then echo "b"',
     )
     assert [body.ok for body in bodies(events, ToolFinished)] == [True, True]
     assert bodies(events, CatalogChanged) == []

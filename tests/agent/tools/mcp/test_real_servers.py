@@ -104,7 +104,7 @@ async def test_the_git_server_reads_as_the_policy_says_and_asks_before_it_commit
     steps = [calls(("git.git_status", where)), calls(("git.git_commit", {**where, "message": "m"})), says("x")]
     events, _ = await bench.play(*steps, keys={"tools": {"git.git_status": QUIET}})
     assert "a.txt" in bodies(events, ToolFinished)[0].content
-    assert [body.code for body in bodies(events, CallAnswered)] == ["approval_required"]
+    assert [body.code for body in bodies(events, CallAnswered)] == ["outside_mandate"]  # it has read the status
     assert not list((staged / ".git/refs/heads").iterdir())
 
 
@@ -129,7 +129,7 @@ async def test_the_file_server_keeps_to_its_folder_and_a_target_the_policy_names
         says("x"),
     ]
     keys = {"tools": {"fs.read_text_file": reads, "fs.write_file": writes}, "evidence.mode": "off"}
-    events, _ = await bench.play(*steps, keys=keys)
+    events, _ = await bench.play(*steps, keys=keys, say=f"write new to {inside}")
     assert [body.code for body in bodies(events, CallAnswered)] == ["denied_by_rule"]
     assert (bench.workspace / "a.txt").read_text() == "new"
     (written,) = [body for body in bodies(events, ToolStarted) if body.tool == "fs.write_file"]

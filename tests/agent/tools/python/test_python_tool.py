@@ -15,6 +15,7 @@ from pydantic import Field
 
 from foregate.agent.tools.python.python_tool import tool
 from foregate.agent.tools.tool import Tool, Toolbox
+from foregate.policy.risk.facts import merge_capabilities
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, ToolCall, ToolResult
@@ -101,11 +102,48 @@ async def test_undeclared_is_the_worst_and_one_declaration_leaves_the_rest_so() 
     assert (plain.spec.effect, plain.spec.capabilities) == (Effect.UNKNOWN, None)
     assert partly.spec.capabilities is not None
     assert partly.spec.capabilities.external_side_effect
-    assert partly.spec.capabilities.needs_approval
     assert not partly.spec.capabilities.idempotent
     result = await run(plain, x=1)
     assert (result.content, result.origin) == ("2", Origin.EXTERNAL)
     assert await plain(1) == 2
+
+
+def pay(to: str, amount: float, reference: str = "") -> None:
+    """Pay somebody."""
+
+
+@pytest.mark.parametrize(
+    ("declared", "needs"),
+    [
+        ({}, True),
+        ({"effect": "send"}, False),
+        ({"external": True}, False),
+        ({"personal_memory": True}, False),
+        ({"targets": {"to": "other"}}, False),
+        ({"amounts": ["amount"]}, False),
+        ({"effect": "send", "needs_approval": True}, True),
+    ],
+)
+def test_a_tool_that_declares_anything_waits_for_a_yes_by_its_own_wish_alone(
+    declared: dict[str, Any], needs: bool
+) -> None:
+    spec = tool(**declared)(pay).spec
+    assert merge_capabilities(spec, None).needs_approval == needs
+    assert merge_capabilities(spec, None).external_side_effect
+
+
+def test_parameters_are_declared_as_targets_amounts_or_free_text() -> None:
+    spec = tool(effect="send", targets={"to": "other"}, amounts=["amount"], texts=("reference",))(pay).spec
+    assert (spec.targets[0].parameter, spec.amounts, spec.texts) == ("to", ("amount",), ("reference",))
+    assert (tool(pay).spec.amounts, tool(pay).spec.texts) == ((), ())
+
+
+@pytest.mark.parametrize("role", ["amounts", "texts"])
+def test_a_parameter_that_is_not_there_or_is_a_target_has_no_other_role(role: str) -> None:
+    with pytest.raises(UsageError, match=f"`sum` of `{role}` is no parameter"):
+        tool(**{role: ["sum"]})(pay)  # type: ignore[call-overload]
+    with pytest.raises(UsageError, match="`to` is a target"):
+        tool(**{role: ["to"]}, targets={"to": "other"})(pay)  # type: ignore[call-overload]
 
 
 async def test_what_a_function_raises_is_a_failure_the_model_reads() -> None:
