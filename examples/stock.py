@@ -1,8 +1,9 @@
 """An agent with two tools of its own, a script in place of a model, and every ruling shown. Runs offline.
 
 The scripted model is hasty. It orders paint before it has counted the stock, and without a word about what it is doing.
-Foregate holds the order. The model then counts, says what it wants and orders again, and the person approves. The
-policy file switches off planner and critic, because a script cannot play them.
+Foregate holds the order. The model then counts, says what it wants and orders again. How many it orders nobody but the
+model has said, so the person names the number before the order goes out. The policy file switches off planner and
+critic, because a script cannot play them.
 """
 
 import asyncio
@@ -21,7 +22,7 @@ def count(item: str) -> int:
     return STOCK.get(item, 0)
 
 
-@foregate.tool(effect="send", external=True)
+@foregate.tool(effect="send", external=True, amounts=["amount"])
 def order(item: str, amount: int) -> str:
     """Order an item from the supplier; this cannot be taken back.
 
@@ -34,13 +35,14 @@ def order(item: str, amount: int) -> str:
 
 
 class Shopkeeper:
-    """Answers for the user: says yes to small orders."""
+    """Answers for the user: says yes to small orders, and names how much they may be."""
 
     async def answer(self, need: foregate.Need) -> foregate.Reply:
-        """Show each call that asks, with its reasons, and approve them all."""
+        """Show each call that asks, with its reasons; approve it, and name ten where a number is to be named."""
         for call in need.request["calls"]:
             print(f"  asked     {call['tool']} {call['arguments']}: {', '.join(call['why'])}")
-        return foregate.Reply("yes", by="the shopkeeper")
+        named = {call["call"]: ("10",) for call in need.request["calls"] if call.get("to_name") == ["10"]}
+        return foregate.Reply("yes", by="the shopkeeper", named=named)
 
 
 async def main() -> foregate.RunResult:
@@ -62,7 +64,7 @@ async def main() -> foregate.RunResult:
             model=model, tools=[count, order], workspace=folder, policy=policy, person=Shopkeeper(), log=MemoryLog()
         )
         async with agent:
-            async for event in agent.events("We are low on paint: order 10 cans."):
+            async for event in agent.events("We are low on paint: please order more."):
                 if isinstance(event.body, foregate.ToolFinished):
                     print(f"  ran       {event.body.tool}: {event.body.content}")
                 for point in foregate.read_decisions([event]):

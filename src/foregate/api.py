@@ -108,17 +108,23 @@ class Agent:
         """Sentences about how the session was opened that a person should read."""
         return self._opened.notes if self._opened else ()
 
-    async def run(self, text: str) -> RunResult:
-        """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it."""
+    async def run(self, text: str, *, quoted: str = "") -> RunResult:
+        """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it.
+
+        `text` is what the person says, and gives authority. `quoted` is material that goes with it, such as a mail or a
+        page: the model reads it, and nothing it says counts as the person's word.
+
+            await agent.run("Answer this mail in two sentences.", quoted=mail)
+        """
         from foregate.agent.loop.runner import run
 
         with self._work():
-            self.outcome = await run(await self.open(), text)
+            self.outcome = await run(await self.open(), quote_material(text, quoted))
         return self.outcome
 
-    def run_sync(self, text: str) -> RunResult:
+    def run_sync(self, text: str, *, quoted: str = "") -> RunResult:
         """Do what `run` does, for programs without an event loop; raises UsageError inside one."""
-        return self._get_runner().run(self.run(text))
+        return self._get_runner().run(self.run(text, quoted=quoted))
 
     async def events(self, text: str) -> AsyncIterator[Event]:
         """Yield the events of a task as they are recorded; ends with the task, `outcome` then says how.
@@ -252,6 +258,12 @@ def _discard_runner(runner: asyncio.Runner) -> None:
             runner.close()
         else:
             runner.get_loop().close()
+
+
+def quote_material(text: str, quoted: str) -> str:
+    """Return a message with material that is not its writer's word, as lines that begin with `>`."""
+    lines = [f"> {line}" for line in quoted.splitlines()]
+    return "\n".join([text, "", *lines]) if lines else text
 
 
 async def run(text: str, **options: Unpack[Options]) -> RunResult:

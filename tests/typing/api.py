@@ -88,6 +88,12 @@ async def order(item: str, amount: int = 1) -> str:
     return f"{amount} of {item}"
 
 
+@foregate.tool(effect="send", targets={"to": "other"}, amounts=["amount"], texts=("note",))
+def pay(to: str, amount: int, note: str = "") -> str:
+    """Pay somebody."""
+    return f"{amount} to {to}"
+
+
 @foregate.tool(read_only=True, external=False)
 def lint(path: str) -> str:
     """Look for mistakes in a file."""
@@ -175,7 +181,9 @@ person: Person = Shopkeeper()
 echo: Model = Echo()
 small: Model = OpenAIModel("small", base_url="http://127.0.0.1:11434/v1")
 scripted: Model = ScriptedModel([says("yes"), calls(("count", {"item": "paint"})), answers({"ok": True})])
-script: Person = ScriptedPerson(["yes", None, Reply("no", text="not today")])
+each: Reply = Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("10",)})
+script: Person = ScriptedPerson(["yes", None, Reply("no", text="not today"), each])
+assert_type(each.value, dict[str, Json])
 shelf: ToolSource = Shelf()
 log: Log = MemoryLog()
 durable: Log = SqliteLog("events.db")

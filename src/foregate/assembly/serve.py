@@ -18,7 +18,8 @@ from foregate.assembly.remote import TOKEN
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event_body import SessionStarted
-from foregate.schemas.strict_json import as_texts, get_list, get_text
+from foregate.schemas.sources import explain_source
+from foregate.schemas.strict_json import as_object, as_texts, get_list, get_text
 from foregate.schemas.visible import make_visible
 
 if TYPE_CHECKING:
@@ -137,6 +138,10 @@ def describe_need(need: Need) -> str:
         lines.append(make_visible(f"  with {sent[:_SHOWN]}"))
         if len(sent) > _SHOWN:
             lines.append(f"  and {len(sent) - _SHOWN} characters more")
+        for value in map(as_object, get_list(call, "values")):
+            what = f"{get_text(value, 'path', '')}: {get_text(value, 'text', '')}"
+            lines.append(make_visible(f"  value {what[:_SHOWN]}"))
+            lines.append(make_visible(f"  who said it: {explain_source(value)}"))
         lines.append(make_visible(f"  it asks because {'; '.join(reasons)}"))
     return "\n".join(["Foregate asks before it runs this:", *lines])
 

@@ -164,6 +164,21 @@ def test_only_a_clear_answer_to_the_question_that_is_open_decides_it(talk: Talki
     assert (folder / "a.txt").read_text() == "teh cat\n"
 
 
+def test_a_program_answers_each_call_by_its_id_and_the_log_keeps_what_it_named(talk: Talking, folder: Path) -> None:
+    chat = talk()
+    chat.say(FIX)
+    (call,) = chat.until("asks")["sheet"]["calls"]
+    chat.say({"answer": "yes", "calls": {"c9.9": "no"}})
+    assert "`c9.9` is no call of this question" in chat.until("error")["error"]
+    chat.say({"answer": "yes", "calls": {call["call"]: "no"}, "named": {call["call"]: ["a.txt"]}, "text": "not now"})
+    value = chat.until("kind", "need_answered")["body"]["answer"]["value"]
+    assert (value["calls"], value["named"]) == ({call["call"]: "no"}, {call["call"]: ["a.txt"]})
+    assert "not now" in chat.until("kind", "call_answered")["body"]["message"]
+    chat.until("kind", "task_ended")
+    assert chat.leave() == 0
+    assert (folder / "a.txt").read_text() == "teh cat\n"
+
+
 def test_an_answer_sent_before_its_question_decides_nothing_and_the_question_stays_open(
     talk: Talking, folder: Path
 ) -> None:

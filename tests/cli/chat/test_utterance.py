@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from foregate.cli.chat.stream import Misheard, Utterance, parse_utterance
+from foregate.cli.chat.stream import Misheard, Utterance, check_calls, parse_utterance
+from foregate.schemas.judgement import Need
 
 JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3))
 
@@ -34,6 +37,11 @@ JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inne
         ('{"command": "/auto on"}', "", Utterance("command", "/auto on")),
         ('{"answer": "no", "text": " why "}', "approval", Utterance("answer", "why", "no")),
         ('{"answer": "yes", "request": "ab"}', "approval", Utterance("answer", "", "yes", "ab")),
+        (
+            '{"answer": "no", "calls": {"c3.1": "yes"}, "named": {"c3.1": ["10", " GB "]}}',
+            "approval",
+            Utterance("answer", "", "no", "", {"c3.1": "yes"}, {"c3.1": ("10", " GB ")}),
+        ),
     ],
 )
 def test_plain_text_and_objects_say_one_thing(line: str, gate: str, expected: Utterance | None) -> None:
@@ -62,6 +70,14 @@ def test_an_empty_line_says_nothing() -> None:
         '{"answer": ""}',
         '{"answer": "yes", "request": 1}',
         '{"answer": "yes", "text": null}',
+        '{"answer": "yes", "calls": null}',
+        '{"answer": "yes", "calls": ["c3.1"]}',
+        '{"answer": "yes", "calls": {"c3.1": true}}',
+        '{"answer": "yes", "calls": {"c3.1": "grant"}}',
+        '{"answer": "yes", "named": {"c3.1": "10"}}',
+        '{"answer": "yes", "named": {"c3.1": [10]}}',
+        '{"message": "x", "calls": {"c3.1": "no"}}',
+        '{"calls": {"c3.1": "no"}}',
         '{"message": 1}',
         '{"message": " "}',
         '{"message": "x", "text": "y"}',
@@ -75,7 +91,11 @@ def test_an_object_that_is_not_clearly_one_thing_is_refused_in_one_sentence(line
     assert "\n" not in str(refused.value)
 
 
-@given(st.dictionaries(st.sampled_from(["answer", "message", "command", "text", "request", "x"]), JSON, max_size=3))
+@given(
+    st.dictionaries(
+        st.sampled_from(["answer", "message", "command", "text", "request", "calls", "named", "x"]), JSON, max_size=3
+    )
+)
 def test_whatever_an_object_holds_it_says_one_thing_or_is_refused(said: dict[str, object]) -> None:
     try:
         heard = parse_utterance(json.dumps(said), "approval")
@@ -83,4 +103,29 @@ def test_whatever_an_object_holds_it_says_one_thing_or_is_refused(said: dict[str
         return
     assert heard is not None
     assert str(said[heard.kind]).strip() == (heard.choice if heard.kind == "answer" else heard.text)
-    assert set(said) <= {heard.kind, *(("text", "request") if heard.kind == "answer" else ())}
+    assert set(said) <= {heard.kind, *(("text", "request", "calls", "named") if heard.kind == "answer" else ())}
+
+
+PAY = Need("approval", "person", "approval:1", ("c3.1", "c3.2"), ("d", "e"))
+
+
+@pytest.mark.parametrize(
+    ("said", "gate", "sentence"),
+    [
+        ({"calls": {"c3.3": "no"}}, "approval", "`c3.3` is no call of this question, which has c3.1, c3.2"),
+        ({"named": {"C3.1": ["10"]}}, "approval", "`C3.1` is no call of this question"),
+        ({"calls": {"c3.1": "no"}}, "loop", "`calls` and `named` are for approvals"),
+    ],
+)
+def test_an_answer_about_calls_that_were_not_asked_about_is_refused(
+    said: dict[str, Any], gate: str, sentence: str
+) -> None:
+    heard = parse_utterance(json.dumps({"answer": "yes", **said}), gate)
+    assert heard is not None
+    with pytest.raises(Misheard, match=sentence) as refused:
+        check_calls(heard, replace(PAY, gate=gate))
+    assert "\n" not in str(refused.value)
+
+
+def test_an_answer_about_calls_of_the_question_is_taken() -> None:
+    check_calls(Utterance("answer", choice="no", calls={"c3.1": "yes"}, named={"c3.2": ("10",)}), PAY)

@@ -18,7 +18,7 @@ from foregate.cli.terminal.layout import (
     pack_parts,
 )
 from foregate.cli.terminal.screen import LONGEST, Screen, format_event, format_ruling, is_notable
-from foregate.cli.terminal.sheet import KEYS_WITH_GRANT
+from foregate.cli.terminal.sheet import list_keys
 from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
 from foregate.schemas.event import Actor, Body, Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import (
@@ -225,9 +225,10 @@ def test_a_label_of_any_length_leaves_its_rows_within_the_width(label: str, valu
 
 @pytest.mark.parametrize("width", [30, 40, 80])
 def test_keys_are_packed_into_the_width(width: int) -> None:
-    rows = [row.plain for row in pack_parts(KEYS_WITH_GRANT, width)]
-    assert all(count_columns(row) <= max(width, 2 + max(map(len, KEYS_WITH_GRANT))) for row in rows)
-    assert [part for row in rows for part in row[2:].split("   ")] == list(KEYS_WITH_GRANT)
+    keys = list(list_keys([(1, {}), (2, {"to_name": ["10"]})], has_grants=True))
+    rows = [row.plain for row in pack_parts(keys, width)]
+    assert all(count_columns(row) <= max(width, 2 + max(map(len, keys))) for row in rows)
+    assert [part for row in rows for part in row[2:].split("   ")] == keys
 
 
 FORGED = "all well\n  tool   send x (c9)\n" + "x" * 29 + " tool   send x (c9)"

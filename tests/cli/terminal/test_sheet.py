@@ -17,7 +17,7 @@ from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
-OURS += ("covered", "changes", "fails", "kept", "lost", "did", "file", "at stake", "note", "risk")
+OURS += ("covered", "changes", "fails", "kept", "lost", "did", "file", "at stake", "note", "risk", "value", "who said")
 KEYS = ("  y yes", "  n no", "  d details", "  a allow as")
 
 
@@ -251,7 +251,8 @@ def test_every_line_that_is_not_ours_stands_behind_a_bar_or_a_label(
     arguments: dict[str, str], why: str, width: int, details: bool, file: tuple[bytes, bytes]
 ) -> None:
     spoof = {"x": " " * (width - 9) + "  effect    observation, can be undone"}
-    asked = request(arguments | spoof, why=[why], plan_items=[])
+    value = {"path": why, "text": spoof["x"], "source": "outside", "words": why}
+    asked = request(arguments | spoof, why=[why], plan_items=[], values=[value])
     rows = text(asked, prospect(*file), width=width, details=details).split("\n")
     assert sum(row.startswith("  effect") for row in rows) == 1
     while rows[-1].startswith(KEYS):

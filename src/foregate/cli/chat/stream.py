@@ -6,9 +6,9 @@ import asyncio
 import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import redirect_stdout
-from typing import Literal
+from typing import Literal, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, ValidationError, convert, field
 
 from foregate.agent.effects.undo import Preview, preview_calls, undo
 from foregate.agent.loop.runner import run, run_to_outcome
@@ -29,6 +29,7 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, as_object, as_texts
 
+T = TypeVar("T")
 Kind = Literal["message", "command", "answer"]
 KEYS: Mapping[str, Mapping[str, str]] = {
     "approval": {"y": "yes", "yes": "yes", "a": "grant", "n": "no", "no": "no"},
@@ -36,7 +37,12 @@ KEYS: Mapping[str, Mapping[str, str]] = {
     "tools": {"y": "yes", "yes": "yes", "n": "no", "no": "no"},
 }
 """Per gate that asks: what plain text answers, and the answer it is."""
-_MAY_HAVE: Mapping[Kind, tuple[str, ...]] = {"message": (), "command": (), "answer": ("text", "request")}
+_PER_CALL: Mapping[str, str] = {
+    "calls": '`calls` must be an object that gives calls by their ids `yes` or `no`, such as {"c3.1": "no"}',
+    "named": '`named` must be an object that gives calls by their ids lists of texts, such as {"c3.1": ["10"]}',
+}
+"""What of an answer is about single calls, and what is said where its shape is another."""
+_MAY_HAVE: Mapping[Kind, tuple[str, ...]] = {"message": (), "command": (), "answer": ("text", "request", *_PER_CALL)}
 _FORMS = '{"message": TEXT}, {"command": TEXT} or {"answer": WORD}'
 _FOR_PEOPLE = "shows something to a person; a program reads it from the events"
 
@@ -47,12 +53,15 @@ class Misheard(ForegateError):
 
 class Utterance(Struct, frozen=True):
     """One line a program says. `text` is the message, the command or the words that go with an answer. `choice` is an
-    answer's word, and `request` the hash of the request it is for, "" where it names none."""
+    answer's word, `request` the hash of the request it is for, "" where it names none; `calls` and `named` are as in a
+    Reply."""
 
     kind: Kind
     text: str = ""
     choice: str = ""
     request: str = ""
+    calls: Mapping[str, str] = field(default_factory=dict)
+    named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 def parse_utterance(line: str, gate: str = "") -> Utterance | None:
@@ -92,7 +101,17 @@ def _parse_json(line: str) -> Utterance:
         raise Misheard(f"`{kind}` is empty")
     if kind != "answer":
         return Utterance(kind, texts[kind])
-    return Utterance(kind, texts["text"], texts[kind], texts["request"])
+    calls = _read_per_call(said, "calls", dict[str, Literal["yes", "no"]])
+    named = _read_per_call(said, "named", dict[str, tuple[str, ...]])
+    return Utterance(kind, texts["text"], texts[kind], texts["request"], calls, named)
+
+
+def _read_per_call(said: Mapping[str, Json], key: str, shape: type[T]) -> T:
+    """Return what an answer says of single calls; raise Misheard where it has another shape."""
+    try:
+        return convert(said.get(key, {}), shape)
+    except ValidationError:
+        raise Misheard(_PER_CALL[key]) from None
 
 
 async def run_stream(setting: SessionOptions) -> int:
@@ -140,6 +159,7 @@ class ChatStream:
                 if said is None:
                     continue
                 if said.kind == "answer":
+                    check_calls(said, need)
                     return _build_reply(said, line, choices, asked, self._pipe.questions)
                 if said.kind == "message":
                     line = InputLine(to_json_line({"message": said.text}))
@@ -224,7 +244,17 @@ def _build_reply(said: Utterance, line: InputLine, choices: list[str], asked: st
         raise Misheard(f"`{said.choice[:40]}` is no answer here; answer with {', '.join(choices)}")
     if said.choice in ("more", "edit") and not said.text:
         raise Misheard(f"`{said.choice}` needs a `text`")
-    return Reply(said.choice, said.text, by="program")
+    return Reply(said.choice, said.text, "program", said.calls, said.named)
+
+
+def check_calls(said: Utterance, need: Need) -> None:
+    """Raise Misheard for an answer about single calls that the question is not about."""
+    ids = {**said.calls, **said.named}
+    if ids and need.gate != "approval":
+        raise Misheard("`calls` and `named` are for approvals; this question is another, and nothing was decided")
+    if unknown := [call for call in ids if call not in need.calls]:
+        known = ", ".join(need.calls)
+        raise Misheard(f"`{unknown[0][:40]}` is no call of this question, which has {known}; nothing was decided")
 
 
 def _dump_preview(prospect: Preview) -> Json:

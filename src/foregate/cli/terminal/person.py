@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 
-from rich.text import Text
-
+from foregate.cli.terminal.approval_dialog import UNSEEN, ApprovalDialog, show_pages
 from foregate.cli.terminal.layout import CARE, pack_parts
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import NOTHING, Prospects, build_sheet, format_details, split_pages
+from foregate.cli.terminal.sheet import NOTHING, Prospects
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.tools_sheet import format_tools, is_tools_cut
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, get_list, get_text
-
-UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
 
 
 class PersonAtTerminal:
@@ -41,37 +38,9 @@ class PersonAtTerminal:
                 return await self._ask_about_tools(need.request)
             if self.reads_wait and is_read_only(need.request):
                 return self._answer_read(need.request)
-            return await self._ask_approval(need.request, self.foresee(need))
+            return await ApprovalDialog(self.screen, self.terminal, need.request, self.foresee(need)).ask()
         except KeyboardInterrupt:
             raise asyncio.CancelledError from None
-
-    async def _ask_approval(self, request: Mapping[str, Json], prospects: Prospects) -> Reply | None:
-        width, height = self.screen.console.size
-        sheet = build_sheet(request, prospects, width=width, height=height - 2)
-        self.screen.rows(sheet.rows)
-        unseen = sheet.is_cut
-        while (typed := await self.terminal.read_answer("approve? ")) is not None:
-            key, _, words = typed.strip().partition(" ")
-            match key.lower():
-                case "y" | "yes" | "a" if unseen:
-                    self.screen.say(UNSEEN.format(key=key[0].lower()), CARE)
-                case "y" | "yes":
-                    return Reply("yes")
-                case "a" if request.get("grants"):
-                    return Reply("grant")
-                case "a":
-                    self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
-                case "n" | "no":
-                    return Reply("no", words.strip() or await self._ask_words("why not? (Enter: no reason) "))
-                case "d":
-                    whole = format_details(request, prospects, width=self.screen.console.width)
-                    unseen = not await self._show_pages(whole) and unseen
-                case "":
-                    self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
-                case _:
-                    self.screen.say("y, a, n or d (Ctrl-D leaves it open)", CARE)
-        self.screen.say("left open; nothing ran. /execute shows it again", "dim")
-        return None
 
     async def _ask_about_tools(self, request: Mapping[str, Json]) -> Reply:
         width = self.screen.console.width
@@ -90,20 +59,10 @@ class PersonAtTerminal:
                 case "n" | "no":
                     return Reply("no")
                 case "d":
-                    unseen = not await self._show_pages(format_tools(request, details=True, width=width)) and unseen
+                    whole = format_tools(request, details=True, width=width)
+                    unseen = not await show_pages(self.screen, self.terminal, whole) and unseen
                 case _:
                     self.screen.say("Enter alone offers nothing: y, n or d (Ctrl-D is n)", CARE)
-
-    async def _show_pages(self, rows: Sequence[Text]) -> bool:
-        """Show rows page by page; whether the last one was shown."""
-        pages = list(split_pages(rows, self.screen.console.height))
-        for number, page in enumerate(pages, start=1):
-            self.screen.rows(page)
-            if number < len(pages):
-                typed = await self.terminal.read_answer(f"page {number} of {len(pages)}; Enter for more, q to stop ")
-                if typed is None or typed.strip():
-                    return False
-        return True
 
     async def _ask_words(self, prompt: str) -> str:
         return (await self.terminal.read_answer(prompt) or "").strip()

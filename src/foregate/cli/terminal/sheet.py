@@ -19,8 +19,10 @@ from foregate.cli.terminal.blocks import CUT, Block, fit_blocks
 from foregate.cli.terminal.diff import LINES, describe_change, diff_change, format_diff
 from foregate.cli.terminal.layout import CARE, NAME, format_labelled, format_pieces, pack_parts, pluralise, shorten_text
 from foregate.cli.terminal.lookalikes import find_lookalikes
+from foregate.cli.terminal.value_rows import build_values
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.sources import list_to_name
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text
 from foregate.schemas.tool_call import SurveyedResource
 
@@ -44,8 +46,6 @@ _SENTENCE = 3
 """Rows of one sentence, such as why a call asks."""
 _FACTS, _PLAN, _CONTENT = 1, 2, 3
 """What is cut first where a sheet is higher than its screen."""
-KEYS = ("y yes, once", "n no, and why", "d details")
-KEYS_WITH_GRANT = ("y yes, once", "a allow as listed, for this session", "n no, and why", "d details")
 Prospects = Mapping[str, Preview]
 NOTHING: Prospects = {}
 _UNDO = {
@@ -68,15 +68,17 @@ class ApprovalSheet(NamedTuple):
     is_cut: bool
 
 
-def build_sheet(request: Fields, prospects: Prospects = NOTHING, *, width: int = 80, height: int = 0) -> ApprovalSheet:
+def build_sheet(
+    request: Fields, prospects: Prospects = NOTHING, *, width: int = 80, height: int = 0, only: int = 0
+) -> ApprovalSheet:
     """Return the sheet for an approval request, in `width` columns and, unless that is 0, at most `height` rows.
 
+    With `only`, it is about the call of that number alone.
     `prospects` say of calls, by id, what they would do to the workspace as it is now; a change they show stands for the
     arguments that make it until details are asked for. Whatever is not Foregate's own stands behind a label or a bar.
     """
-    calls = [as_object(call) for call in get_list(request, "calls")]
-    each = [list(_build_call(number, call, prospects, width)) for number, call in enumerate(calls, start=1)]
-    head, tail = _build_head(request, width), _build_tail(request, width)
+    each = [list(_build_call(number, call, prospects, width)) for number, call in number_calls(request, only)]
+    head, tail = _build_head(request, width), _build_tail(request, width, only=only)
     room = max(LEAST, height) if height else 0
     shown = _count_fitting(each, room - sum(block.fewest for block in (*head, *tail))) if room else len(each)
     every = [*head, *(block for blocks in each[:shown] for block in blocks)]
@@ -89,6 +91,12 @@ def build_sheet(request: Fields, prospects: Prospects = NOTHING, *, width: int =
     return ApprovalSheet([row for block in every for row in block.rows], is_cut)
 
 
+def number_calls(request: Fields, only: int = 0) -> list[tuple[int, Fields]]:
+    """Return the calls of a request with their numbers, from 1; with `only` the one of that number."""
+    calls = [(number, as_object(call)) for number, call in enumerate(get_list(request, "calls"), start=1)]
+    return [calls[only - 1]] if only else calls
+
+
 def _count_fitting(calls: Sequence[Sequence[Block]], room: int) -> int:
     """Return how many calls fit, one at least; where not all do, a row is needed that says so."""
     taken = 0
@@ -99,12 +107,12 @@ def _count_fitting(calls: Sequence[Sequence[Block]], room: int) -> int:
     return len(calls)
 
 
-def format_details(request: Fields, prospects: Prospects = NOTHING, *, width: int = 80) -> list[Text]:
+def format_details(request: Fields, prospects: Prospects = NOTHING, *, width: int = 80, only: int = 0) -> list[Text]:
     """Return the rows of the same sheet with nothing cut, and with what details beside it there are."""
     blocks = _build_head(request, width, details=True)
-    for number, call in enumerate(map(as_object, get_list(request, "calls")), start=1):
+    for number, call in number_calls(request, only):
         blocks += _build_call(number, call, prospects, width, details=True)
-    blocks += _build_tail(request, width, details=True)
+    blocks += _build_tail(request, width, only=only, details=True)
     return [row for block in blocks for row in block.rows]
 
 
@@ -116,12 +124,25 @@ def _build_head(request: Fields, width: int, *, details: bool = False) -> list[B
     ]
 
 
-def _build_tail(request: Fields, width: int, *, details: bool = False) -> list[Block]:
+def _build_tail(request: Fields, width: int, *, only: int, details: bool = False) -> list[Block]:
     """Return what a yes gives beyond the calls, and the keys."""
-    plan, grants = get_object(request, "plan"), get_list(request, "grants")
+    plan, grants = get_object(request, "plan"), () if only else get_list(request, "grants")
     rows = list(_format_grants(grants, width))
     blocks = [Block(list(_format_plan(plan, width, details)), _PLAN), Block(rows, _PLAN)]
-    return [*blocks, Block(list(pack_parts(KEYS_WITH_GRANT if grants else KEYS, width, "dim")))]
+    return [*blocks, Block(list(pack_parts(list_keys(number_calls(request, only), bool(grants)), width, "dim")))]
+
+
+def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool) -> Iterator[str]:
+    """Yield what answers, and what it does."""
+    to_type = sum(len(list(list_to_name(call))) for _, call in calls)
+    yield f"y yes, once, and type {pluralise(to_type, 'value')}" if to_type else "y yes, once"
+    if has_grants:
+        yield "a allow as listed, for this session"
+    yield "n no, and why"
+    if len(calls) > 1:
+        yield "1y 2n each by its number"
+        yield "s one by one"
+    yield "d details"
 
 
 def _build_sentence(label: str, sentence: str, width: int, details: bool, style: str = "") -> Block:
@@ -162,7 +183,9 @@ def _build_call(
 
 
 def _build_judgement(call: Fields, prospect: Preview | None, width: int, details: bool) -> Iterator[Block]:
-    """Yield what a person decides by: what the call does, what is at stake, why it asks, what about it is odd."""
+    """Yield what a person decides by: who said its values, what the call does, what is at stake, why it asks, what
+    about it is odd."""
+    yield build_values(call, _CONTENT, width, details=details)
     effect = f"{call.get('effect', 'unknown')}, {_describe_undo(call, prospect)}"
     effect += ", reaches outside the workspace" if call.get("external") else ""
     yield Block(list(format_labelled("effect", effect, width)))

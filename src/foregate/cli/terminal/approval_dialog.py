@@ -1,0 +1,198 @@
+"""The dialog about one approval: what is typed becomes an answer to each call, and the values a person names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from rich.text import Text
+
+from foregate.cli.terminal.layout import CARE, format_labelled, shorten_text
+from foregate.cli.terminal.screen import Screen
+from foregate.cli.terminal.sheet import Prospects, build_sheet, format_details, number_calls, split_pages
+from foregate.cli.terminal.terminal import Terminal
+from foregate.cli.terminal.value_rows import format_value, name_path
+from foregate.schemas.protocols import Reply
+from foregate.schemas.sources import is_named_by, list_to_name
+from foregate.schemas.strict_json import Json, get_list, get_text
+
+UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
+_ONE = re.compile(r"([0-9]{1,4}) *(?:(y|yes)|n|no)(?![^\W\d_])[ ,]*", re.IGNORECASE)
+Answers = dict[int, str]
+"""`yes` or `no` by the number of a call."""
+
+
+class LeftOpen(Exception):
+    """The person does not answer now."""
+
+
+class Misread(Exception):
+    """What was typed says nothing clear; one sentence says why."""
+
+
+class ApprovalDialog:
+    """Asks about the calls of one request. Nothing is decided before each call has an answer."""
+
+    def __init__(self, screen: Screen, terminal: Terminal, request: Mapping[str, Json], prospects: Prospects) -> None:
+        self.screen, self.terminal, self.request, self.prospects = screen, terminal, request, prospects
+        self.calls = dict(number_calls(request))
+
+    async def ask(self) -> Reply | None:
+        """Show the sheet and return the reply, None where it is left open."""
+        try:
+            choice, answers, words = await self._ask_all()
+            named = {number: await self._ask_names(number, answers) for number in self.calls}
+        except LeftOpen:
+            self.screen.say("left open; nothing ran. /execute shows it again", "dim")
+            return None
+        said = set(answers.values())
+        by_id = {get_text(call, "call", ""): answers[number] for number, call in self.calls.items()}
+        return Reply(
+            choice if "yes" in said and (choice == "grant" or "no" not in said) else "no",
+            words,
+            calls=by_id if len(said) > 1 else {},
+            named={get_text(self.calls[number], "call", ""): texts for number, texts in named.items() if texts},
+        )
+
+    async def _ask_all(self) -> tuple[str, Answers, str]:
+        """Return the choice, the answer to each call, and why some are refused."""
+        unseen = self._show_sheet()
+        while True:
+            typed = (await self._read("approve? ")).strip()
+            key, _, words = typed.partition(" ")
+            match key.lower():
+                case "y" | "yes" | "a" if unseen:
+                    self.screen.say(UNSEEN.format(key=key[0].lower()), CARE)
+                case "y" | "yes":
+                    return "yes", dict.fromkeys(self.calls, "yes"), ""
+                case "a" if get_list(self.request, "grants"):
+                    return "grant", dict.fromkeys(self.calls, "yes"), ""
+                case "a":
+                    self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
+                case "n" | "no":
+                    return "no", dict.fromkeys(self.calls, "no"), await self._ask_why([words])
+                case "s" if len(self.calls) > 1:
+                    return await self._ask_each({}, list(self.calls), [], show=True)
+                case "d":
+                    unseen = not await self._show_details() and unseen
+                case "":
+                    self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
+                case _:
+                    try:
+                        answers, words = parse_answers(typed, len(self.calls))
+                    except Misread as error:
+                        self.screen.say(str(error), CARE)
+                        continue
+                    if unseen and "yes" in answers.values():
+                        self.screen.say(UNSEEN.format(key="y"), CARE)
+                        continue
+                    left = [number for number in self.calls if number not in answers]
+                    return await self._ask_each(answers, left, [words], show=unseen)
+
+    async def _ask_each(
+        self, answers: Answers, left: Sequence[int], words: list[str], *, show: bool
+    ) -> tuple[str, Answers, str]:
+        """Ask for the answers that are left; with `show`, each under a sheet of its own."""
+        for number in left:
+            answers[number], more = await self._ask_call(number, show=show)
+            words.append(more)
+        refused = "no" in answers.values()
+        return "yes", answers, await self._ask_why(words) if refused else ""
+
+    async def _ask_call(self, number: int, *, show: bool) -> tuple[str, str]:
+        """Return the answer to one call, and words where it is a no."""
+        unseen = self._show_sheet(number) if show else False
+        while True:
+            key, _, words = (await self._read(f"call {number}? ")).strip().partition(" ")
+            match key.lower():
+                case "y" | "yes" if unseen:
+                    self.screen.say(UNSEEN.format(key="y"), CARE)
+                case "y" | "yes":
+                    return "yes", ""
+                case "n" | "no":
+                    return "no", words
+                case "d":
+                    unseen = not await self._show_details(number) and unseen
+                case _:
+                    self.screen.say(f"call {number} has no answer yet: y, n or d (Ctrl-D leaves all open)", CARE)
+
+    async def _ask_names(self, number: int, answers: Answers) -> tuple[str, ...]:
+        """Return what was typed for the values that a call with a yes needs named; without any it becomes a no."""
+        call, typed = self.calls[number], list[str]()
+        for value in list_to_name(call) if answers[number] == "yes" else ():
+            width, path = self.screen.console.width, name_path(value)
+            if len(self.calls) > 1 and not typed:
+                name = f"{get_text(call, 'tool', '')} {get_text(call, 'target', '')}".strip()
+                self.screen.rows(format_labelled(f"{number}", shorten_text(name, width - 12), width, "bold"))
+            self.screen.rows(format_value(value, width))
+            text = (await self._read(f"type the value of `{path}` to allow it (Enter: no) ")).strip()
+            if not text:
+                answers[number] = "no"
+                self.screen.say(f"`{path}` was not typed, so call {number} does not run", CARE)
+                break
+            typed.append(text)
+            if not is_named_by(text, value):
+                self.screen.say(f"that is not the value of `{path}`, so call {number} is not released", CARE)
+                break
+        return tuple(typed)
+
+    async def _ask_why(self, words: Sequence[str]) -> str:
+        if said := "; ".join(word.strip() for word in words if word.strip()):
+            return said
+        return (await self.terminal.read_answer("why not? (Enter: no reason) ") or "").strip()
+
+    async def _read(self, prompt: str) -> str:
+        if (typed := await self.terminal.read_answer(prompt)) is None:
+            raise LeftOpen
+        return typed
+
+    def _show_sheet(self, only: int = 0) -> bool:
+        """Show the sheet; whether anything is left out of it."""
+        width, height = self.screen.console.size
+        sheet = build_sheet(self.request, self.prospects, width=width, height=height - 2, only=only)
+        self.screen.rows(sheet.rows)
+        return sheet.is_cut
+
+    async def _show_details(self, only: int = 0) -> bool:
+        rows = format_details(self.request, self.prospects, width=self.screen.console.width, only=only)
+        return await show_pages(self.screen, self.terminal, rows)
+
+
+def parse_answers(typed: str, count: int) -> tuple[Answers, str]:
+    """Return the answers of a text such as `1y 2n wrong folder` to `count` calls, and the words after them.
+
+    Raises Misread for what holds none, for a number that no call has, and for two answers to one call.
+    """
+    answers: Answers = {}
+    place = 0
+    for found in _list_answers(typed):
+        number, answer = int(found[1]), "yes" if found[2] else "no"
+        if not 1 <= number <= count:
+            raise Misread(f"there is no call {number} here; they are 1 to {count}")
+        if answers.setdefault(number, answer) != answer:
+            raise Misread(f"call {number} has two answers; give one")
+        place = found.end()
+    words = typed[place:].strip()
+    if not answers or (words and "no" not in answers.values()):
+        raise Misread(f"y, a, n{', 1y 2n, s' if count > 1 else ''} or d (Ctrl-D leaves it open)")
+    return answers, words
+
+
+def _list_answers(typed: str) -> Iterator[re.Match[str]]:
+    """Yield the answers a text begins with."""
+    place = 0
+    while found := _ONE.match(typed, place):
+        yield found
+        place = found.end()
+
+
+async def show_pages(screen: Screen, terminal: Terminal, rows: Sequence[Text]) -> bool:
+    """Show rows page by page; whether the last one was shown."""
+    pages = list(split_pages(rows, screen.console.height))
+    for number, page in enumerate(pages, start=1):
+        screen.rows(page)
+        if number < len(pages):
+            typed = await terminal.read_answer(f"page {number} of {len(pages)}; Enter for more, q to stop ")
+            if typed is None or typed.strip():
+                return False
+    return True
