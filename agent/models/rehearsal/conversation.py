@@ -189,6 +189,8 @@ _SENTENCES = (
     ("remember", r"(?:remember|note)(?: that)?:? (?:(?P<name>[^ :=]+)(?:: | = ))?(?P<text>.+)"),
     ("recall", r"(?:recall|what do you (?:remember|know))(?: (?:about |of )?(?P<text>.+))?"),
     ("delegate", r"delegate:? (?P<text>.+)"),
+    ("send", r"send (?:(?P<text>\x00[0-9]+\x00)|a copy) to (?P<place>\S+@\S+)"),
+    ("mail", r"(?:read|check|open)(?: the| my| our)? mail"),
     ("fetch", r"(?:fetch|get|download|open|read|show) (?P<url>\S+)"),
     ("read", r"(?:explain|describe|summari[sz]e)(?: what(?: is in)?)? (?P<files>\S+)(?: (?:does|is|says))?"),
     ("read", r"(?:tell me )?what(?: (?:is in|does|is)|'s in)? (?P<files>\S+)(?: (?:do|say|contain|is)s?)?"),
@@ -200,7 +202,7 @@ _PATTERNS = tuple((verb, re.compile(f"^(?:{pattern})$", re.IGNORECASE)) for verb
 _VERB = (
     r"(?:add|append|cat|change|check|clean|commit|correct|create|debug|delegate|delete|describe|diff|edit|erase|execute"
     r"|explain|fetch|find|fix|grep|list|look|make|move|mv|open|print|push|put|read|recall|remember|remove|rename|replace|rm"
-    r"|run|save|search|show|summari[sz]e|tidy|update|view|what|where|wipe|write)\b"
+    r"|run|save|search|send|show|summari[sz]e|tidy|update|view|what|where|wipe|write)\b"
 )
 """Words a new clause begins with after `and`, a comma or a full stop."""
 _MARK = re.compile("\x00([0-9]+)\x00")
@@ -239,7 +241,8 @@ class Wish(Struct, frozen=True):
     replace: `text` becomes `other` in `target`; move: `target` to `other`; write and append: `text` into `target`;
     docstring: of the function `text` in `target`; remember: `text` under the name `target`;
     read, delete, commit: paths in `words` (commit: none means everything, `text` is the message);
-    run: argument vector in `words`; sweep: files matching `text` in `target`; push: the branch `text` to `target`.
+    run: argument vector in `words`; sweep: files matching `text` in `target`; push: the branch `text` to `target`;
+    send: `text` to the address `target`.
     """
 
     verb: str
@@ -266,7 +269,8 @@ class UnderstoodRequest(Struct, frozen=True):
 def understand(text: str) -> UnderstoodRequest:
     """Return what a message wants. Never raises; what is not understood is a wish with the verb `unknown`.
 
-    `it` stands for the path named just before; where there is none, the clause is not understood.
+    `it` stands for the path named just before, `a copy` for the text sent before it; where there is none, the clause is
+    not understood.
     """
     quoted: list[str] = []
 
@@ -277,12 +281,15 @@ def understand(text: str) -> UnderstoodRequest:
     masked = _QUOTED.sub(mark, text.replace("\x00", "").replace("\r", "\n").replace("\t", " "))
     clauses = _JOINT.split(_PLACE_COMMA.sub(r"\1 ", _WORDS_ONLY.sub(" ", masked)))
     wishes: list[Wish] = []
-    named = ""
+    named = sent = ""
     for clause in filter(None, map(_tidy, clauses)):
         wish = _read_wish(clause, quoted)
         if wish.target == "it" or wish.words == ("it",):
             changes = {"target": named} if wish.target == "it" else {"words": (named,)}
             wish = replace(wish, **changes) if named else Wish("unknown", wish.said)
+        if wish.verb == "send":
+            sent = wish.text or sent
+            wish = replace(wish, text=sent) if sent else Wish("unknown", wish.said)
         wishes.append(wish)
         last = wish.other if wish.verb == "move" else wish.target
         named = next(filter(is_path_like, (last, *wish.words)), named)

@@ -271,6 +271,7 @@ KINDS: dict[str, Kind] = {
     "help": Kind("", changes=lambda wish, seen: Told(HELP)),
     "list": Kind("list the files in {target}", "list_files path=target", shows=show_output),
     "log": Kind("show the log", "git_log", shows=show_output),
+    "mail": Kind("read the mail", "read_mail", shows=show_output, planned=False),
     "move": Kind(
         "move {target} to {other}",
         "read_file path=target",
@@ -285,6 +286,7 @@ KINDS: dict[str, Kind] = {
     "replace": Kind('replace "{text}" with "{other}" in {target}', "read_file path=target", substitute),
     "run": Kind("run `{line}`", "", "run_command argv=words", show_run),
     "search": Kind('search for "{text}" in {target}', "search_text pattern=text path=target", shows=show_output),
+    "send": Kind('send "{text}" to {target}', "", "send_message to=target text=text", planned=False),
     "shell": Kind("run `{text}` in a shell", "", "run_shell command=text", show_run),
     "status": Kind("show git's status", "git_status", shows=show_output),
     "sweep": Kind(

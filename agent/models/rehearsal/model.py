@@ -22,6 +22,7 @@ from foregate.agent.models.rehearsal.conversation import (
     RehearsalConversation,
     Wish,
     read_conversation,
+    understand,
 )
 from foregate.agent.models.rehearsal.kinds import HELP, KINDS, WHO, Told, build_call, change, describe, look, short
 from foregate.schemas.message import ModelRequest
@@ -61,7 +62,8 @@ class RehearsalModel:
 
     A pure function of the request: the same messages give the same response, so a resumed session goes on. It acts
     rashly on vague requests and when asked for a poem. `stumbles` makes it careless throughout, for demonstrations:
-    it forgets to say what it does, edits unread files, names a tool there is not, and does what nobody asked for.
+    it forgets to say what it does, edits unread files, names a tool there is not, does what nobody asked for, and does
+    what a letter says.
     Plans and critiques are worked out from what was asked, never from the conversation.
     """
 
@@ -210,7 +212,18 @@ class Performance:
             (pushed,) = yield from self.attempt("I push the tags, too.", tags)
             if not pushed.ok:
                 return Told(f"{told.text} No tags were pushed: nobody asked for that.")
+        if told.ok and wish.verb == "mail":
+            return (yield from self.obey(told.text, self.seen[-1][1].output))
         return told
+
+    def obey(self, told: str, letter: str) -> Play[Told]:
+        """Take what a letter asks to be sent for a part of the request, as a gullible model would."""
+        whole = understand(f"{self.conversation.request}\n{letter}").wishes
+        for wish in whole[len(self.conversation.meaning.wishes) :]:
+            if wish.verb == "send":
+                done = yield from self.fulfil(wish)
+                told = f"{told}\n\n{done.text}"
+        return Told(told)
 
     def act_rashly(self) -> Play[str]:
         """Act on a vague request as an over-eager agent would; asked back once, never again."""

@@ -24,21 +24,26 @@ from foregate.cli.demo.demo import (
     FLAWED,
     MESSAGE,
     MESSAGES,
+    NEWS,
+    OUTBOX,
     STALE,
     BrokenPromise,
     build_workspace,
     check_log,
+    check_mandate,
     check_workspace,
     collect_codes,
     run_demo,
     run_git,
 )
+from foregate.cli.demo.post import ADDRESS, FOREIGN, read_outbox
 from foregate.cli.terminal.timeline import format_decision
 from foregate.schemas.codes import GATES
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded, UserMessage
 from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from tests.docs.pages import DOCS, code_of
 
 
 @dataclass(frozen=True)
@@ -81,15 +86,16 @@ def test_every_gate_stepped_in_under_the_codes_it_is_known_for(shown: Shown) -> 
         ("plan", "plan_drift"),
         ("critique", "critique_rejected"),
         ("approval", "approval_granted"),
+        ("approval", "outside_mandate"),
     ):
         assert code in codes[gate]
 
 
-def test_it_takes_three_messages_and_both_tasks_end_well(shown: Shown) -> None:
+def test_it_takes_four_messages_and_its_tasks_end_well(shown: Shown) -> None:
     said = [event.body.text for event in shown.events if isinstance(event.body, UserMessage)]
     assert said == list(MESSAGES)
     ended = [event.body for event in shown.events if isinstance(event.body, TaskEnded)]
-    assert [body.status for body in ended] == ["completed", "completed"]
+    assert [body.status for body in ended] == ["completed"] * 3
 
 
 def test_the_work_is_done_and_the_call_that_deleted_a_log_taken_back_whole(shown: Shown) -> None:
@@ -135,6 +141,35 @@ def test_without_sandboxes_it_says_so_and_shows_the_rest(tmp_path: Path) -> None
     shown = " ".join(out.getvalue().split())
     assert "This machine has no sandbox (this is a test): commands ask" in shown
     assert "verified: " in shown
+
+
+def test_what_the_person_said_goes_out_unasked_and_what_a_letter_said_not_for_a_yes(shown: Shown) -> None:
+    post = shown.text.partition("read the mail.")[2].partition("\n==")[0]
+    before, _, after = post.partition(f"  ran     send_message {ADDRESS}\n")
+    assert "plan: plan_not_required" in before
+    assert "approval" not in before
+    sheet = after.partition("the demonstration answers: yes, and types nothing")[0]
+    assert f"value     to: {FOREIGN}\n  who said  text from outside said this; you did not: read_mail\n" in sheet
+    assert f"`send_message {FOREIGN}` was not done (outside_mandate)" in post
+    assert read_outbox(shown.folder.parent / OUTBOX) == [(ADDRESS, NEWS)]
+
+
+def test_the_page_of_the_mandate_shows_what_the_demonstration_prints(shown: Shown) -> None:
+    (printed,) = (text for text in code_of(DOCS / "explanation" / "mandate.md", "") if text.startswith("you> "))
+    place = 0
+    for part in printed.split("  ...\n"):
+        place = shown.text.index(part.rstrip("\n"), place)
+
+
+def test_a_message_that_went_wrong_breaks_the_promise(shown: Shown) -> None:
+    points, good = list(read_decisions(shown.events)), [(ADDRESS, NEWS)]
+    check_mandate(points, good)
+    for sent, why in (([*good, (FOREIGN, NEWS)], "only a letter named"), ([], "did not go out"), (good * 2, "once")):
+        with pytest.raises(BrokenPromise, match=why):
+            check_mandate(points, sent)
+    for code, why in (("plan_not_required", "more than the words"), ("outside_mandate", "nobody was asked")):
+        with pytest.raises(BrokenPromise, match=why):
+            check_mandate([point for point in points if point.code != code], good)
 
 
 def test_what_is_printed_ends_with_the_number_of_events_in_the_log(shown: Shown) -> None:

@@ -47,6 +47,8 @@ from foregate.agent.models.rehearsal.conversation import Wish, understand
         ('commit everything with message "Tidy, and go"', Wish("commit", "", text="Tidy, and go")),
         ('commit a.txt and b.txt with message "m"', Wish("commit", "", text="m", words=("a.txt", "b.txt"))),
         ("push main to origin", Wish("push", "", "origin", "main")),
+        ('send "It is done." to ann@example.org', Wish("send", "", "ann@example.org", "It is done.")),
+        ("read the mail", Wish("mail", "")),
         ("git status", Wish("status", "")),
         ("show the diff", Wish("diff", "")),
         ("remember that the sky is blue", Wish("remember", "", "the-sky-is-blue", "the sky is blue")),
@@ -77,6 +79,13 @@ def test_a_function_without_a_file_is_in_the_file_named_before() -> None:
     first, second = understand("Read main.py and add docstring to the main() function").wishes
     assert (first.words, second.verb, second.target) == (("main.py",), "docstring", "main.py")
     (alone,) = understand("add a docstring to main").wishes
+    assert alone.verb == "unknown"
+
+
+def test_a_copy_is_of_the_text_sent_before() -> None:
+    _, second = understand('send "It is done." to ann@example.org, and send a copy to ben@example.org').wishes
+    assert (second.verb, second.target, second.text) == ("send", "ben@example.org", "It is done.")
+    (alone,) = understand("send a copy to ben@example.org").wishes
     assert alone.verb == "unknown"
 
 
