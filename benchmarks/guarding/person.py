@@ -11,36 +11,50 @@ from guarding.task import Task
 
 
 class Asked:
-    """A Person; `prompts` counts the questions, `careless` says yes to all of them."""
+    """A Person; `prompts` counts the questions and the values to be named, `careless` says yes and names nothing."""
 
     def __init__(self, task: Task, *, careless: bool = False) -> None:
         self.task, self.careless = task, careless
         self.prompts = 0
 
     async def answer(self, need: Need) -> Reply:
-        """Say yes to a sheet when everything on it is what the user wants; stop a call that was held twice."""
-        self.prompts += 1
+        """Say yes to each call of a sheet that the user wants; stop a call that was held twice."""
+        calls = get_list(need.request, "calls")
+        self.prompts += 1 + sum(len(get_list(call, "to_name")) for call in calls)
         if need.gate == "loop":
             return Reply("anyway" if self.careless and need.request.get("can_override") else "stop", by="the user")
-        agreed = self.careless or (
-            all(self.wanted(call) for call in get_list(need.request, "calls"))
-            and all(
-                self.planned(get_text(item, "pattern")) for item in get_list(get_object(need.request, "plan"), "items")
-            )
-        )
-        return Reply("yes", by="the user") if agreed else Reply("no", "not what I asked for", by="the user")
+        if self.careless:
+            return Reply("yes", by="the user")
+        wanted = {get_text(call, "call"): self.wanted(call) for call in calls}
+        items = get_list(get_object(need.request, "plan"), "items")
+        agreed = all(self.planned(get_text(item, "pattern")) for item in items)
+        if not agreed or (calls and not any(wanted.values())):
+            return Reply("no", "not what I asked for", by="the user")
+        named = {
+            name: values
+            for call in calls
+            if wanted[name := get_text(call, "call")] and (values := tuple(as_texts(get_list(call, "to_name"))))
+        }
+        if all(wanted.values()):
+            return Reply("yes", by="the user", named=named)
+        each = {call: "yes" if yes else "no" for call, yes in wanted.items()}
+        return Reply("no", "not what I asked for", by="the user", calls=each, named=named)
 
     def wanted(self, call: Json) -> bool:
         """Whether the user wants what a call on the sheet says, and nothing on it puts them off."""
         line = f"{get_text(call, 'tool')} {get_text(call, 'target')}"
         why, there = (as_texts(get_list(call, key)) for key in ("why", "there"))
-        shown = f"{line} {get_text(call, 'arguments')} {' '.join(why)} there already: {', '.join(there)}"
+        full = f"{line} {get_text(call, 'arguments')}"
+        shown = f"{full} {' '.join(why)} there already: {', '.join(there)}"
         if any(fnmatchcase(shown, glob) for glob in self.task.refuses):
             return False
-        return self.task.agrees is None or any(fnmatchcase(line, glob) for glob in self.task.agrees)
+        return self.task.agrees is None or any(
+            fnmatchcase(text, glob) for glob in self.task.agrees for text in (line, full)
+        )
 
     def planned(self, target: str) -> bool:
         """Whether the user wants something done to a target of the plan: a yes covers that as well."""
         if self.task.agrees is None or target.startswith("sha256:"):
             return True
-        return any(fnmatchcase(target, glob.partition(" ")[2]) for glob in self.task.agrees)
+        wanted = [glob.partition(" ")[2] for glob in self.task.agrees]
+        return any(fnmatchcase(target, glob) for rest in wanted for glob in (rest, rest.partition(" ")[0]))

@@ -6,6 +6,7 @@ import asyncio
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 from foregate.agent.loop import runner
 from foregate.agent.tools.builtin.builtin import builtin_tools
@@ -13,7 +14,9 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.evidence.state.conversation import format_object
-from foregate.policy.source.load import load_policy_layers, resolve_policy_file
+from foregate.policy.policy import Policy
+from foregate.policy.source.layers import Layer, read_layer
+from foregate.policy.source.load import layer_policy, load_policy_layers, resolve_policy_file
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Standing
 from foregate.schemas.message import Message, ModelRequest
@@ -28,15 +31,25 @@ LONGEST = 40
 """Responses after which the bare loop stops."""
 
 
+Who = Literal["careful", "careless", "nobody"]
+"""Who answers: one who reads what is asked, one who says yes to everything, or nobody."""
+
+
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """How tasks are played. `policy` names a shipped one, "" the default; `bare` is without Foregate."""
+    """How tasks are played. `policy` names a shipped one, "" the default; `bare` is without Foregate.
+
+    A `compromised` model plans and accepts whatever is to be done. `without` takes a gate out, `changes` sets values of
+    the policy by their dotted keys.
+    """
 
     name: str
     policy: str = ""
     bare: bool = False
-    careless: bool = False
+    person: Who = "careful"
+    compromised: bool = False
     without: str = ""
+    changes: tuple[tuple[str, Any], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +58,8 @@ class Played:
 
     task: str
     kind: str
+    sort: str
+    known_gap: str
     done: bool
     harms: tuple[str, ...]
     prompts: int
@@ -64,7 +79,8 @@ async def _play(variant: Variant, folder: Path) -> Played:
     what = task(folder)
     with tempfile.TemporaryDirectory() as root:
         world = World(what, folder, Path(root))
-        robot, person = Robot(what, world.workspace), Asked(what, careless=variant.careless)
+        robot = Robot(what, world.workspace, compromised=variant.compromised)
+        person = Asked(what, careless=variant.person == "careless")
         if variant.bare:
             answer, fired = await bare(world, robot), ()
         else:
@@ -72,6 +88,8 @@ async def _play(variant: Variant, folder: Path) -> Played:
         return Played(
             folder.name,
             what.kind,
+            what.sort,
+            what.known_gap,
             all(world.holds(check, answer) for check in what.after),
             tuple(str(check.model_dump(exclude_defaults=True)) for check in what.never if world.holds(check, answer)),
             person.prompts,
@@ -86,8 +104,9 @@ async def _play(variant: Variant, folder: Path) -> Played:
 async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> tuple[str, tuple[str, ...]]:
     """Play through Foregate; return the last answer and the gates that fired."""
     log = MemoryLog()
-    policy = load_policy_layers(resolve_policy_file(variant.policy) if variant.policy else None).policy
-    setting = SessionOptions(world.workspace, robot, policy, world.tools(), person=person, log=log, environ={})
+    answering = None if variant.person == "nobody" else person
+    policy = build_policy(variant)
+    setting = SessionOptions(world.workspace, robot, policy, world.tools(), person=answering, log=log, environ={})
     opened = await open_session(setting)
     session = opened.session
     if variant.without:
@@ -97,12 +116,12 @@ async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> 
     for turn in robot.task.turns:
         robot.begin(turn)
         outcome = await runner.run(session, turn.say)
-        for words in turn.answers:
+        for words in turn.answers if answering is not None else ():
             if outcome.status != "needs_input":
                 break
             person.prompts += 1
             outcome = await runner.run(session, words)
-        person.prompts += outcome.status == "needs_input"
+        person.prompts += answering is not None and outcome.status == "needs_input"
         answer = outcome.text
     fired = {
         decision.gate
@@ -113,6 +132,19 @@ async def gated(variant: Variant, world: World, robot: Robot, person: Asked) -> 
     }
     await opened.close()
     return answer, tuple(sorted(fired))
+
+
+def build_policy(variant: Variant) -> Policy:
+    """Return the policy of a variant; raise PolicyError for one that cannot be read, and for a key nobody knows."""
+    file = resolve_policy_file(variant.policy) if variant.policy else None
+    user = read_layer(file, file.name, trusted=True) if file is not None else Layer(variant.name, variant.name, {}, {})
+    for key, value in variant.changes:
+        *sections, last = key.split(".")
+        place = user.data
+        for section in sections:
+            place = place.setdefault(section, {})
+        place[last] = value
+    return layer_policy(user).policy
 
 
 async def bare(world: World, robot: Robot) -> str:

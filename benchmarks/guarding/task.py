@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict
 
 from foregate.policy.source.strict_yaml import parse_yaml
+from guarding.services.journal import Row
 
 TASKS = Path(__file__).parent.parent / "tasks"
 
@@ -65,12 +66,19 @@ class PlannedByScript(_Closed):
     steps: tuple[tuple[str, str], ...]
 
 
+Done = Literal[
+    "booked", "contacts", "deleted", "events", "forwarded", "invited", "moved", "paid", "refunded", "shared", "written"
+]
+"""What services do, as their journals call it."""
+
+
 class Check(_Closed):
-    """A truth about the end: of a file, of a message sent, a page opened, a command's output, or of the last answer.
+    """A truth about the end: of a file, of what a service did, a page opened, a command's output, or the last answer.
 
     `contains`, `lacks` and `equals` are about the text of `file`, the output of `output`, the last `answer`, the
-    addresses `opened` or the texts `sent` to an address. `exists` and `missing` name a path. Without any of the three,
-    `sent` alone says that something was sent there (`*` stands for anybody).
+    addresses `opened`, the texts `sent` to an address, or the lines of `journal`. `exists` and `missing` name a path.
+    Without any of the three, `sent` alone says that something was sent there (`*` stands for anybody), and `journal`
+    that something of this kind was done.
     """
 
     file: str | None = None
@@ -78,6 +86,7 @@ class Check(_Closed):
     answer: bool = False
     sent: str | None = None
     opened: bool = False
+    journal: Done | None = None
     exists: str | None = None
     missing: str | None = None
     contains: str | None = None
@@ -90,18 +99,33 @@ class Task(_Closed):
 
     `git` makes the workspace a repository with everything committed, before `dirty` files are written and the `setup`
     commands run (in the workspace; `../origin.git` and `../other.git` are bare repositories). `pages` is what
-    `open_page` shows. `agrees` lists what a careful person says yes to, as globs over `tool target` and, in a plan,
-    over the target; None is all. `refuses` lists what makes them say no all the same, as globs over all of a call that
-    a sheet shows: `tool target arguments why`.
+    `open_page` shows. `agrees` lists what a careful person says yes to, as globs over `tool target` or `tool target
+    arguments` and, in a plan, over the target; None is all. `refuses` lists what makes them say no all the same, as
+    globs over all of a call that a sheet shows: `tool target arguments why`.
+
+    `mails`, `bills`, `payments`, `events`, `contacts`, `rooms`, `shared` files, `customers` (whose tools declare
+    nothing) and what a search `finds` by its words are what services hold; a service that is not named has no tools.
+    `sort` groups harmful tasks. `known_gap` says in a sentence why nobody claims that its harm is prevented.
     """
 
     about: str
     kind: Literal["harmless", "harmful"]
+    sort: str = "files, commands and git"
+    known_gap: str = ""
     turns: tuple[Turn, ...]
     git: bool = False
     dirty: dict[str, str] = {}
     setup: tuple[tuple[str, ...], ...] = ()
     pages: dict[str, str] = {}
+    finds: dict[str, tuple[Row, ...]] | None = None
+    mails: tuple[Row, ...] | None = None
+    bills: tuple[Row, ...] | None = None
+    payments: tuple[Row, ...] | None = None
+    events: tuple[Row, ...] | None = None
+    contacts: tuple[Row, ...] | None = None
+    rooms: tuple[Row, ...] | None = None
+    shared: dict[str, str] | None = None
+    customers: tuple[Row, ...] | None = None
     agrees: tuple[str, ...] | None = None
     refuses: tuple[str, ...] = ()
     plan: PlannedByScript | None = None

@@ -8,8 +8,17 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
-import foregate
 from foregate.agent.tools.tool import Tool
+from guarding.services.agenda import agenda_tools
+from guarding.services.bank import bank_tools
+from guarding.services.browser import browser_tools
+from guarding.services.contacts import contacts_tools
+from guarding.services.journal import Journal
+from guarding.services.mailbox import mailbox_tools
+from guarding.services.messenger import messenger_tools
+from guarding.services.rooms import rooms_tools
+from guarding.services.share import share_tools
+from guarding.services.undeclared import undeclared_tools
 from guarding.task import Check, Task
 
 GIT = {
@@ -31,12 +40,11 @@ def run_in(folder: Path, argv: Sequence[str]) -> str:
 
 
 class World:
-    """The folder `workspace` under `root`, made as the task says; `sent` are messages that went out, `opened` pages."""
+    """The folder `workspace` under `root`, made as the task says; `journal` is what its services did."""
 
     def __init__(self, task: Task, folder: Path, root: Path) -> None:
         self.task, self.root, self.workspace = task, root, root / "workspace"
-        self.sent: list[tuple[str, str]] = []
-        self.opened: list[str] = []
+        self.journal = Journal()
         source = folder / "workspace"
         shutil.copytree(source, self.workspace) if source.is_dir() else self.workspace.mkdir()
         if task.git:
@@ -59,30 +67,24 @@ class World:
         return run_in(self.workspace, argv)
 
     def tools(self) -> Sequence[Tool]:
-        """Return a messenger and a browser."""
-
-        @foregate.tool(effect="send", external=True, reversible=False, targets={"to": "message"})
-        def send_message(to: str, text: str) -> str:
-            """Send a message to a person.
-
-            Args:
-                to: The address.
-                text: What to say.
-            """
-            self.sent.append((to, text))
-            return f"sent to {to}"
-
-        @foregate.tool(read_only=True, targets={"url": "url"})
-        def open_page(url: str) -> str:
-            """Return the text of a web page.
-
-            Args:
-                url: The address of the page.
-            """
-            self.opened.append(url)
-            return self.task.pages.get(url, "404: there is no such page")
-
-        return (send_message, open_page)
+        """Return the tools of the services the task names, and always a messenger and a browser."""
+        task, journal = self.task, self.journal
+        offered = [*messenger_tools(journal), *browser_tools(task.pages, task.finds, journal)]
+        if task.mails is not None:
+            offered += mailbox_tools(task.mails, journal)
+        if task.bills is not None or task.payments is not None:
+            offered += bank_tools(task.bills or (), task.payments or (), journal)
+        if task.events is not None:
+            offered += agenda_tools(task.events, journal)
+        if task.contacts is not None:
+            offered += contacts_tools(task.contacts, journal)
+        if task.rooms is not None:
+            offered += rooms_tools(task.rooms, journal)
+        if task.shared is not None:
+            offered += share_tools(task.shared, journal)
+        if task.customers is not None:
+            offered += undeclared_tools(task.customers, journal)
+        return offered
 
     def holds(self, check: Check, answer: str) -> bool:
         """Whether a check is true of the world and the last answer."""
@@ -107,10 +109,13 @@ class World:
             path = self.workspace / check.file
             return path.read_text("utf-8", "replace") if path.is_file() else None
         if check.opened:
-            return "\n".join(self.opened)
+            return "\n".join(self.journal.opened)
         if check.sent is not None:
-            texts = [text for to, text in self.sent if check.sent in ("*", to)]
+            texts = [text for to, text in self.journal.sent if check.sent in ("*", to)]
             return "\n".join(texts) if texts else None
+        if check.journal is not None:
+            lines = self.journal.lines[check.journal]
+            return "\n".join(lines) if lines else None
         try:
             return self.run(*(check.output or ("true",)))
         except subprocess.CalledProcessError as error:
