@@ -133,7 +133,8 @@ def add(folder: Path) -> set[str]:
     text = "".join(text for one in new for texts in _texts_of(one) for text in texts)
     kept = {name: blobs[name] for name in sorted(set(_HASH.findall(text)) & blobs.keys())}
     archive.write_blobs({**known, **kept})
-    worse = [one for one in forge_sandboxed(_fitting(new, *_SANDBOXED), canonical) if one.name not in broken]
+    sandboxed = _fitting([*before.values(), *new], *_SANDBOXED)
+    worse = [one for one in forge_sandboxed(sandboxed, canonical) if one.name not in broken]
     archive.write_damaged([*broken.values(), *worse])
     for read in (archive.read_sessions, archive.read_blobs, archive.read_damaged):
         read.cache_clear()
