@@ -113,7 +113,7 @@ def judge(turn: Turn, policy: Policy, catalogue: Catalogue) -> Judgement | Need:
 def answer_need(turn: Turn, need: Need, value: Mapping[str, Json] | None, *, error: str = "") -> Turn:
     """Return the turn with a Need answered, bound to what it was asked about; judge it again then.
 
-    `value` is the planner's plan, the critic's verdict or `{"choice": "yes", "by": "person", "text": ""}` of a person;
+    `value` is the planner's plan, the critic's verdict or, of a person, that of a Reply, such as `Reply("yes").value`;
     None says that there is no usable answer, and `error` why.
     """
     answer = build_answer(need, turn, value, error, turn.now, len(turn.answers) + RESPONSE + 1)
