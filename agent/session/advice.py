@@ -83,18 +83,18 @@ def read_advice(text: str, noun: type[BaseModel], bound: int) -> dict[str, Json]
     """
     bare = cut_thoughts(text).strip()
     found: list[dict[str, Json]] = []
-    why = ""
+    why = "there is no JSON object in it"
     for candidate in _list_objects(bare):
         try:
-            value = _read_value(candidate, noun)
+            value, why = _read_value(candidate, noun), ""
         except InvalidJson as error:
-            why = why or str(error)
+            why = str(error)
         else:
             found += [value] if value not in found else []
+    if why:  # an answer that fits before a last one that does not may be what the advisor quotes
+        raise InvalidJson(why)
     if len(found) > 1:
         raise InvalidJson(f"it holds {len(found)} different answers")
-    if not found:
-        raise InvalidJson(why or "there is no JSON object in it")
     if len(strict_json.canonical(found[0])) > bound:
         raise InvalidJson(f"larger than {bound} bytes")
     return found[0]

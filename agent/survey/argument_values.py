@@ -54,7 +54,7 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     if len(listed) > _MOST:
         why = f"the call names more than {_MOST} values, the most a person could look at; split it"
         return Survey(call.id, declared_effect=found.declared_effect, problem=why)
-    grave = policy_wants_words(spec, policy)
+    grave = is_grave(spec, policy)
     sources = ValueSources(state, policy, {value for _, value, _ in listed}, grave=grave, changes=changes)
     values = [
         sources.describe(
@@ -72,7 +72,7 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
 def _list_counted(call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bool) -> Iterator[_Counted]:
     """Yield the values that count: all of a change, and of a look those that say where it goes."""
     for leaf, value, role in _list_values(call, spec, policy):
-        if changes or value.kind in _ADDRESSES or _find_kind(spec, leaf.parameter) in _REACHED:
+        if changes or value.kind in _ADDRESSES or _find_kind(spec, leaf.parameter, policy) in _REACHED:
             yield leaf, value, role
         elif value.kind == "words":
             for inner in map(read_value, _ADDRESS_WITHIN.findall(str(leaf.given))):
@@ -87,7 +87,7 @@ def _write(given: Json) -> str:
 def _list_values(call: ToolCall, spec: ToolSpec, policy: Policy) -> Iterator[tuple[_Leaf, Value, Role]]:
     texts, amounts = _list_roles(spec, policy)
     for leaf in _list_leaves(call.arguments or {}, spec):
-        named = _find_kind(spec, leaf.parameter) is not None
+        named = _find_kind(spec, leaf.parameter, policy) is not None
         value = Value("words", _write(leaf.given)) if isinstance(leaf.given, bool) else read_value(leaf.given)
         if value is None or _is_declared(leaf, spec):
             continue
@@ -108,7 +108,11 @@ def _list_roles(spec: ToolSpec, policy: Policy) -> tuple[Collection[str], Collec
     return policy.mandate.texts, ()
 
 
-def _find_kind(spec: ToolSpec, parameter: str) -> ResourceKind | None:
+def _find_kind(spec: ToolSpec, parameter: str, policy: Policy) -> ResourceKind | None:
+    """Return the kind of target a parameter names, as the operator's policy says, else as the tool does."""
+    entry = policy.tools.get(spec.name)
+    if entry is not None and entry.targets is not None:
+        return entry.targets[parameter].kind if parameter in entry.targets else None
     return next((target.kind for target in spec.targets if target.parameter == parameter), None)
 
 
@@ -157,8 +161,8 @@ def _is_declared(leaf: _Leaf, spec: ToolSpec) -> bool:
     return leaf.given in choices or ("default" in schema and schema["default"] == leaf.given)
 
 
-def policy_wants_words(spec: ToolSpec, policy: Policy) -> bool:
-    """Whether a record counts for a tool only where some word of the person's stands in it: one of high impact."""
+def is_grave(spec: ToolSpec, policy: Policy) -> bool:
+    """Whether a tool has high impact, so that a record counts only where some word of the person's stands in it."""
     entry = policy.tools.get(spec.name)
     said = entry.high_impact_write if entry is not None else None
     return bool(said) or spec.capabilities is None or spec.capabilities.high_impact_write

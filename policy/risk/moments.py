@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from foregate.policy.mandate_section import Mandate
 from foregate.schemas.value import Value, read_forms, trim_text
@@ -47,5 +48,9 @@ def has_digit(text: str) -> bool:
 
 def find_month(name: str, section: Mandate) -> int:
     """Return the number of the month of that name, 0 where it is no month's."""
-    name = name.casefold()
-    return next((number for number, names in enumerate(section.months, 1) if name in names), 0)
+    return _number_months(section.months).get(name.casefold(), 0)
+
+
+@lru_cache(maxsize=8)
+def _number_months(months: tuple[tuple[str, ...], ...]) -> dict[str, int]:
+    return {name: number for number, names in enumerate(months, 1) for name in names}

@@ -38,6 +38,8 @@ _CLOSING = {
 }
 _TOKEN = re.compile(r"\n[ \t]*(?:\n|[-*+\u2022][ \t]|\d+[.)][ \t])|\n|\S+")
 _APOSTROPHES = str.maketrans("\u2018\u2019\u201a\u02bc", "''''")
+LONGEST = 16 * 1024
+"""Characters of a message, without what is quoted or pasted, that are read."""
 _QUOTATION = "\u25cc"
 _MARKS = " \t-_=*"
 _LONGEST_MONTH = 24
@@ -69,6 +71,8 @@ class OwnWords:
     negated: frozenset[int]
     pasted: bool = False
     """Whether text of others stands in the message: quoted lines, fenced code, a mail, a long quotation."""
+    is_cut: bool = False
+    """Whether the message is too long to be read, so that nothing in it counts, and nothing said before it does."""
 
 
 @remember
@@ -77,6 +81,8 @@ def read_own_words(text: str, policy: Policy) -> OwnWords:
     section = policy.mandate
     text = unicodedata.normalize("NFKC", text)
     kept = cut_pasted(text, section)
+    is_cut = len(kept) > LONGEST
+    kept = "" if is_cut else kept
     pieces, sentences = split_pieces(kept, section)
     last = {piece.sentence: piece for piece in pieces if piece.kind != "line"}
     asked = {number for number, piece in last.items() if is_question(piece, sentences[number], section)}
@@ -93,6 +99,7 @@ def read_own_words(text: str, policy: Policy) -> OwnWords:
         frozenset(negated),
         pasted=len(kept.split()) < len(text.split())
         or any(piece.kind == "quotation" and len(piece.text.split()) > _LONG_QUOTATION for piece in pieces),
+        is_cut=is_cut,
     )
 
 

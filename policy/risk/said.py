@@ -26,6 +26,10 @@ _ACCOUNT = 6
 _WIDEST = 9
 """Words of the longest date with a time: `15 de mayo de 2024 a las 3:30 pm`."""
 _WORD = re.compile(r"[^\W_]+")
+_MONTH_WITHIN = 4
+"""Words of a date among which its month stands: `15 of the May`."""
+_WIDEST_NUMBER = 4
+"""Words of the longest number, or of a time: `1 200 300 EUR`."""
 _POSSESSIVE = re.compile(r"'s$", re.IGNORECASE)
 _NAME_PARTS = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-z]+")
 
@@ -190,6 +194,8 @@ class SaidValues:
         """Return the mention of values that stand in one message together."""
         count, newest = 0, None
         for message in sorted(self.messages, key=lambda message: message.seq, reverse=True):
+            if message.words.is_cut:
+                break  # it may forbid what was said before
             found = [message.find(value, message.words.own) for value in values]
             if all(found):
                 count += min(map(len, found))
@@ -240,9 +246,11 @@ def find_places(words: OwnWords, section: Mandate) -> Iterator[_Place]:
 def read_longest(words: OwnWords, at: int, section: Mandate) -> tuple[int, frozenset[Value]]:
     """Return how many words from here are one value, and each way to read them."""
     first = words.pieces[at]
-    widest = _WIDEST if has_digit(first.text) or find_month(trim_text(first.text), section) else 1
-    same = takewhile(lambda piece: piece[1:] == first[1:], words.pieces[at : at + widest])
+    same = takewhile(lambda piece: piece[1:] == first[1:], words.pieces[at : at + _WIDEST])
     run = [piece.text for piece in same]
+    has_month = any(find_month(trim_text(text), section) for text in run[:_MONTH_WITHIN])
+    if not has_month:
+        run = run[: _WIDEST_NUMBER if has_digit(first.text) else 1]
     for size in range(len(run), 1, -1):
         text = " ".join(run[:size])
         if (moments := read_moments(text, section)) is not None:
@@ -337,6 +345,8 @@ def is_asked(asked: tuple[Effect, str, tuple[Said, ...]], policy: Policy) -> boo
         if said.actor != "user":
             continue
         own = read_own_words(said.text, policy)
+        if own.is_cut:
+            return False
         wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]
         if any(find_wishes(wished, phrases, section)):
             return True

@@ -126,9 +126,10 @@ class Agent:
         """Do what `run` does, for programs without an event loop; raises UsageError inside one."""
         return self._get_runner().run(self.run(text, quoted=quoted))
 
-    async def events(self, text: str) -> AsyncIterator[Event]:
+    async def events(self, text: str, *, quoted: str = "") -> AsyncIterator[Event]:
         """Yield the events of a task as they are recorded; ends with the task, `outcome` then says how.
 
+        `text` and `quoted` are those of `run`.
         Leaving the iteration early cancels the task.
         """
         from foregate.agent.loop.runner import run
@@ -137,7 +138,7 @@ class Agent:
         with self._work():
             session = await self.open()
             with session.subscribe(queue.put_nowait):
-                task = asyncio.create_task(run(session, text))
+                task = asyncio.create_task(run(session, quote_material(text, quoted)))
                 task.add_done_callback(lambda _: queue.put_nowait(None))
                 try:
                     while (event := await queue.get()) is not None:
@@ -266,13 +267,13 @@ def quote_material(text: str, quoted: str) -> str:
     return "\n".join([text, "", *lines]) if lines else text
 
 
-async def run(text: str, **options: Unpack[Options]) -> RunResult:
-    """Do one task in a session of its own; the options are those of Agent."""
+async def run(text: str, *, quoted: str = "", **options: Unpack[Options]) -> RunResult:
+    """Do one task in a session of its own; the options are those of Agent, `quoted` is that of `Agent.run`."""
     async with Agent(**options) as agent:
-        return await agent.run(text)
+        return await agent.run(text, quoted=quoted)
 
 
-def run_sync(text: str, **options: Unpack[Options]) -> RunResult:
+def run_sync(text: str, *, quoted: str = "", **options: Unpack[Options]) -> RunResult:
     """Do one task in a session of its own, for programs without an event loop."""
     with Agent(**options) as agent:
-        return agent.run_sync(text)
+        return agent.run_sync(text, quoted=quoted)

@@ -145,6 +145,13 @@ def test_no_planner_and_no_critic_is_asked_about_what_the_person_said_or_has_to_
     assert need_of(with_values(value("mentioned", X)), POLICY).gate == "plan"
 
 
+def test_no_critic_of_single_calls_is_asked_about_them_either() -> None:
+    policy = policy_with({**ALONE, "critique.level": "call", "plan.mode": "off"})
+    judged(with_values(value("said", X, left=1), says=f"pay {X}"), policy)
+    assert need_of(outside(), policy).gate == "approval"
+    assert need_of(with_values(value("mentioned", X)), policy).gate == "critique"
+
+
 def test_the_sheet_that_has_a_value_named_is_the_question() -> None:
     unsure = policy_with({"uncertainty.threshold": 1})
     for source, asks in (("outside", "approval"), ("unsaid", "uncertainty")):

@@ -187,13 +187,17 @@ async def test_where_the_disk_has_no_room_for_a_sandbox_the_command_is_asked_abo
     assert bodies(await place.log(), ToolStarted) == []
 
 
+def open_with_volume(folder: Path, driver: subprocess.Popen[str], line: str) -> Place:
+    """Return a place with a disk mounted in its workspace at `volume`, where a person lets a shell line run."""
+    disk = str(folder / "place/workspace/volume")
+    return Place(folder / "place", driver, shell=line, says="yes", disk=disk)
+
+
 @as_root
 async def test_what_is_mounted_in_a_workspace_outlasts_whatever_a_command_does_to_it(
     tmp_path: Path, driver: subprocess.Popen[str], play: Play
 ) -> None:
-    line = "echo more > b.txt; rm -rf volume"
-    disk = str(tmp_path / "place/workspace/volume")
-    place = Place(tmp_path / "place", driver, shell=line, says="yes", disk=disk)
+    place = open_with_volume(tmp_path, driver, "echo more > b.txt; rm -rf volume")
     done = place.do()
     assert (done["outcome"], done["disk"]) == ("completed", "kept")
     assert (place.workspace / "b.txt").read_text() == "more\n"
@@ -204,9 +208,7 @@ async def test_what_is_mounted_in_a_workspace_outlasts_whatever_a_command_does_t
 async def test_what_a_command_writes_where_something_is_mounted_is_refused_in_one_sentence_with_all_else(
     tmp_path: Path, driver: subprocess.Popen[str], play: Play
 ) -> None:
-    line = "echo more > b.txt; echo x > volume/new"
-    disk = str(tmp_path / "place/workspace/volume")
-    place = Place(tmp_path / "place", driver, shell=line, says="yes", disk=disk)
+    place = open_with_volume(tmp_path, driver, "echo more > b.txt; echo x > volume/new")
     place.do()
     end = bodies(await place.log(), ToolFinished)[-1]
     assert end.content.startswith("nothing was changed: `volume` holds what the command could not see")

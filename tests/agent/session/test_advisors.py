@@ -113,10 +113,11 @@ async def test_thoughts_words_and_fences_around_an_answer_are_no_part_of_it(text
     [
         f"{json.dumps(ACCEPT)} or rather {json.dumps(REPLAN)}",
         f"<think>{json.dumps(ACCEPT)}",
+        f"The call says {json.dumps(ACCEPT)}. I say {json.dumps(REPLAN | {'verdict': 'no'})}",
         '{"verdict": "accept", "issues": [], "summary": "x"',
         "{" * 5000,
     ],
-    ids=["two answers", "a thought without an end", "cut off", "braces"],
+    ids=["two answers", "a thought without an end", "a quotation before its own", "cut off", "braces"],
 )
 async def test_what_is_no_one_answer_is_none(text: str) -> None:
     advice = await asked(ModelResponse(text), CRITIC)

@@ -165,3 +165,11 @@ def test_no_argument_whatever_it_is_makes_looking_fail_or_counts_as_said(argumen
     for spec in (UNDECLARED, PAY, LOOK):
         found = survey(spec, arguments, outside=json.dumps(arguments))
         assert {value.source for value in found.values or ()} <= {"outside", "unsaid"}
+
+
+def test_a_target_that_the_operator_names_binds_though_they_call_it_free_text_too() -> None:
+    """As for a server's tool, of which only the operator's policy says anything."""
+    entry = {"texts": ["to", "body"], "targets": {"to": {"kind": "message", "access": "send"}}}
+    policy = policy_with({"tools": {UNDECLARED.name: entry}})
+    found = survey(UNDECLARED, {"to": THIEF, "body": "hi"}, ASKED, outside=PAGE, policy=policy)
+    assert [(value.path, value.role, value.source) for value in found.values or ()] == [("to", "target", "outside")]

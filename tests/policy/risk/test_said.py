@@ -349,3 +349,17 @@ def test_a_session_that_knew_no_mandate_is_judged_without_it() -> None:
     del data["mandate"]
     assert restore_policy(data).mandate.mode == "off"
     assert default_policy().mandate.mode == "enforce"
+
+
+def test_a_message_too_long_to_be_read_says_nothing_and_ends_what_was_said_before_it() -> None:
+    """It may forbid it; a long text that is marked as quoted does not count."""
+    first, long = Said(1, "Send it to ben@lake.example."), "and so on, 1 2 3. " * 2000
+    assert find("ben@lake.example", first.text) is not None
+    quoted = Said(2, "Thanks.\n" + "\n".join(f"> {long}" for _ in range(3)))
+    for last, is_found in ((Said(2, long), False), (quoted, True)):
+        said = read_said((first, last), default_policy())
+        value = read_value("ben@lake.example")
+        assert value is not None
+        assert (said.find(value, "ben@lake.example") is not None) == is_found
+        assert said.pasted
+        assert asks_for(Effect.SEND, "send_mail", (first, last), default_policy()) == is_found
