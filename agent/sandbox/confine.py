@@ -8,14 +8,13 @@ import select
 import signal
 import stat
 import struct
-from collections.abc import Iterable
 from typing import NoReturn
 
 from foregate.agent.sandbox.bpf import load_filter
 from foregate.agent.sandbox.capabilities import drop_capabilities
 from foregate.agent.sandbox.landlock import allow_writing_only_in
 from foregate.agent.sandbox.limits import limit_resources
-from foregate.agent.sandbox.namespaces import enter_namespaces
+from foregate.agent.sandbox.namespaces import fork_into_namespaces
 from foregate.agent.sandbox.openings import bring_up_loopback, hand_out, open_listeners
 from foregate.agent.sandbox.plan import Command, Failure, Plan
 from foregate.agent.sandbox.root import build_root
@@ -46,10 +45,9 @@ def confine(plan: Plan, command: Command, parent: int, report: int, line: int | 
         take_streams()
         program = build_filter(unix_sockets=bool(plan["access"]["sockets"]))
         view = make_early_view(plan)
-        enter_namespaces()
         alive, keeper = os.pipe()  # open for reading inside, for writing only here
         ended, tell = os.pipe()
-        first = os.fork()
+        first = fork_into_namespaces()
         if first == 0:
             os.close(keeper)
             os.close(ended)
@@ -170,9 +168,12 @@ def _run_first_process(
         if line is not None:
             hand_out(open_listeners(plan["access"]), line)
         open_null()
+        # What holds the command holds this process as well, which has nothing more to do that needs a power.
+        drop_capabilities()
+        allow_writing_only_in(writable)
         child = os.fork()
         if child == 0:
-            _run_command(plan, command, program, writable, report)
+            _run_command(plan, command, program, report)
     except BaseException as error:  # nothing may return into the caller's half of the fork
         fail(error, report)
     os.close(report)
@@ -191,15 +192,13 @@ def _forget_signals() -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 
 
-def _run_command(plan: Plan, command: Command, program: bytes, writable: Iterable[str], report: int) -> NoReturn:
-    """Give up everything that is left and become the command."""
+def _run_command(plan: Plan, command: Command, program: bytes, report: int) -> NoReturn:
+    """Give up what is left and become the command."""
     try:
         os.setsid()
         report = close_others(report)
-        drop_capabilities()
         with name_step("folder", f"the folder {command['folder']} cannot be entered in the sandbox"):
             os.chdir(command["folder"])
-        allow_writing_only_in(writable)
         limit_resources(plan["limits"])
         load_filter(program)
         with name_step("start", f"{command['program']} cannot be started in the sandbox"):

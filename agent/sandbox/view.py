@@ -17,6 +17,7 @@ from foregate.agent.sandbox.system_calls import StepFailed, call, name_step
 
 MARKS = "marks"
 """The file beside an upper folder that names the attributes by which the kernel marks what it holds."""
+_ASIDE = "work-"
 TRUSTED, USER = "trusted.overlay.", "user.overlay."
 _OPTIONS: dict[str, dict[str, str | None]] = {
     # With `redirect_dir` a folder that is there can be renamed; the kernel grants it only with marks nobody can forge.
@@ -132,9 +133,7 @@ def _lay(store: Path, lowers: Sequence[Path], marks: str) -> int:
 
 
 def _mount(store: Path, lowers: Sequence[Path], marks: str) -> int:
-    # The kernel takes no `work` in which an earlier view lies, for it cannot know whether all of that was written.
-    remove_tree(str(store / "work"))
-    (store / "work").mkdir(0o700)
+    _make_work(f"{store}/work")
     with ExitStack() as opened:
 
         def name(folder: Path) -> str:
@@ -152,3 +151,25 @@ def _mount(store: Path, lowers: Sequence[Path], marks: str) -> int:
             volatile=None,
             **_OPTIONS[marks],
         )
+
+
+def _make_work(work: str) -> None:
+    """Make the folder the kernel works in; it takes none of an earlier view, which may not all have been written."""
+    try:
+        os.mkdir(work, 0o700)  # noqa: PTH102 - for each call
+    except FileExistsError:  # nobody could set it aside
+        remove_tree(work)
+        os.mkdir(work, 0o700)  # noqa: PTH102
+
+
+def set_aside_work(plan: Plan) -> list[str]:
+    """Take the folders the kernel worked in away from the stores of layers, and return what `remove_tree` may remove.
+
+    Removing takes longer than anybody wants to wait for. What one that was killed has left is among them.
+    """
+    found: list[str] = []
+    for store in plan["layers"].values():
+        with suppress(OSError):
+            os.rename(f"{store}/work", f"{store}/{_ASIDE}{os.getpid()}")  # noqa: PTH104
+            found += [f"{store}/{name}" for name in os.listdir(store) if name.startswith(_ASIDE)]  # noqa: PTH208
+    return found

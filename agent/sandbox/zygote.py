@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import ctypes
 import errno
+import gc
 import json
 import os
 import select
@@ -39,6 +40,9 @@ _ROUND = 0.02
 _ROUNDS = 500
 """Rounds after which what cannot be killed, such as a program of another user, is left behind and said."""
 _HANDLED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGCHLD, signal.SIGPIPE)
+_CHANGED = (*_HANDLED, signal.SIGXFSZ)
+"""The signals that do something else here than in a fresh process; Python ignores the last two by itself."""
+_LIBRARY = ctypes.CDLL(None)
 
 
 class Zygote:
@@ -129,10 +133,14 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
             if (status := reap_children().get(pid)) is not None:
                 runs = False
                 say(line, status=status)
+    aside = load_sandbox("view").set_aside_work(request["plan"]) if request["plan"] else []
     say(line, left=len(list_tree(os.getpid())))
-    line.close()  # nobody has to wait until a private folder is removed
+    line.close()  # nobody has to wait until private folders are removed
     if watch:
         watch.close()
+    for folder in aside:
+        with suppress(OSError):  # another guard removes it
+            load_sandbox("removal").remove_tree(folder)
     os._exit(0)
 
 
@@ -155,7 +163,7 @@ def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoR
     """
     try:
         os.setsid()
-        for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        for number in _CHANGED:
             signal.signal(number, signal.SIG_DFL)
         for place, name in enumerate(NAMES[2:]):
             os.dup2(named[name], place)
@@ -210,7 +218,7 @@ def load_sandbox(module: str) -> ModuleType:
 def watch_children() -> int:
     """Become the parent of whatever loses its own here; return what can be read once a child has ended."""
     with suppress(AttributeError, OSError):  # elsewhere than on Linux what goes to the background is not caught
-        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        _LIBRARY.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     woken, waking = os.pipe()
     os.set_blocking(woken, False)
     os.set_blocking(waking, False)
@@ -270,4 +278,7 @@ if __name__ == "__main__":
     os.set_inheritable(CONTROL, False)
     os.closerange(CONTROL + 1, os.sysconf("SC_OPEN_MAX"))
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(each, signal.SIG_DFL)
+    gc.disable()  # what a collection touches is copied in every child
     Zygote(socket.socket(fileno=CONTROL)).serve()
