@@ -7,7 +7,7 @@ import re
 import signal
 from collections.abc import Mapping
 
-from foregate.agent.sandbox.system_calls import PR_SET_DUMPABLE, StepFailed, call, name_step
+from foregate.agent.sandbox.system_calls import PR_SET_DUMPABLE, call, name_step
 
 NEW_MOUNTS, _NEW_NAMES, _NEW_IPC = 0x20000, 0x4000000, 0x8000000
 _NEW_USERS, _NEW_PROCESSES, _NEW_NETWORK = 0x10000000, 0x20000000, 0x40000000
