@@ -9,6 +9,7 @@ from pydantic import Field
 
 from foregate.policy.http_section import Http
 from foregate.policy.mandate_section import Mandate
+from foregate.policy.postlude_section import Postlude
 from foregate.policy.processes import Confinement, ReadEntry, Runtime, SandboxLimits, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.policy.sensitive import Sensitive
@@ -175,12 +176,6 @@ class Approval(PolicySection):
     mode: Literal["each", "scope", "never"]
     reads: Literal["free", "ask"]
     expires: Count
-
-
-class Postlude(PolicySection):
-    """Checking what was claimed after changes."""
-
-    mode: Literal["enforce", "off"]
 
 
 class Contract(PolicySection):

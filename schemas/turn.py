@@ -67,7 +67,8 @@ CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 class Check(Struct, frozen=True, forbid_unknown_fields=True):
     """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
 
-    `unseen` could be read; `uncheckable` needs more than a read, a test run for instance.
+    `unseen` was not shown by anything, as words alone never are; `uncheckable` needs more than a read, a test run for
+    instance.
     """
 
     text: str

@@ -14,12 +14,14 @@ from foregate.agent.session.session import Session
 from foregate.evidence.state.dataflow import find_steps
 from foregate.evidence.state.task import OpenTurn, TaskState, build_checks, build_observations
 from foregate.gates.prelude import judge, judge_answer
+from foregate.policy.policy import Policy
+from foregate.policy.risk.claims import find_promise, find_untrue_claim, has_claim, wants_change, wants_deed
 from foregate.schemas.errors import RuntimeLost
 from foregate.schemas.judgement import Judgement, Standing
 from foregate.schemas.model_response import Follower
 from foregate.schemas.tool_call import CallFacts, Permit, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect
-from foregate.schemas.turn import TurnActor
+from foregate.schemas.turn import Check, TurnActor
 
 
 async def run_observation(session: Session, call: ToolCall, actor: TurnActor, cause: int) -> ToolResult | None:
@@ -142,25 +144,49 @@ class Prefetch(Follower):
             self._session.prefetched.update(((response, digest), found) for digest, found in self._seen.items())
 
 
-async def verify_promises(session: Session, open_turn: OpenTurn) -> bool:
-    """Check the plan's promises and record the verdict; True when the model is told what is still to be shown."""
+async def verify_answer(session: Session, open_turn: OpenTurn) -> bool:
+    """Check what the plan and the answer promise and record the verdict; True when the model is told what is open."""
     task, policy = session.state.running_task, session.policy
-    if policy.postlude.mode == "off" or task.plan is None or not task.plan.requires_verification or not task.changed:
-        return False
-    for number, call in enumerate(build_observations(task), start=1):
-        await run_observation(session, replace(call, id=f"p{open_turn.seq}.{number}"), "postlude", open_turn.seq)
+    if promise := find_bare_promise(task, open_turn.response.text, policy):
+        checks: tuple[Check, ...] = (Check(f"the answer's promise `{promise[:120]}`", "failed"),)
+        told = "Nothing ran yet. Send the call that does it now, or say plainly that it will not be done."
+    else:
+        planned = task.plan is not None and task.plan.requires_verification
+        if policy.postlude.mode == "off" or not planned or not task.last_change:
+            return False
+        for number, call in enumerate(build_observations(task), start=1):
+            await run_observation(session, replace(call, id=f"p{open_turn.seq}.{number}"), "postlude", open_turn.seq)
+        checks = build_checks(task, session.state.ledger)
+        told = "Show it, or say plainly that it is not so."
     turn = session.turns.build_own_turn(open_turn.seq, (), "postlude", open_turn.seq).turn
-    turn = replace(turn, text=open_turn.response.text, checks=build_checks(task, session.state.ledger))
+    turn = replace(turn, text=open_turn.response.text, checks=checks)
     judgement = judge_answer(turn, policy)
     pending = judgement.decisions[0].code == "verification_pending"
-    notice = f"{judgement.decisions[0].summary}. Show it, or say plainly that it is not so." if pending else ""
+    notice = f"{judgement.decisions[0].summary}. {told}" if pending else ""
     await session.record(session.turns.draft_judgement(turn, judgement, notice=notice))
     return pending
 
 
-def build_remark(task: TaskState) -> str:
-    """Return the line Foregate adds to an answer where something failed, was held, is unknown or unverified, or ""."""
-    lines = [f"`{' '.join(key).strip()}` {what}" for key, what in task.trouble.items()]
+def find_bare_promise(task: TaskState, text: str, policy: Policy) -> str:
+    """Return the sentence in which an answer only promises what is asked for, where no call was ever sent, else ""."""
+    ran = task.used["turns"] or task.used["tool_calls"] or task.trouble or task.unrun
+    if ran or task.words_only or task.words_only_task or not wants_deed(task.messages, policy):
+        return ""
+    return find_promise(text, policy)
+
+
+def build_remark(task: TaskState, text: str, policy: Policy) -> str:
+    """Return the line Foregate adds to an answer, or "": what failed, was held, is unknown, unverified or not true.
+
+    A call that did not run and is no trouble by itself is named only beside a claim.
+    """
+    found = dict(task.trouble)
+    untrue = find_untrue_claim(text, task.reached, policy)
+    if untrue or has_claim(text, policy):
+        found |= {key: what for key, what in task.unrun.items() if untrue or key in task.unsettled}
+    lines = [f"`{' '.join(key).strip()}` {what}" for key, what in found.items()]
+    if untrue and not lines and wants_change(task.messages, policy):
+        lines.append("no call of this task did what the answer says")
     code, summary = task.verdict
     if code == "unverified":
         lines.append(f"unverified: {summary}")

@@ -12,7 +12,7 @@ from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.dispatch import dispatch
-from foregate.agent.loop.internal_calls import Prefetch, build_remark, verify_promises
+from foregate.agent.loop.internal_calls import Prefetch, build_remark, find_bare_promise, verify_answer
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session, fold_session
@@ -185,9 +185,13 @@ async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | 
     task = session.state.running_task
     text = open_turn.response.text.strip()
     if text:
-        if await verify_promises(session, open_turn):
+        promised = find_bare_promise(task, text, session.policy)
+        if await verify_answer(session, open_turn):
             return None
-        return await session.end_task("completed", text, remark=build_remark(task))
+        if promised:
+            why = "the model only said what it would do, and nothing ran"
+            return await session.end_task("blocked", text, blocker=why, need="another model or request")
+        return await session.end_task("completed", text, remark=build_remark(task, text, session.policy))
     if task.empty_responses < 2:
         return await ask_model(session)
     why = "the model gave two empty responses"

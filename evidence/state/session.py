@@ -34,11 +34,11 @@ from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Change, EvidenceKind, Origin
-from foregate.schemas.tool_spec import Resource
+from foregate.schemas.tool_spec import Effect, Resource
 from foregate.schemas.turn import Said
 
-NO_CLAIM = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
-"""Codes of changes that were no real attempt, so that an answer after them needs no line about them."""
+_SENT_BACK = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
+"""Codes of changes the model was told to send otherwise or to leave: no trouble of the task by themselves."""
 
 _UNKNOWN = "has an unknown outcome"
 _HEARD, _WORDS = 1000, 160
@@ -326,6 +326,8 @@ class SessionState:
             task.applied |= changed - task.changed
         task.changed |= changed
         task.used["changed_resources"] = len(task.changed) - len(task.applied)
+        if started is not None and body.ok and (side_effect or body.used):  # a child task may have done anything
+            task.reached.add(started.effect if side_effect else Effect.UNKNOWN)
         if side_effect and body.ok:
             task.add_counts(changes=1)
         if side_effect and started is not None and (body.ok or body.changes or not (started.before or started.images)):
@@ -339,10 +341,16 @@ class SessionState:
             self.parked[body.call] = body
             task.touched += 1
             task.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
-        elif not (body.change and self.is_asked(body.call)):
+        elif not self.is_asked(body.call):
             return
-        elif body.code not in NO_CLAIM:
-            task.note_trouble(body.tool, body.target, f"was not done ({body.code})", body.message)
+        else:
+            what = f"was not done ({body.code})"
+            if body.change and body.code not in _SENT_BACK:
+                task.note_trouble(body.tool, body.target, what, body.message)
+            else:
+                task.note_unrun(body.tool, body.target, what, change=body.change and body.code != "unknown_tool")
+            if not body.change:
+                return
         if self.open is not None:
             self.open.note_failed_change(body.call)
 

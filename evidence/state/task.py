@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.reads import Reads
+from foregate.evidence.state.criteria import build_observation, check_criterion
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, TaskPaused, ToolFinished
@@ -21,7 +21,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Criterion, PlanInForce
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall
-from foregate.schemas.tool_spec import Resource
+from foregate.schemas.tool_spec import Effect, Resource
 from foregate.schemas.turn import Check, CheckResult, Counters, HoldCount, Refusal, Said
 
 WHY = 300
@@ -159,6 +159,12 @@ class TaskState:
     just_failed: tuple[str, ...] = ()
     trouble: dict[tuple[str, str], str] = field(default_factory=dict)
     why: dict[tuple[str, str], str] = field(default_factory=dict)
+    unrun: dict[tuple[str, str], str] = field(default_factory=dict)
+    """Other calls that were asked for and did not run, and why: what an answer claims may have been theirs to do."""
+    unsettled: set[tuple[str, str]] = field(default_factory=set)
+    """Those that would have changed something, and nothing did in their place since."""
+    reached: set[Effect] = field(default_factory=set)
+    """The effects of the calls that did what they should."""
     done: list[str] = field(default_factory=list)
     words_only: bool = False
     words_only_task: bool = False
@@ -250,10 +256,16 @@ class TaskState:
         key = tool, target
         self.trouble[key], self.why[key] = what, format_line(why, WHY)
 
+    def note_unrun(self, tool: str, target: str, what: str, *, change: bool) -> None:
+        """Note a call that did not run and is no trouble by itself."""
+        self.unrun[tool, target] = what
+        if change:
+            self.unsettled.add((tool, target))
+
     def note_finished_call(self, seq: int, body: ToolFinished, side_effect: bool) -> None:
         """Take in how a call that ran ended, and what event `seq` tells by that of the criteria of the plan."""
         for criterion in self.plan.criteria if self.plan else ():
-            if (result := check_criterion(criterion, body)) is not None:
+            if (result := check_criterion(criterion, body, changed=side_effect)) is not None:
                 self.criteria[criterion.check, criterion.target, criterion.expected] = (seq, result)
         self.just_failed = () if body.ok else (body.tool,)
         if side_effect and not body.ok:
@@ -262,13 +274,14 @@ class TaskState:
             self.note_change(body.tool, body.target)
 
     def find_result(self, criterion: Criterion) -> CheckResult | None:
-        """Return what was seen of a criterion after the last change, None where nothing was."""
+        """Return what was seen of a criterion after the last change or by it, None where nothing was."""
         seen = self.criteria.get((criterion.check, criterion.target, criterion.expected))
-        return seen[1] if seen is not None and seen[0] > self.last_change else None
+        return seen[1] if seen is not None and seen[0] >= self.last_change else None
 
     def note_change(self, tool: str, target: str) -> None:
         """Note that a change took effect, so that no trouble with its target is open any more."""
         self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
+        self.unsettled = {key for key in self.unsettled if key[0] != tool and key[1] not in ("", target)}
         self.done.append(f"{tool} {target}".strip())
 
     @property
@@ -301,61 +314,23 @@ def parse_time(time: str) -> datetime:
     return datetime.fromisoformat(time)
 
 
-LOOKS = {"file_exists": "read_file", "file_contains": "read_file", "http_status": "http_request"}
-"""By check, the tool that settles it by looking; `command_succeeds` is more than a look."""
-
-
-def check_criterion(criterion: Criterion, body: ToolFinished) -> CheckResult | None:
-    """Return what a finished call tells of a criterion: met, failed, or None when it is about something else."""
-    target = (criterion.target or "").removeprefix("./")
-    if not target or not _is_about(criterion.check, body, target):
-        return None
-    match criterion.check:
-        case "file_exists":
-            met = body.ok
-        case "file_contains":
-            met = body.ok and (criterion.expected or "") in body.content
-            if not met and body.dropped:
-                return None
-        case "command_succeeds":
-            met = body.ok and body.exit_code == 0
-        case "http_status":
-            met = str("" if body.exit_code is None else body.exit_code) == (criterion.expected or "200")
-        case None:
-            return None
-    return "met" if met else "failed"
-
-
-def _is_about(check: str | None, body: ToolFinished, target: str) -> bool:
-    if check in LOOKS:
-        return body.tool == LOOKS[check] and body.target == target
-    if body.exit_code is None:  # only a process ends with one: a file may be named like a command
-        return False
-    try:
-        return shlex.split(body.target) == shlex.split(target)
-    except ValueError:
-        return False
-
-
 def build_checks(task: TaskState, ledger: Ledger) -> tuple[Check, ...]:
-    """Return how each criterion of the plan in force stands after the task's last change."""
-    if task.plan is None:
-        return ()
+    """Return how each criterion of the plan in force stands after the task's last change.
+
+    A criterion in words alone is `unseen`: nothing that was observed tells whether it is met.
+    """
     found = []
-    for criterion in task.plan.criteria:
-        if criterion.check is not None and criterion.target:
-            result = task.find_result(criterion) or ("unseen" if criterion.check in LOOKS else "uncheckable")
-            found.append(Check(criterion.text[:200], result, criterion.target[:200]))
+    for criterion in task.plan.criteria if task.plan else ():
+        result = task.find_result(criterion) or ("uncheckable" if criterion.check == "command_succeeds" else "unseen")
+        found.append(Check(criterion.text[:200], result, (criterion.target or "")[:200]))
     unseen = (resource for resource in sorted(task.changed) if not ledger.is_observed_since_change(resource))
     return (*found, *(Check(f"`{resource.id}` was read back", "unseen", resource.id) for resource in unseen))
 
 
 def build_observations(task: TaskState) -> list[ToolCall]:
-    """Return the observations that would settle what is unseen."""
-    calls = []
-    for criterion in task.plan.criteria if task.plan else ():
-        tool, target = LOOKS.get(criterion.check or ""), criterion.target
-        if tool and target and task.find_result(criterion) is None:
-            arguments = {"path": target} if tool == "read_file" else {"method": "GET", "url": target}
-            calls.append(ToolCall.of(tool, arguments))
+    """Return the calls that would settle what is open, as far as they turn out to be mere observations."""
+    open_ = (
+        criterion for criterion in (task.plan.criteria if task.plan else ()) if task.find_result(criterion) is None
+    )
+    calls = [call for call in map(build_observation, open_) if call is not None]
     return list({call.digest: call for call in calls}.values())

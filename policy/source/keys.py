@@ -162,6 +162,8 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
         for number, value in enumerate(attrgetter(name)(policy)):
             if why := explain(value):
                 yield (*name.split("."), number), why
+    of_phrases |= {f"postlude.claims.{name}": explain_bad_phrase for name in type(policy.postlude.claims).model_fields}
+    of_phrases["postlude.promises"] = explain_bad_phrase
     for effect, listed in policy.mandate.effects.items():
         for number, phrase in enumerate(listed):
             if why := explain_bad_phrase(phrase):

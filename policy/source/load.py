@@ -15,6 +15,7 @@ from pathlib import Path as FilePath
 from pydantic import ValidationError
 
 from foregate.policy.policy import Policy
+from foregate.policy.postlude_section import Claims
 from foregate.policy.source.keys import POLICY, Keys, find_defects, find_surprises
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over, read_layer
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml, walk_values
@@ -248,6 +249,8 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("http", "unlisted"): "fail",
     ("http", "unsaid"): {"path": 0, "query": 0, "content": 0, "random": 0},
     ("mandate", "mode"): "off",
+    ("postlude", "claims"): {name: [] for name in Claims.model_fields},
+    ("postlude", "promises"): [],
     ("sensitive", "formats"): {},
     ("sensitive", "values"): {"named": 0, "random": 8, "entropy": 0, "besides": []},
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Container
 from typing import assert_never
 
@@ -22,7 +23,8 @@ from foregate.evidence.state.conversation import (
     format_unknown_outcome,
 )
 from foregate.evidence.state.plan import NOT_DONE, CallState, Ended, PlanState, StepState
-from foregate.policy.policy import Context
+from foregate.policy.policy import Context, Policy
+from foregate.policy.risk.claims import find_promise
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
@@ -44,6 +46,7 @@ ENDING = {"denied_by_rule": "was denied by a rule", RUNTIME_LOST: "lost the runt
 
 _LOOKED = "nothing but looks so far; send the call that makes the change now"
 _NO_CALL = "the answer held no call that could be read, of a tool that was offered"
+_EMPTY = re.compile(r"(?:```(?:json)?|[\s\[\]{}.])*")
 _LONGEST = 200
 
 
@@ -91,6 +94,8 @@ def find_refusal(response: ModelResponse, offered: Container[str], room: int, do
     again = sorted({call.name for call in calls if call.digest in done})
     if response.deferred:
         why = "calls that name each other's results; send the first, and the others once you know what it gave"
+    elif unread := next((call.defect for call in calls if call.defect and call.name not in offered), ""):
+        why = unread
     elif strange:
         why = f"calls of tools this task was not offered: {', '.join(strange)}"
     elif len(calls) > room:
@@ -106,11 +111,11 @@ def may_go_again(call: CallState, step: StepState) -> bool:
     return call.is_settled or call.code == NOT_DONE or (cured and step.sent.get(call.position, 0) < RESENT)
 
 
-def lacking(step: StepState, catalogue: Catalogue) -> str:
-    """Return what an answer, all of whose calls ran well, lacks to fulfil its task, "" where it does.
+def find_lack(step: StepState, catalogue: Catalogue, policy: Policy) -> str:
+    """Return what an answer, all of whose calls ran well, lacks to fulfil its task, "" where nothing.
 
     A task that names a tool that changes something wants a change, and words only where some of it was done before;
-    any other is fulfilled by looks or by words.
+    any other is fulfilled by looks or by words, but by none that only promise or say nothing.
     """
 
     def changes(tool: str) -> bool:
@@ -118,6 +123,9 @@ def lacking(step: StepState, catalogue: Catalogue) -> str:
 
     if step.refused or not (step.newest_calls or step.words.strip()):
         return step.refused or _NO_CALL
+    idle = _EMPTY.fullmatch(step.words) or find_promise(step.words, policy)
+    if idle and not (step.newest_calls or step.effects):
+        return _NO_CALL
     if not changes(step.task.action) or any(changes(call.tool) for call in step.newest_calls):
         return ""
     return _LOOKED if step.newest_calls else "" if step.effects else _NO_CALL

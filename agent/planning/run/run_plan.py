@@ -311,8 +311,10 @@ class PlanController:
             await self._reconcile_call(step, wrong)
         elif wrong is not None and wrong.status in ("failed", "denied"):
             await self._record_failure(step, wrong.why, wrong.code)
-        elif missing := wrong.why if wrong is not None else filling.lacking(step, self.session.catalogue):
-            await self._ask_again(step, missing, wrong.code if wrong is not None else "")
+        elif wrong is not None:
+            await self._ask_again(step, wrong.why, wrong.code)
+        elif missing := filling.find_lack(step, self.session.catalogue, self.session.policy):
+            await self._ask_again(step, missing)
         else:
             await self._record_done(step)
 
@@ -366,7 +368,8 @@ class PlanController:
             if self.on_further is not None:
                 self.on_further(report)
             return None
-        marked = build_remark(task) if report.answer and task is not None else ""
+        said = report.answer if task is not None else ""
+        marked = build_remark(task, said, self.session.policy) if task is not None and said else ""
         need, text = "`plans retry` or another plan", report.answer or render_summary(report)
         return await self.session.end_task(status, text, remark=marked, blocker=why, need=need)
 

@@ -7,7 +7,7 @@ from typing import Any
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.event import Event, TurnJudged
-from tests.agent.world import World, plan_json
+from tests.agent.world import ACCEPT, World, plan_json
 from tests.events import bodies
 from tests.policies import policy_with
 
@@ -57,6 +57,23 @@ async def test_a_model_that_mends_what_was_refuted_is_verified() -> None:
     wanted = plan("file_contains", "a.txt", "the dog", planned_steps=[first, step])
     text, codes, _ = await told(world, wanted, says("fixed"), calls(more), says("now it is"))
     assert (text, codes) == ("now it is", ["verification_pending", "verification_passed"])
+
+
+async def test_what_a_plan_promises_in_words_alone_is_never_verified_and_is_named() -> None:
+    text, codes, _ = await told(World(policy=policy_with(PLANNED)), plan(None, None), says("fixed"))
+    assert codes == ["unverified"]
+    assert text == "fixed\n\n[Foregate: unverified: not seen after the last change: it can be seen (unseen)]"
+
+
+async def test_a_promise_is_looked_at_also_where_the_call_reports_no_change() -> None:
+    world = World(policy=policy_with({**PLANNED, "mandate.mode": "off"}))
+    wanted = {"text": "b.txt names bob", "check": "file_contains", "target": "b.txt", "expected": "bob"}
+    planned = answers(plan_json("send", "bob@example.org") | {"success_criteria": [wanted]})
+    send = calls(("send", {"to": "bob@example.org"}), text=TALK)
+    session = await world.open([send, planned, answers(ACCEPT), says("sent"), says("it is")], ["yes"])
+    outcome = await run(session, "send it to bob@example.org")
+    assert world.sent == ["bob@example.org"]
+    assert outcome.text == "it is\n\n[Foregate: unverified: not seen after the last change: b.txt names bob (failed)]"
 
 
 async def test_without_a_plan_or_with_the_postlude_off_nothing_is_checked() -> None:

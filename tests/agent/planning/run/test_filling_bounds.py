@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from msgspec.structs import replace
 
 from foregate.agent.planning.format.validator import validate
@@ -60,6 +61,28 @@ async def test_a_task_that_changes_something_is_not_done_by_a_look() -> None:
         session = await world.open(answers)
         report = await carried_out(session, plan(task(1, action="edit_file", target="a.txt")))
         assert statuses(report) == [status]
+
+
+@pytest.mark.parametrize("words", ["I'll do it now!", "[]", "```json\n[]\n```", "Let me read a.txt."])
+async def test_an_answer_that_only_promises_or_is_empty_does_no_task(words: str) -> None:
+    look = calls(("read_file", {"path": "a.txt"}))
+    for answers, status in (([says(words), look], "done"), ([says(words), says(words)], "failed")):
+        session = await World().open(answers)
+        report = await carried_out(session, plan(task(1, action="read_file", target="a.txt")))
+        assert statuses(report) == [status]
+
+
+async def test_an_answer_that_cannot_be_read_is_sent_back_with_what_is_wrong() -> None:
+    told: list[str] = []
+
+    def look(request: object) -> ModelResponse:
+        told.append(request.messages[-1].text)  # type: ignore[attr-defined]
+        return calls(("read_file", {"path": "a.txt"}))
+
+    session = await World().open([says('{"tool": "read_file", "args": {"path": "a.txt"'), look])
+    report = await carried_out(session, plan(task(1, action="read_file", target="a.txt")))
+    assert statuses(report) == ["done"]
+    assert "unreadable" not in told[0]
 
 
 async def test_an_endpoint_that_fails_once_is_asked_once_more() -> None:
