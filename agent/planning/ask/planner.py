@@ -55,7 +55,9 @@ class Planning(Struct, frozen=True):
 
     @property
     def question(self) -> str:
-        """What the person is asked where there is no plan: what was wrong, and how the request could be worded."""
+        """What the person is asked where there is no plan: what was wrong, and how to word the request; else ""."""
+        if self.plan is not None:
+            return ""
         wrong = "; ".join(dict.fromkeys(asking.sentence(defect) for defect in self.defects[:3]))
         more = f"; and {len(self.defects) - 3} more" if len(self.defects) > 3 else ""
         return f"I could not make a plan of this ({wrong}{more}). {asking.suggest_rewording(self.query, self.defects)}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeGuard, get_args
 
 from msgspec import Struct
@@ -31,7 +31,8 @@ _TASK = aliases.keys_of(
     arguments=("args", "arguments"),
 )
 _CALL = aliases.keys_of(PlannedCall, tool=("tool_name",), arguments=("args",), description=("reasoning",))
-_ANALYSIS = "analyze_error"
+_ANALYSIS, _TESTS = "analyze_error", "run_tests"
+_MENDING = frozenset(["edit_file", "write_file", "apply_patch"])
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DURATION = re.compile(r"\s*(\d{1,6})\s*(s|sec|seconds?|m|min|minutes?|h|hours?)\s*\.?", re.IGNORECASE)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
@@ -145,6 +146,18 @@ class _Part:
         return value or {}
 
 
+def find_tests_before_edits(tasks: Sequence[PlanTask]) -> set[int]:
+    """Return the tasks that run tests which a later one runs again, after one in between has edited a file."""
+    found, again, mended = set[int](), False, False
+    for task in reversed(tasks):
+        tools = {task.action, *(call.tool for call in task.calls)}
+        if _TESTS in tools:
+            found |= {task.id} if mended else set()
+            again = True
+        mended |= again and not _MENDING.isdisjoint(tools)
+    return found
+
+
 class _PlanReader:
     """Reads one plan; `room` is how many tasks and calls of it are still read."""
 
@@ -194,7 +207,7 @@ class _PlanReader:
         """Return the tasks in the order they are written; one may fail if a later one is there to look at its failure.
 
         That is a task that says nothing of it itself, and on which one depends that analyses an error, or about which
-        a condition asks how its command ended.
+        a condition asks how its command ended; and tests that are run again after files were edited.
         """
         value = part.given.get("tasks")
         if value is not None and not isinstance(value, list):
@@ -211,6 +224,7 @@ class _PlanReader:
             if _ANALYSIS in (task.action, *(call.tool for call in task.calls)):
                 looked_at |= set(task.depends_on)
             looked_at |= find_named_tasks(task.when, "exit_code")
+        looked_at |= find_tests_before_edits(tasks)
         for number in sorted(looked_at & silent):
             self.book.add_note("a command of it may end with an error, which a later task looks at", number)
         return tuple(replace(task, may_fail=True) if task.id in looked_at & silent else task for task in tasks)

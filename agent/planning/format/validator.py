@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
 
 from jsonschema import SchemaError
@@ -14,6 +15,7 @@ from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.notebook import Findings
 from foregate.agent.planning.format.reader import Reading
 from foregate.agent.planning.format.targets import PathPlace, Targets, list_path_parameters
+from foregate.agent.tools.builtin.project import find_command
 from foregate.agent.workspace.workspace import Workspace
 from foregate.gates.validity import SchemaCheck
 from foregate.policy.source.strict_yaml import escape_text
@@ -23,6 +25,7 @@ from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPl
 from foregate.schemas.tool_spec import Catalogue, Effect, ToolSpec
 
 _ANYWHERE = (Effect.EXECUTE, Effect.UNKNOWN, Effect.ADMINISTER)
+_PROJECT = ("run_tests", "run_build")
 _MOST_ARGUMENTS = 20
 _NAMED = 12
 Waiting = Mapping[int, Sequence[int]]
@@ -106,11 +109,24 @@ class _TaskChecker:
         if spec is None:
             self.targets.anything = True
             return task
+        if task.action in _PROJECT and spec.provenance == "builtin" and not task.params:
+            task = self.list_command(task)
         target, paths = task.target, list_path_parameters(spec)
         if target and paths and paths[0] is spec.targets[0]:
             target = self.targets.check_target(PathPlace(task.id, "target", paths[0].access), target)
         self.targets.anything |= spec.effect in _ANYWHERE
         return replace(task, target=target)
+
+    def list_command(self, task: PlanTask) -> PlanTask:
+        """Return a task that runs the project's tests or build with its call, where the workspace's files say it."""
+        argv = find_command(self.targets.workspace, task.action, task.target)
+        if argv is None:
+            return task
+        told = f"`{task.action}` is `{shlex.join(argv)}`, as the files of the workspace say"
+        if task.target and argv[-1] not in (task.target, task.target.rpartition("::")[2]):
+            told += f"; it runs more than `{escape_text(task.target, 120)}`"
+        self.book.add_note(told, task.id)
+        return replace(task, calls=(PlannedCall(task.action, {"argv": list[Json](argv)}),))
 
     def check_condition(self, task: PlanTask) -> None:
         for problem, remedy in condition.find_problems(task.when) if task.when is not None else ():

@@ -74,6 +74,22 @@ def _build_project_runner(workspace: Workspace, policy: Policy, name: str, what:
     return build_runner(policy, name, description, [], run, fill_arguments=fill_arguments)
 
 
+def find_command(workspace: Workspace, tool: str, target: str = "") -> list[str] | None:
+    """Return the command `run_tests` or `run_build` runs in the workspace, None where no file says it.
+
+    Of tests only `target` is run, where the command can choose: `file.py::test` of pytest, `module::test` of cargo.
+    """
+    what, signs = ("tests", _TESTS) if tool == "run_tests" else ("build", _BUILDS)
+    try:
+        words = detect_command(workspace, {}, what, signs)
+        if tuple(words) == _PYTEST and workspace.look(target.partition("::")[0]).kind == "file":
+            return [*words, target]
+    except WorkspaceError:
+        return None
+    last = target.rpartition("::")[2]
+    return [*words, last] if words == ["cargo", "test"] and last.isidentifier() else words
+
+
 def detect_command(workspace: Workspace, arguments: Arguments, what: str, signs: Sequence[Sign]) -> list[str]:
     """Return the command the files of a call's folder ask for; raise WorkspaceError where none of them does."""
     here = resolve_folder(workspace, arguments)

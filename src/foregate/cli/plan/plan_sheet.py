@@ -117,6 +117,8 @@ def format_summary(plan: TaskPlan, looked: PlanPreview, width: int) -> Iterator[
         yield from format_labelled("open", unknown, width, CARE)
         told = f"about {asks} request{'s' if asks != 1 else ''} to fill in calls"
     yield from format_labelled("models", told, width)
+    if plan.estimated_duration:
+        yield from format_labelled("time", f"{plan.estimated_duration} s, as the plan says", width)
     yield from format_labelled("failure", plan.on_failure.replace("_", " "), width)
 
 
