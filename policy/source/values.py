@@ -65,7 +65,7 @@ def replace_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
 
 
 _BESIDE = (
-    *("limits", "approval.expires", "files.max_read", "files.max_output", "postlude"),
+    *("limits", "approval.expires", "files.max_read", "files.max_output", "postlude.mode"),
     *("http.timeout", "http.max_bytes"),
     *("commands.execute_command", "commands.timeout", "commands.environment"),
     *("plan.max_bytes", "critique.max_bytes"),
