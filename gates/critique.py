@@ -92,6 +92,8 @@ class CritiqueGate:
             case "call":
                 return qualifying
             case "plan":
+                if self.policy.plan.binding == "first_action":  # what goes beside the planned call was not planned
+                    qualifying = [f for f in qualifying if f.call.id in so_far.uses]
                 if so_far.plan is None or not qualifying:
                     return []
                 known = set(turn.plan.classes) if turn.plan else set[str]()

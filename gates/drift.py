@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.request import read_contract
+from foregate.policy.risk.said import asks_for
 from foregate.schemas.codes import DriftCode, GateName
 from foregate.schemas.judgement import Consequence, Mode, Opinion, Ruling, Standing, build_rulings
 from foregate.schemas.protocols import SoFar
@@ -35,17 +37,20 @@ class DriftGate:
         # a bound, but never while tools stay away for all of the task, called or not
         bound = section.max_holds if section.lasts == "request" else 0
         quiet = not acting or turn.depth > 0 or 0 < bound <= turn.count_fired(self.name, self.mode)
-        reason = "" if quiet else self.explain_drift(turn)
+        reason = "" if quiet else self.explain_drift(turn, [f.call.name for f in facts if f.call.id in acting])
         if not reason:
             return Opinion(build_rulings(self.name, live, {}))
         message = f"this request wants words, nothing changed ({reason}); answer in words"
         held = dict.fromkeys(acting, Ruling(Standing.HOLD, CODE, message, reason=reason))
         return Opinion(build_rulings(self.name, live, held), Consequence("words_only_next", lasts=section.lasts))
 
-    def explain_drift(self, turn: Turn) -> str:
-        """Return why the request's contract wants words only, "" when it does not."""
+    def explain_drift(self, turn: Turn, tools: Iterable[str]) -> str:
+        """Return why the request wants words only, "" when it does not; `tools` are those of the changes."""
         contract = read_contract(turn.user_messages, self.policy)
         if self.policy.drift.trigger == "contract":
             return contract.reason if contract.text_only == "yes" else ""
         acts = "yes" in (contract.expects_mutation, contract.requires_observation)
+        if not acts and self.policy.drift.wishes == "effects":
+            deeds = product(self.policy.mandate.effects, tools)
+            acts = any(asks_for(effect, tool, turn.user_messages, self.policy) for effect, tool in deeds)
         return "" if acts else "nothing in it asks for a change or a look"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import get_args
 
 from foregate.policy.policy import Policy, Requirement
@@ -12,6 +13,7 @@ from foregate.policy.risk.facts import effect_of_access
 from foregate.schemas.codes import EvidenceCode, GateName
 from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, SurveyedResource, ToolCall, Trust
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import HoldCount, Turn
@@ -32,7 +34,22 @@ class EvidenceGate:
         return self.policy.evidence.mode
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        return Opinion({call.id: self.rule_on_call(so_far.facts[call.id], turn) for call in live})
+        rulings = {call.id: self.rule_on_call(so_far.facts[call.id], turn) for call in live}
+        held = [call.id for call in live if rulings[call.id].standing is Standing.HOLD]
+        if (
+            not held or turn.done_steps is None
+        ):  # rows of earlier versions name no kind, and are judged again as they were
+            return Opinion(rulings)
+        return Opinion(rulings, detail=self.describe_gap(so_far.facts[held[0]], rulings[held[0]]))
+
+    def describe_gap(self, facts: CallFacts, held: Ruling) -> dict[str, Json]:
+        """Return the kinds of evidence the first held call lacks, of what, and why what there is does not do."""
+        kinds = (
+            wanted.accepts
+            for of, wanted in product(facts.resources, self.policy.evidence.requirements)
+            if of.id == held.reason and is_applicable(wanted, of) and find_gap(wanted, of)
+        )
+        return {"kinds": [k.value for k in next(kinds)], "target": held.reason, "reason": held.message[:300]}
 
     def rule_on_call(self, facts: CallFacts, turn: Turn) -> Ruling:
         """Return the first unmet requirement's ruling on one call.

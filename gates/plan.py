@@ -95,7 +95,8 @@ class PlanGate:
         section = self.policy.plan
         if section.depth == "top_level" and turn.depth > 0:
             return []
-        if section.binding == "first_action" and turn.plan is not None:
+        begun = turn.plan is not None or (section.due == "first_side_effect" and turn.counters.changes > 0)
+        if section.binding == "first_action" and begun:
             return []
         live = [facts for facts in live if not facts.contained]
         due, touched = [], turn.counters.changed_resources

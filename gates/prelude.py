@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 from typing import get_args
@@ -38,7 +38,9 @@ from foregate.schemas.judgement import (
     build_pass,
     build_rulings,
 )
+from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import Gate, SoFar
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import CheckResult, Turn
@@ -51,6 +53,8 @@ class Prelude:
     gates: tuple[Gate, ...]
     facts: Callable[[Turn], Mapping[str, CallFacts]]
     holds_all: bool = False
+    budget: Mapping[str, int] = field(default_factory=dict)
+    """The bounds of a task's counters, without those that are unlimited."""
 
 
 def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
@@ -70,7 +74,16 @@ def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
         tuple(gate for gate in gates if gate.mode != "off"),
         lambda turn: compute_turn_facts(turn, policy, catalogue),
         policy.holds == "whole_response",
+        list_bounds(policy),
     )
+
+
+def list_bounds(policy: Policy) -> dict[str, int]:
+    """Return the bounds of a task's counters by the counter, without those that are unlimited."""
+    bounds = {name: getattr(policy.limits, name) for name in _BOUNDED}
+    bounds |= {"elapsed": policy.limits.wall_clock}
+    bounds |= {"safety_calls": policy.safety.model_calls, "safety_rounds": policy.safety.rounds}
+    return {name: bound for name, bound in bounds.items() if bound}
 
 
 def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = None) -> Judgement | Need:
@@ -95,7 +108,7 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
             ids = {call.id for call in live}
         if opinion.consequence is not None and so_far.consequence is None:
             so_far.consequence = (gate.name, opinion.consequence)
-    return conclude_judgement(turn, so_far, bench.holds_all)
+    return conclude_judgement(turn, so_far, bench)
 
 
 def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far: SoFar) -> Opinion | Need:
@@ -161,17 +174,17 @@ def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_
     return stopped
 
 
-def conclude_judgement(turn: Turn, so_far: SoFar, holds_all: bool) -> Judgement:
+def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
     """Return the judgement: an ASK nobody settled is denied, a call no gate ruled on is held."""
     verdicts = [build_verdict(call, so_far) for call in turn.calls]
-    if holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
+    if bench.holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
         with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
         held = {"standing": Standing.HOLD, "gate": "prelude", "ruling": with_it}
         verdicts = [replace(v, **held) if v.standing is Standing.ALLOW else v for v in verdicts]
     allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
-    if allowed:
-        so_far.decisions.append(build_snapshot(turn, len(allowed)))
     plan = so_far.plan if so_far.plan_first in allowed else None
+    if allowed:
+        so_far.decisions.append(build_snapshot(turn, len(allowed), plan or turn.plan, bench.budget))
     before = len(turn.plan.items) if turn.plan is not None else 0
     committed = plan is not None or so_far.plan is None  # else only what was in force before is used
     uses = {call: tuple(i for i in items if committed or i < before) for call, items in so_far.uses.items()}
@@ -212,7 +225,9 @@ def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_fa
     notable = [call for call in live if opinion.rulings[call.id].code not in (f"{gate.name}_passed", _NOT_REQUIRED)]
     if not (notable or strictest.numbers or opinion.detail or opinion.summary or any(r.rules for r in rulings)):
         return build_plain_decision(gate.name, strictest.code, gate.mode)
-    first = live[rulings.index(strictest)]
+    if turn.done_steps is not None:  # rows of earlier versions let a call that merely passed stand before the notable
+        strictest = max((opinion.rulings[call.id] for call in (*notable, *live)), key=_RANK)
+    first = next(call for call in (*notable, *live) if opinion.rulings[call.id] is strictest)
     numbers = dict.fromkeys(number for ruling in rulings for number in ruling.numbers)
     rules = dict.fromkeys(rule for ruling in rulings for rule in ruling.rules)
     return Decision(
@@ -249,16 +264,38 @@ def find_repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
     return ruling.code if any((h.digest, h.code, h.fingerprint) == held for h in turn.holds) else ""
 
 
-def build_snapshot(turn: Turn, ready: int) -> Decision:
-    """Return the last row of a turn in which something may run: execution state and number of calls."""
-    state = {
+_BOUNDED = ("turns", "model_calls", "tool_calls", "tokens", "cost", "verification_rounds")
+_REPLANNED: tuple[GateName, ...] = ("drift", "plan", "critique")
+
+
+def build_snapshot(turn: Turn, ready: int, plan: PlanInForce | None, budget: Mapping[str, int]) -> Decision:
+    """Return the last row of a turn in which something may run: execution state and number of calls.
+
+    The state holds what was used of the `budget`, how often calls were to be sent again or planned anew, and the plan
+    that holds from now on with the events that completed its steps; a turn of an earlier version says less.
+    """
+    state: dict[str, Json] = {
         "task": turn.task,
         "turn": turn.turn,
         "tool_calls": turn.counters.tool_calls,
         "changes": turn.counters.changes,
         "plan": turn.plan.revision if turn.plan else 0,
     }
-    return Decision("prelude", "prelude_ready_for_execution", detail={"execution_state": state, "calls": ready})
+    if turn.done_steps is not None:
+        used = {name: getattr(turn.counters, name) for name in budget}
+        replans = sum(turn.fired.get(gate, 0) for gate in _REPLANNED)
+        state |= {
+            "plan": plan.revision if plan else 0,
+            "steps": dict(turn.done_steps),
+            "retries": sum(turn.fired.values()) - replans,
+            "replans": replans,
+            "used": used,
+            "budget": dict(budget),
+        }
+    done = ", ".join(f"{step} (event {event})" for step, event in (turn.done_steps or {}).items())
+    detail: dict[str, Json] = {"execution_state": state, "calls": ready}
+    summary = f"done: {done}"[:500] if done else ""
+    return Decision("prelude", "prelude_ready_for_execution", summary=summary, detail=detail)
 
 
 def judge_answer(turn: Turn, policy: Policy) -> Judgement:

@@ -102,6 +102,7 @@ class Drift(PolicySection):
 
     mode: Mode
     trigger: Literal["contract", "no_mutation_no_observation"]
+    wishes: Literal["contract", "effects"]
     lasts: Literal["request", "task"]
     max_holds: Count
 

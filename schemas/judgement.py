@@ -223,7 +223,7 @@ Mode = Literal["enforce", "shadow", "off"]
 Severity = Literal["info", "warning", "error"]
 
 _CALM = (
-    *("prelude_ready_for_execution", "plan_not_required", "critique_not_required", "plan_unavailable_let_go"),
+    *("prelude_ready_for_execution", "plan_not_required", "critique_not_required"),
     "verification_passed",
 )
 

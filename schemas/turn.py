@@ -119,6 +119,9 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     during: str = ""
     """The task of a confirmed plan that runs, "" where none does."""
     unplanned: int | None = None
+    done_steps: Mapping[str, int] | None = None
+    """By the id of a step of the plan in force, the event that completed it; None in turns of earlier versions, whose
+    rows say less."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):

@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel, ValidationError
 
+from foregate.agent.session.plain_plan import tidy_plan
 from foregate.agent.session.prompts import CRITIC, PLANNER
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -122,7 +123,7 @@ def _normalise_plan(value: Json) -> Json:
         plan["planned_steps"] = [
             {"effect": None, "uses": None, **step} if isinstance(step, dict) else step for step in steps
         ]
-    return plan
+    return tidy_plan(plan)
 
 
 def _list_objects(text: str) -> Iterator[str]:

@@ -105,6 +105,7 @@ class TurnBuilder:
             shadow_fired=dict(task.shadow_fired),
             just_failed=task.just_failed,
             during=task.during,
+            done_steps=task.done_steps,
             unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
             **more,
         )

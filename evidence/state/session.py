@@ -320,7 +320,7 @@ class SessionState:
         if body.changes or side_effect:
             task.last_change = event.seq
         task.add_counts(**body.used or {})
-        task.note_finished_call(event.seq, body, side_effect)
+        task.note_finished_call(event.seq, body, side_effect, self.uses.get(body.call, ()))
         changed = {change.resource for change in body.changes}
         if started is not None and started.applies is not None:
             task.applied |= changed - task.changed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -13,6 +14,7 @@ from msgspec.structs import replace
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.reads import Reads
 from foregate.evidence.state.criteria import build_observation, check_criterion
+from foregate.evidence.state.steps import StepState, advance_steps, read_steps
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, TaskPaused, ToolFinished
@@ -131,6 +133,8 @@ class TaskState:
     question: str = ""
     narrated: int = 0
     plan: PlanInForce | None = None
+    steps: list[StepState] = field(default_factory=list)
+    """The steps of all revisions of that plan."""
     running_plan: str = ""
     """The digest of the confirmed plan this task carries out, "" where a model leads."""
     during: str = ""
@@ -214,6 +218,7 @@ class TaskState:
                 self.refusals.append(Refusal(verdict.digest, fingerprint, verdict.gate, code, why, seq))
         if judgement.plan is not None:
             self.plan = replace(judgement.plan, seq=seq)
+            self.steps += read_steps(judgement)
         if (consequence := judgement.consequence) is None:
             return
         if consequence.kind == "ask_user":
@@ -262,8 +267,13 @@ class TaskState:
         if change:
             self.unsettled.add((tool, target))
 
-    def note_finished_call(self, seq: int, body: ToolFinished, side_effect: bool) -> None:
-        """Take in how a call that ran ended, and what event `seq` tells by that of the criteria of the plan."""
+    def note_finished_call(self, seq: int, body: ToolFinished, side_effect: bool, used: Sequence[int] = ()) -> None:
+        """Take in how a call that ran ended, and what event `seq` tells by that of the plan's criteria and steps.
+
+        `used` are the items of the plan the call used up.
+        """
+        if self.steps:
+            advance_steps(self.steps, seq, body, {self.plan.items[at].step for at in used} if self.plan else ())
         for criterion in self.plan.criteria if self.plan else ():
             if (result := check_criterion(criterion, body, changed=side_effect)) is not None:
                 self.criteria[criterion.check, criterion.target, criterion.expected] = (seq, result)
@@ -272,6 +282,11 @@ class TaskState:
             self.note_trouble(body.tool, body.target, "failed", body.content)
         elif side_effect:
             self.note_change(body.tool, body.target)
+
+    @property
+    def done_steps(self) -> dict[str, int]:
+        """The event that completed each step of the plan that is done."""
+        return {step.id: step.completed_by for step in self.steps if step.completed_by}
 
     def find_result(self, criterion: Criterion) -> CheckResult | None:
         """Return what was seen of a criterion after the last change or by it, None where nothing was."""

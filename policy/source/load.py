@@ -246,6 +246,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "access"): {},
     ("commands", "deletes"): [],
     ("files", "runs_by_itself"): [],
+    ("drift", "wishes"): "contract",
     ("http", "unlisted"): "fail",
     ("http", "unsaid"): {"path": 0, "query": 0, "content": 0, "random": 0},
     ("mandate", "mode"): "off",

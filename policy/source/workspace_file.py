@@ -154,6 +154,7 @@ TIGHTER: dict[str, Direction] = {
     "rules.unmatched": build_order_direction("allow", "ask", "deny"),
     "narration.scope": build_order_direction("risky", "first_side_effect", "first_response"),
     "drift.trigger": build_order_direction("contract", "no_mutation_no_observation"),
+    "drift.wishes": build_order_direction("effects", "contract"),
     "drift.lasts": build_order_direction("request", "task"),
     "plan.due": build_order_direction("risky", "first_side_effect"),
     "plan.depth": build_order_direction("top_level", "every"),

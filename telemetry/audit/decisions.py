@@ -19,15 +19,15 @@ from foregate.schemas.event import Event, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import Kind, PolicyChanged, SessionStarted, TaskEnded, TaskStarted
 from foregate.schemas.judgement import CallRuling, Consequence, Decision, Mode, Number, Severity, Standing
 from foregate.schemas.model_response import Usage
-from foregate.schemas.strict_json import Json, get_list, get_object, get_text
+from foregate.schemas.strict_json import Json, get_int, get_list, get_object, get_text
 
 Names = Collection[str]
 Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
 
 _ANY_GATE = ("gate_error", "not_asked_now")
-_PASSING = ("plan_accepted", "critique_accepted")
+_PASSING = ("plan_accepted", "critique_accepted", "plan_unavailable_let_go")
 _HAPPENED: Mapping[str, tuple[Category, str]] = {
-    "plan_accepted": ("plan_revision", "The plan for {call} was accepted"),
+    "plan_accepted": ("plan_revision", "The plan{version} for {call} was accepted"),
     "critique_accepted": ("plan_revision", "The critic accepted {call}"),
     "plan_rejected": ("plan_revision", "The plan for {call} was rejected"),
     "critique_rejected": ("plan_revision", "The critic wanted {call} planned again"),
@@ -35,6 +35,7 @@ _HAPPENED: Mapping[str, tuple[Category, str]] = {
     "missing_pre_execution_evidence": ("evidence_gate", "{call} came before its target had been looked at"),
     "stale_evidence": ("evidence_gate", "{call} rested on a look that was out of date"),
     "plan_unavailable": ("validation_failure", "No plan could be had for {call}"),
+    "plan_unavailable_let_go": ("validation_failure", "No plan could be had for {call}, and the policy let it go"),
     "critique_invalid": ("validation_failure", "The critique of {call} could not be used"),
     "critique_unavailable": ("validation_failure", "No critique could be had of {call}"),
     "critique_skipped_budget": (
@@ -156,10 +157,12 @@ def _build_point_notes(point: DecisionPoint) -> Iterator[ReplayNote]:
     call = f"`{point.tool}`{f' on `{point.target}`' if point.target else ''}" if point.tool else "the response"
     reasons = dict.fromkeys(ruling.reason for ruling in point.rulings if ruling.code == point.code and ruling.reason)
     why = f" ({', '.join(reasons)})" if reasons else ""
+    revision = get_int(point.detail, "revision", 0)
+    version = f" v{revision}" if revision else ""
     told = [_HAPPENED[point.code]] if point.code in _HAPPENED else []
     told += [("retry_reason", _RETRY[point.code])] if point.code in _RETRY else []
     for category, text in told:
-        sentence = text.format(call=call)
+        sentence = text.format(call=call, version=version)
         summary = f"{sentence[0].upper()}{sentence[1:]}{why}."
         yield ReplayNote(category, point.code, summary, point.code not in _PASSING)
 

@@ -237,11 +237,11 @@ async def unverified(world: World) -> Session:
 async def classic(world: World) -> Session:
     """Under `classic`: silence, an edit of the unseen, a message the critic does not like, and then all as wished."""
     world.policy = load_policy_layers(resolve_policy_file("classic")).policy
-    plan = answers(plan_json("edit_file", "a.txt"))
+    plan = answers(plan_json("send", BOB))
     replan = answers({"verdict": "replan", "issues": ["it greets nobody by name"], "summary": "no"})
     better = ("send", {"to": BOB, "text": "hello Bob"})
-    model = [calls(READ), calls(READ, EDIT, text=TALK), calls(EDIT, SEND), plan, replan, calls(EDIT), plan]
-    return await told(world, [*model, calls(better), YES, says("both done")], ["yes"])
+    model = [calls(READ), calls(READ, EDIT, text=TALK), calls(SEND, EDIT), plan, replan, calls(better), plan, YES]
+    return await told(world, [*model, calls(EDIT), says("both done")], ["yes"])
 
 
 async def classic_drift(world: World) -> Session:

@@ -29,6 +29,22 @@ def test_editing_the_unseen_is_held_and_the_remedy_reads_exactly_it() -> None:
     assert (verdict.ruling.remedy.tool, verdict.ruling.remedy.arguments) == ("read_file", {"path": "a.txt"})
 
 
+def test_the_row_names_the_kinds_of_evidence_that_are_wanted_and_of_what() -> None:
+    delete = call("delete_path", "b.txt", 2)
+    looked = (survey(EDIT, seen()), survey(delete))
+    found = judged(turn(EDIT, delete, surveys=looked, says="fix a.txt, delete b.txt", done_steps={}))
+    assert row(found, "evidence").detail == {
+        "kinds": ["file_read", "command_output", "git_state", "verification_result"],
+        "target": "b.txt",
+        "reason": found.verdicts[1].ruling.message,
+    }
+    assert row(judged(turn(EDIT, surveys=(survey(EDIT, seen()),), done_steps={})), "evidence").detail == {}
+
+
+def test_a_turn_of_an_earlier_version_gives_the_row_it_gave() -> None:
+    assert row(judged(turn(EDIT, surveys=(survey(EDIT),))), "evidence").detail == {}
+
+
 def test_editing_what_changed_since_is_stale() -> None:
     assert code(survey(EDIT, seen("old"))) == "stale_evidence"
 

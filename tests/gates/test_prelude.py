@@ -19,7 +19,7 @@ from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Consequence, Grant, Judgement, Mode, Need, Opinion, Ruling, Standing
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import Counters, Turn
 from tests.gates.turns import CATALOGUE, call, judged, survey, turn
 from tests.policies import SHADOWED, policy_with
 
@@ -170,6 +170,20 @@ def test_one_decision_is_recorded_per_gate_asked_and_a_snapshot_when_something_m
     assert result.decisions[-1].code == "prelude_ready_for_execution"
     held = judged(turn(EDIT, surveys=(survey(EDIT),)))
     assert [decision.gate for decision in held.decisions][-1] == "evidence"
+
+
+def test_the_snapshot_holds_what_was_used_of_which_budget_and_what_was_to_be_sent_again() -> None:
+    fired = {"narration": 1, "evidence": 2, "drift": 1, "critique": 1}
+    (last,) = judged(turn(READ, fired=fired, done_steps={}, counters=Counters(tool_calls=3))).decisions[-1:]
+    state = last.detail["execution_state"]
+    assert (state["retries"], state["replans"], state["plan"], state["steps"]) == (3, 2, 0, {})
+    assert (state["used"]["tool_calls"], state["budget"]["tool_calls"]) == (3, default_policy().limits.tool_calls)
+    assert "tokens" not in state["budget"], "what is unlimited has no bound"
+
+
+def test_the_snapshot_of_a_turn_of_an_earlier_version_is_as_it_was() -> None:
+    state = judged(turn(READ)).decisions[-1].detail["execution_state"]
+    assert list(state) == ["task", "turn", "tool_calls", "changes", "plan"]
 
 
 GATE = st.builds(

@@ -26,7 +26,6 @@ from foregate.schemas.codes import GATES
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Need
 from foregate.schemas.plan import PlanInForce, ScopeItem
-from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Counters, Turn
 from tests.agent import world
 from tests.events import bodies
@@ -125,12 +124,6 @@ def no_planner(policy: Policy) -> object:
     return standing(planned(uncriticised, None), uncriticised, "plan")
 
 
-def second_message(policy: Policy) -> object:
-    item = ScopeItem(SEND_EFFECT, ResourceKind.MESSAGE, BOB, 2, 1)
-    of = turn(SEND, plan=in_force(item), counters=Counters(changes=1), says=f"send {BOB} two messages")
-    return says_gate(of, policy, "critique")
-
-
 def no_critic(policy: Policy) -> object:
     return standing(criticised(policy, None), policy, "critique")
 
@@ -164,7 +157,6 @@ def unchecked_promise(policy: Policy) -> object:
     return asyncio.run(session())
 
 
-SEND_EFFECT = CATALOGUE["send"].effect
 DRIFT = "text_only_turn_side_effecting_tool_drift"
 PROCEED = {"dangerous": "proceed", "other": "proceed"}
 Scene = Callable[[Policy], object]
@@ -181,7 +173,6 @@ TABLE: dict[str, tuple[Scene, object, object]] = {
         ("plan_unavailable", "ask"),
         ("plan_unavailable_let_go", "allow"),
     ),
-    "critique.level": (second_message, "passes", "asks"),
     "critique.on_unavailable.dangerous": (
         no_critic,
         ("critique_unavailable", "ask"),

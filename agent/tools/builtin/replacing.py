@@ -22,7 +22,7 @@ from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter
 
 _PIECE = re2.compile(r"\$(\$|[0-9]+|\{[A-Za-z0-9_]+\})|[^$]+|\$")
 _NO_MATCH = "the pattern matches nothing in these files; nothing was changed"
-_PLACEHOLDER = re2.compile(r"\{\{ ?([A-Za-z_][A-Za-z0-9_]*) ?\}\}")
+_PLACEHOLDER = re2.compile(r"\{\{ ?\.?([A-Za-z_][A-Za-z0-9_]*) ?\}\}")
 _NAMED = 8
 """Names that are said one by one where several are missing."""
 Replacement = Callable[[Any], str]

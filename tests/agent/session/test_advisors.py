@@ -44,7 +44,7 @@ async def test_a_plan_and_a_critique_that_fit_are_answers() -> None:
         "I would rather not",
         "[]",
         "{}",
-        json.dumps(GOOD | {"extra": 1}),
+        json.dumps(GOOD | {"goal": ["send"], "extra": 1}),
         json.dumps(GOOD | {"version": 1.5}),
         json.dumps(GOOD | {"goal": None}),
         json.dumps(GOOD)[:-1] + ',"goal":"again"}',
@@ -130,6 +130,18 @@ async def test_an_answer_that_cannot_be_used_is_asked_for_once_more_with_its_def
     advice = await ask_advisor(model, CRITIC, policy_with({}))
     assert (advice.value, advice.requests) == (ACCEPT, 2)
     assert "there is no JSON object in it" in model.requests[1].messages[-1].text
+
+
+async def test_a_plan_is_read_without_what_nobody_asked_for_and_without_steps_of_no_tool() -> None:
+    step = {"tool": "send", "target": "BOB", "description": "greet him", "effect": None, "uses": None}
+    blank, odd = step | {"tool": " "}, step | {"tool": "note", "mood": "fine"}
+    advice = await asked(answers(GOOD | {"extra": 1, "planned_steps": [blank, step, odd]}))
+    assert advice.value is not None
+    assert "extra" not in advice.value
+    assert advice.value["planned_steps"] == [step | {"target": "bob"}, step | {"tool": "note"}]
+    only = await asked(answers(GOOD | {"planned_steps": [blank]}))
+    assert only.value is not None
+    assert only.value["planned_steps"] is None
 
 
 async def test_a_plan_in_the_plain_shape_is_read_as_one_in_the_full() -> None:

@@ -30,6 +30,7 @@ EXPECTED = {
     "uncertainty_clarification": {("retry_reason", True)},
     "outside_mandate": {("retry_reason", True)},
     "plan_unavailable": {("validation_failure", True)},
+    "plan_unavailable_let_go": {("validation_failure", False)},
     "critique_invalid": {("validation_failure", True)},
     "critique_unavailable": {("validation_failure", True)},
     "critique_skipped_budget": {("validation_failure", True)},
@@ -72,6 +73,15 @@ def test_the_reason_of_a_rejected_plan_is_in_its_notes() -> None:
     ruling = CallRuling("c3.1", Standing.HOLD, "plan_rejected", reason="missing_goal")
     for note in build_notes([point("plan", "plan_rejected", rulings=(ruling,))]):
         assert "(missing_goal)" in note.summary
+
+
+def test_the_note_of_an_accepted_plan_names_its_version() -> None:
+    (note,) = build_notes([point("plan", "plan_accepted", detail={"revision": 2})])
+    assert note.summary == "The plan v2 for `edit_file` on `a.txt` was accepted."
+
+
+def test_going_on_without_a_plan_is_a_warning() -> None:
+    assert point("plan", "plan_unavailable_let_go").severity == "warning"
 
 
 def test_a_task_that_ran_out_of_its_budget_leaves_a_note() -> None:

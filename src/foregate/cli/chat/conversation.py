@@ -176,6 +176,11 @@ class ChatSession:
             for number, item in enumerate(plan.items, start=1):
                 used = f"{item.used} of {item.uses} used" + (f", in {item.folder}" if item.folder else "")
                 self.screen.row(f"  {number} {item.effect.value} {item.kind.value} {item.pattern} ({used})")
+            for step in task.steps:
+                done = (
+                    f"done by event {step.completed_by}" if step.completed_by else f"{len(step.calls)} of {step.uses}"
+                )
+                self.screen.row(f"  {step.id} {f'{step.tool} {step.target}'.strip()}: {done}")
 
     async def _mode(self, rest: str) -> None:
         if rest not in MODES:

@@ -27,7 +27,7 @@ async def call(tools: Toolbox, variables: Json, path: str = "out.txt") -> ToolRe
 
 
 async def test_a_file_is_written_from_its_template(folder: Path, tools: Toolbox) -> None:
-    (folder / "t").write_text("Dear {{ name }},\n{{text}} {{ name }} {single} }}\n")
+    (folder / "t").write_text("Dear {{ name }},\n{{text}} {{ .name }} {single} }}\n")
     done = await call(tools, {"name": "Ada", "text": "{{ name }} {{ other }} é"}, "new/out.txt")
     assert done.ok, done.content
     assert (folder / "new/out.txt").read_text() == "Dear Ada,\n{{ name }} {{ other }} é Ada {single} }}\n"
