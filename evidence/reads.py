@@ -57,7 +57,16 @@ class Reads:
             return
         new = _Read(seq, tool, arguments_raw, content)
         known = next((read for read in self._reads if read.key == new.key), new)
-        self._reads = [*(read for read in self._reads if read is not known), known][-KEPT:]
+        self._keep([*(read for read in self._reads if read is not known), known])
+
+    def join(self, newer: Reads) -> Reads:
+        """Return the reads of both, within the bounds of one."""
+        both = Reads()
+        both._keep([*self._reads, *newer._reads])
+        return both
+
+    def _keep(self, reads: list[_Read]) -> None:
+        self._reads = reads[-KEPT:]
         while sum(read.size for read in self._reads) > SIZE:
             del self._reads[0]
 

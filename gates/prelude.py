@@ -17,6 +17,7 @@ from foregate.gates.drift import DriftGate
 from foregate.gates.evidence import EvidenceGate
 from foregate.gates.narration import NarrationGate
 from foregate.gates.plan import PlanGate
+from foregate.gates.plan_scope import find_scripts
 from foregate.gates.rules import RulesGate
 from foregate.gates.uncertainty import UncertaintyGate
 from foregate.gates.validity import ValidityGate
@@ -131,7 +132,10 @@ def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so
     if not turn.grants and opinion.rulings.keys() == ids:
         return opinion
     rulings = {call.id: opinion.rulings.get(call.id) or build_gate_error(gate, "no ruling") for call in live}
-    return replace(opinion, rulings={call.id: apply_override(gate.name, rulings[call.id], turn, call) for call in live})
+    return replace(
+        opinion,
+        rulings={call.id: apply_override(gate.name, rulings[call.id], turn, so_far.facts[call.id]) for call in live},
+    )
 
 
 def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
@@ -140,14 +144,15 @@ def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
     return Ruling(Standing.HOLD, "gate_error", message, reason=why[:200])
 
 
-def apply_override(gate: GateName, ruling: Ruling, turn: Turn, call: ToolCall) -> Ruling:
-    """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code.
+def apply_override(gate: GateName, ruling: Ruling, turn: Turn, facts: CallFacts) -> Ruling:
+    """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code, as its scripts were.
 
     What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
     """
     final = gate in ("validity", "evidence") or ruling.code in ("gate_error", "not_asked_now", "outside_mandate")
     for grant in () if final or ruling.standing is not Standing.HOLD else turn.grants:
-        if (grant.gate, grant.code, grant.digest) == (gate, ruling.code, call.digest):
+        same = (grant.gate, grant.code, grant.digest) == (gate, ruling.code, facts.call.digest)
+        if same and grant.scripts in ("", find_scripts(facts)):
             return replace(build_pass(gate), reason=f"anyway, event {grant.seq}")
     return ruling
 

@@ -14,18 +14,22 @@ from typing import Any
 import jsonschema
 import re2
 from jsonschema import Draft202012Validator, ValidationError
+from msgspec.structs import replace
 from referencing import Registry
 
+from foregate.gates.malformed import build_example, describe_wanted, wrap_lists
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GateName
-from foregate.schemas.judgement import Mode, Number, Opinion, Ruling, Standing
+from foregate.schemas.judgement import Mode, Number, Opinion, Remedy, Ruling, Standing
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
+_DEFECTS, _WANTED, _EXAMPLE = 5, 600, 400
+"""Defects named at once, and characters of what is wanted and of an example."""
 REFERENCES = 10_000
 """References followed for one call where no policy says how many."""
 
@@ -190,6 +194,9 @@ class ValidityGate:
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         rulings = {call.id: self.rule_on_call(call, so_far.facts[call.id].survey.problem) for call in live}
+        if self.policy.limits.malformed_calls:
+            again = [call for call in live if was_held(call, rulings[call.id], turn)]
+            rulings |= {call.id: self.explain(call, rulings[call.id]) for call in again}
         if turn.unplanned is not None:
             changing = [call.id for call in live if so_far.facts[call.id].changes]
             if len(changing) > turn.unplanned:
@@ -210,14 +217,36 @@ class ValidityGate:
         if depth > deepest:
             number = Number("depth", depth, deepest, "validity.max_depth")
             return hold_invalid(f"the arguments are nested deeper than {deepest}; flatten them", number)
-        defect = self._checks[call.name].find_first_defect(call.arguments)
+        check, schema = self._checks[call.name], self.catalogue[call.name].parameters
+        defect = check.find_first_defect(call.arguments)
+        helps = self.policy.limits.malformed_calls > 0
+        if helps and defect and (wrapped := wrap_lists(schema, call.arguments, check.find_first_defect)) is not None:
+            why = f"{defect}; send the list `{strict_json.canonical(wrapped).decode()[:_EXAMPLE]}`"
+            return replace(hold_invalid(why), remedy=Remedy(call.name, wrapped))
         return hold_invalid(defect or problem) if defect or problem else _PASSED
+
+    def explain(self, call: ToolCall, ruling: Ruling) -> Ruling:
+        """Return the ruling on a call that was sent again as it was: all that is wrong, what is wanted, an example."""
+        check, schema = self._checks[call.name], self.catalogue[call.name].parameters
+        given = call.arguments or {}
+        wrong = "; ".join(check.find_defects(given, _DEFECTS)) if call.arguments is not None else call.defect
+        told = f"this is the call that was held before, and it is held again: {wrong or ruling.message}."
+        told += f" `{call.name[:64]}` takes {describe_wanted(schema)[:_WANTED]}."
+        if wrong and (example := build_example(schema, given, check.find_first_defect)) is not None:
+            told += f" These arguments would fit: {strict_json.canonical(example).decode()[:_EXAMPLE]}"
+        return replace(ruling, message=told)
 
     def describe_unknown(self, call: ToolCall) -> str:
         """Return the sentence that names the nearest tool there is, or why what was begun is no call."""
         near = get_close_matches(call.name[:64], self._checks, n=1)
         hint = f"did you mean `{near[0]}`?" if near else call.defect or "use one of the tools offered"
         return f"there is no tool `{call.name[:64]}`; {hint}"
+
+
+def was_held(call: ToolCall, ruling: Ruling, turn: Turn) -> bool:
+    """Whether arguments that do not fit were sent before, just like this; those too large to look at are not meant."""
+    same, told = (call.digest, ruling.code), ruling.code == "invalid_arguments" and not ruling.numbers
+    return told and any((held.digest, held.code) == same for held in turn.holds)
 
 
 def hold_invalid(why: str, *numbers: Number) -> Ruling:

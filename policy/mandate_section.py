@@ -24,7 +24,9 @@ class Mandate(PolicySection):
     """What counts as the person's own words, and which of them ask for what effect. `months` are twelve lists.
 
     `texts` names the parameters that are free text where a tool says of none what it is. A reply with one of `unsure`
-    answers nothing.
+    answers nothing. An answer of the model that ends with a question, or with one of `proposals`, proposes something; a
+    reply that begins with one of `yeses` and holds words of `agreeing`, beside those any reply may hold, is a plain yes
+    to it. Without `proposals` nothing carries over from one message to the next.
     """
 
     mode: Literal["enforce", "off"]
@@ -42,3 +44,6 @@ class Mandate(PolicySection):
     hours: tuple[str, ...]
     texts: tuple[str, ...]
     unsure: tuple[str, ...]
+    proposals: tuple[str, ...]
+    yeses: tuple[str, ...]
+    agreeing: tuple[str, ...]

@@ -33,6 +33,8 @@ class Limits(PolicySection):
     identical_changes: Count
     identical_observations: Count
     repeated_holds: Count
+    malformed_calls: Count
+    futile_turns: Count
     needs_per_gate: Count
     parallel_calls: Annotated[int, Field(ge=1)]
     child_depth: Count

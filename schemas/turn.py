@@ -18,7 +18,7 @@ from foregate.schemas.tool_call import RecordedCall, Survey, ToolCall, fingerpri
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):
-    """A message of the user (or of a parent task) and its event number."""
+    """A message of the user (or of a parent task), or the model's own words, and its event number."""
 
     seq: int
     text: str
@@ -127,13 +127,15 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
     """One response as the judge sees it.
 
-    `calls`, `text`, `user_messages`, `plan` and `answers` lie in other events of the same log: a TurnRecord holds
-    their event numbers, and rebuilding a turn brings them back.
+    `calls`, `text`, `user_messages`, `proposal`, `plan` and `answers` lie in other events of the same log: a TurnRecord
+    holds their event numbers, and rebuilding a turn brings them back. `proposal` is what the model proposed in words
+    and the person's message plainly agrees to, None for nothing.
     """
 
     calls: tuple[ToolCall, ...]
     text: str = ""
     user_messages: tuple[Said, ...] = ()
+    proposal: Said | None = None
     plan: PlanInForce | None = None
     answers: tuple[Answer, ...] = ()
 
@@ -172,10 +174,11 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
     """A turn as `turn_judged` holds it: what lies in other events is named by its number.
 
     `proposed` are calls that stand in no response, for Foregate made them. `judged_calls` says how many calls of the
-    response were judged, None for all of them.
+    response were judged, None for all of them. `proposal` is the response the person agreed to, 0 for none.
     """
 
     user_messages: tuple[int, ...]
+    proposal: int = 0
     answers: tuple[int, ...] = ()
     plan: PlanUse | None = None
     proposed: tuple[RecordedCall, ...] | None = None
@@ -188,6 +191,7 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
         return cls(
             **read_basis(turn),
             user_messages=tuple(said.seq for said in turn.user_messages),
+            proposal=turn.proposal.seq if turn.proposal is not None else 0,
             answers=tuple(answer.seq for answer in turn.answers),
             plan=PlanUse(seq=turn.plan.seq, used=tuple(item.used for item in turn.plan.items)) if turn.plan else None,
             proposed=own_calls if own_calls and turn.actor != "model" else None,

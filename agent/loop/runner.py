@@ -13,13 +13,16 @@ from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, find_bare_promise, verify_answer
+from foregate.agent.loop.unmet import find_unmet
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session, fold_session
 from foregate.agent.session.turn_builder import Facts, TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
+from foregate.gates.plan_scope import find_scripts
 from foregate.gates.prelude import judge
+from foregate.gates.questions import describe_call
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import REPEATED_HOLD, NotRunCode
 from foregate.schemas.errors import LogError, ModelError, RuntimeLost, UsageError
@@ -29,7 +32,7 @@ from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json, get_list
-from foregate.schemas.turn import Refusal, Turn
+from foregate.schemas.turn import Refusal
 from foregate.telemetry.diagnostics import get_diagnostics
 
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
@@ -168,7 +171,7 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
         return await ask_need(session, judgement, in_hand)
-    stuck = find_repeated_hold(in_hand.turn, judgement, session.policy)
+    stuck = find_repeated_hold(in_hand, judgement, session.policy)
     if stuck is not None and session.person is not None and not in_hand.turn.find_answers("loop"):
         return await ask_need(session, stuck, in_hand)
     drafted = session.turns.draft_judgement(in_hand.turn, judgement, stuck=stuck.key if stuck else "")
@@ -191,7 +194,10 @@ async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | 
         if promised:
             why = "the model only said what it would do, and nothing ran"
             return await session.end_task("blocked", text, blocker=why, need="another model or request")
-        return await session.end_task("completed", text, remark=build_remark(task, text, session.policy))
+        remark, unmet = build_remark(task, text, session.policy), find_unmet(session, task)
+        if unmet is None:
+            return await session.end_task("completed", text, remark=remark)
+        return await session.end_task("blocked", text, remark=remark, blocker=unmet.blocker, need=unmet.need)
     if task.empty_responses < 2:
         return await ask_model(session)
     why = "the model gave two empty responses"
@@ -210,6 +216,8 @@ async def finish_turn(session: Session) -> RunResult | None:
         await session.record_message(words)
     elif task.stuck and not choice:
         return await session.end_task("blocked", blocker=task.stuck, need="what the ruling asked for")
+    if futile := describe_futile_call(task, session.policy):
+        return await session.end_task("blocked", blocker=futile, need="words on how to go on, or another request")
     if limit := find_reached_limit(task, session.policy, session.clock):
         return await session.end_task("budget_exhausted", blocker=limit, need="a higher limit or a smaller request")
     return None
@@ -225,10 +233,23 @@ def find_reached_limit(task: TaskState, policy: Policy, clock: Callable[[], str]
     return ""
 
 
-def find_repeated_hold(turn: Turn, judgement: Judgement, policy: Policy) -> Need | None:
+def describe_futile_call(task: TaskState, policy: Policy) -> str:
+    """Return a sentence on the call that a model is stuck on, "" where it is on none."""
+    bound = policy.limits.futile_turns
+    stuck = next((call for call in task.futile.values() if 0 < bound <= call.turns), None)
+    if stuck is None:
+        return ""
+    often = f"in {stuck.turns} turns, though it had brought nothing new before (policy limits.futile_turns)"
+    return f"the model kept sending `{stuck.name[:200]}` {often}"
+
+
+def find_repeated_hold(in_hand: TurnInHand, judgement: Judgement, policy: Policy) -> Need | None:
     """Return the loop's own question when a call is held or denied again for the same reason on the same evidence."""
-    bound = policy.limits.repeated_holds
+    turn, limits = in_hand.turn, policy.limits
     for verdict in judgement.verdicts:
+        bound = limits.repeated_holds
+        if verdict.ruling.code == "invalid_arguments":
+            bound = limits.malformed_calls or bound
         if verdict.standing is Standing.ALLOW or verdict.ruling.code == "not_asked_now" or not bound:
             continue  # what waited for another call was not held for a reason of its own
         key = (verdict.digest, verdict.ruling.code, turn.fingerprints.get(verdict.call, ""))
@@ -236,11 +257,14 @@ def find_repeated_hold(turn: Turn, judgement: Judgement, policy: Policy) -> Need
         if before + 1 >= bound:
             call = next(call for call in turn.calls if call.id == verdict.call)
             done = "held" if verdict.standing is Standing.HOLD else "denied"
-            message = f"`{call.name[:64]}` was {done} {before + 1} times for the same reason: {verdict.ruling.message}"
+            name = f"{call.name[:64]} {in_hand.facts[call.id].target[:200]}".strip()
+            message = f"`{name}` was {done} {before + 1} times for the same reason: {verdict.ruling.message}"
             gate, code = verdict.gate, verdict.ruling.code
             lasting = gate in ("validity", "evidence") or code in ("denied_by_rule", "gate_error", "outside_mandate")
             can_override = verdict.standing is Standing.HOLD and not lasting
             request: dict[str, Json] = {"question": message, "gate": gate, "code": code, "can_override": can_override}
+            facts = in_hand.facts[call.id]
+            request["calls"] = [{**describe_call(facts), "digest": call.digest, "scripts": find_scripts(facts)}]
             return Need("loop", "person", message, (call.id,), (call.digest,), request, REPEATED_HOLD)
     return None
 

@@ -242,7 +242,7 @@ OFF = ("narration", "drift", "uncertainty", "plan", "critique", "postlude", "man
 """Sections that ask what a model said, what a person asked for, or another model: here is none of them."""
 _UNCOUNTED = (
     *("turns", "model_calls", "tool_calls", "tokens", "cost", "wall_clock", "child_depth"),
-    *("identical_changes", "identical_observations", "repeated_holds"),
+    *("identical_changes", "identical_observations", "repeated_holds", "futile_turns"),
 )
 """Limits of one task and its loop, which the caller has to keep; 0 is none, and no `delegate`."""
 

@@ -16,7 +16,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Grant, Need
 from foregate.schemas.protocols import Blobs, Model, Person
-from foregate.schemas.strict_json import Json, get_text
+from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.schemas.turn import Turn
 
 
@@ -91,11 +91,13 @@ def build_answer(
 
 
 def _override(need: Need, choice: str) -> tuple[Grant, ...]:
-    """Return the grants of a person who wants a call done that was held twice: exactly this call, gate and code."""
+    """Return the grants of a person who wants a call done that was held again: this gate and code, the call as shown
+    and the scripts it runs as they are."""
     if need.gate != "loop" or choice != "anyway" or not need.request.get("can_override"):
         return ()
     gate, code = get_text(need.request, "gate"), get_text(need.request, "code")
-    return tuple(Grant(gate, code, "", digest=digest, until="task") for digest in need.digests)
+    scripts = "".join(get_text(call, "scripts", "") for call in get_list(need.request, "calls"))
+    return tuple(Grant(gate, code, "", digest=digest, scripts=scripts, until="task") for digest in need.digests)
 
 
 def strip_fence(text: str) -> str:

@@ -9,14 +9,15 @@ from msgspec import Struct
 
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.survey.surveyor import Surveyor
-from foregate.evidence.state.task import OpenTurn
+from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
+from foregate.policy.risk.proposal import confirms, find_agreed_answer
 from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Answer, Judgement, Voided
 from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, hash_surveys
-from foregate.schemas.turn import Turn, TurnActor, TurnRecord
+from foregate.schemas.turn import Said, Turn, TurnActor, TurnRecord
 from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
 _CARRYING_OUT = (
@@ -87,6 +88,7 @@ class TurnBuilder:
             prompts_hash=state.prompts_hash,
             calls=calls,
             user_messages=tuple(task.messages),
+            proposal=self.find_proposal(task),
             depth=self._depth,
             actor=actor,
             cause=cause,
@@ -95,7 +97,7 @@ class TurnBuilder:
             dry_run=state.dry_run,
             counters=task.counters_at(now),
             plan=task.plan,
-            narrated=task.narrated,
+            narrated=max(task.narrated, self.count_narrated(task)),
             slots_asked=tuple(task.slots_asked),
             slots_answered=tuple(task.slots_answered),
             grants=(*state.grants, *task.grants),
@@ -110,6 +112,22 @@ class TurnBuilder:
             **more,
         )
         return TurnInHand(turn, self._prelude.facts(turn))
+
+    def find_proposal(self, task: TaskState) -> Said | None:
+        """Return what the model proposed and the task's first message plainly agrees to, None for nothing."""
+        answer = task.earlier.answer
+        return (
+            find_agreed_answer(answer, task.messages, self._policy) if answer is not None and not self._depth else None
+        )
+
+    def count_narrated(self, task: TaskState) -> int:
+        """Return how much the model has said of what the person's yes lets it go on with."""
+        answer = task.earlier.answer
+        if answer is None or not self._policy.mandate.proposals or self._policy.mandate.mode == "off":
+            return 0
+        newest = task.messages[-1:]
+        agrees = all(confirms(said.text, self._policy) for said in newest if said.actor == "user")
+        return len(answer.text.strip()) if newest and agrees else 0
 
     def compute_open_facts(self) -> Facts:
         """Return the facts of the response that is not answered yet, as its calls are now; none where there is none."""

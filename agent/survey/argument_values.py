@@ -55,7 +55,7 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
         why = f"the call names more than {_MOST} values, the most a person could look at; split it"
         return Survey(call.id, declared_effect=found.declared_effect, problem=why)
     grave = is_grave(spec, policy)
-    sources = ValueSources(state, policy, {value for _, value, _ in listed}, grave=grave, changes=changes)
+    sources = ValueSources(state, policy, spec.name, {value for _, value, _ in listed}, grave=grave, changes=changes)
     values = [
         sources.describe(
             ArgumentValue(leaf.path[:160], role, shorten_word(text), format_key(value), "unsaid"), value, text

@@ -8,11 +8,13 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from foregate.evidence.reads import FoundValue, may_have_written
+from foregate.evidence.reads import FoundValue, Reads, may_have_written
 from foregate.evidence.records import Record, list_record_words
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
+from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
+from foregate.policy.risk.proposal import find_agreed_answer, read_agreed
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.schemas.lookalike import is_disguised, is_lookalike
 from foregate.schemas.tool_call import Origin
@@ -20,6 +22,8 @@ from foregate.schemas.value import ArgumentValue, Source, Value, format_key
 
 _NAMELESS = ("number", "moment")
 """Kinds of values that name nothing by themselves: a record may say the one the person has used up already."""
+_PLAIN = {"id", "then", "message", "tool", "kind", "resource"}
+"""What a rule may say that allows a target; any other condition is for the gates to look at."""
 _WHERE = ("address", "url", "host")
 _COMPOSED = "nobody in these words, after text from outside was read"
 _NOT_OWN = "text you pasted, quoted or asked about"
@@ -28,17 +32,22 @@ _NOT_OWN = "text you pasted, quoted or asked about"
 class ValueSources:
     """Tells where the values of one call come from; `values` are all of them, and `grave` calls take more than others.
 
-    `changes` says whether the call does more than look.
+    `tool` is the name of the tool it calls, `changes` says whether the call does more than look.
     """
 
     def __init__(
-        self, state: SessionState, policy: Policy, values: Collection[Value], *, grave: bool, changes: bool
+        self, state: SessionState, policy: Policy, tool: str, values: Collection[Value], *, grave: bool, changes: bool
     ) -> None:
         assert state.task is not None
         self.state, self.task, self.policy = state, state.task, policy
-        self.values, self.grave, self.changes = values, grave, changes
+        self.tool, self.values, self.grave, self.changes = tool, values, grave, changes
         self.said: SaidValues = read_said(tuple(state.task.messages), policy)
-        self.outside = bool(state.outside_since) or self.said.pasted
+        earlier = self.task.earlier
+        self.said_before: SaidValues = read_said((*earlier.messages, *state.task.messages), policy)
+        self.outside = bool(state.outside_since) or self.said_before.pasted
+        asks = earlier.answer if not state.task.depth else None
+        proposal = find_agreed_answer(asks, state.task.messages, policy) if asks is not None else None
+        self.agreed = read_agreed(proposal, policy) if proposal is not None else None
 
     def describe(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         """Return a value of the call with its source."""
@@ -46,11 +55,16 @@ class ValueSources:
         left = mention.count - self.task.said_used[model.key] if mention is not None else 0
         if mention is not None and mention.alone and left > 0:
             return _build(model, "said", mention.seq, mention.sentence, left)
+        if self.agreed is not None and self.agreed.binds(value, text):
+            again, left_again = self.said_before.find(value, text), 1 - self.task.said_used[model.key]
+            if again is not None and left_again > 0:
+                return _build(model, "said", again.seq, again.sentence, left_again)
+            if again is None and (read := self.find_in_earlier_reads(value, text)) is not None:
+                return _build_found(model, read)
         may_be_found = mention is None or value.kind in _NAMELESS
         if may_be_found and (read := self.find_in_reads(value, text)) is not None:
-            where = f"field {read.field} of" if read.field else "in"
-            return _build(model, "found", read.seq, f"{where} what {read.tool} returned")
-        if where := self.find_configured(value):
+            return _build_found(model, read)
+        if where := self.find_configured(value) or (self.find_permission(value) if model.role == "target" else ""):
             return _build(model, "configured", 0, where)
         if mention is not None:
             doubtful = self.grave if left < 1 else not self.is_together
@@ -80,15 +94,40 @@ class ValueSources:
         where the person named another thing of its sort that nothing has used; a grave call then takes no other at all.
         """
         reads = self.task.reads
-        if is_disguised(value, text):
+        if (words := self.needs_words(value, text, self.said)) is None:
             return None
-        rivals = [rival for rival in self.said.list_rivals(value) if self.is_unused(rival)]
-        if any(is_lookalike(value, rival) for rival in rivals) or (rivals and self.grave and self.changes):
-            return None
-        words = bool(rivals) or self.grave or (self.changes and value.kind in _WHERE)
         read = reads.find(value, text, lambda record: has_word(record, value, self.said), need_words=words)
         if read is None and not self.changes and value.kind == "url":
             read = reads.find_link(value, lambda page: self.said.find(page, page.normal) is not None)
+        return self.check_read(read, reads, value, text)
+
+    def find_in_earlier_reads(self, value: Value, text: str) -> FoundValue | None:
+        """Return the read before this request that found a value which the person agreed to, None where none did.
+
+        Of several candidates beside words of their own they chose one by that; no address, and none for a grave call.
+        """
+        reads, said = self.task.earlier.reads, self.said_before
+        if (words := self.needs_words(value, text, said)) is None:
+            return None
+        chosen = not self.grave and value.kind not in _WHERE
+
+        def is_meant(record: Record) -> bool:
+            return has_word(record, value, said) and (not chosen or any(one.value == value for one in record.fields))
+
+        read = reads.find(value, text, is_meant, need_words=words or chosen)
+        return self.check_read(read, reads, value, text)
+
+    def needs_words(self, value: Value, text: str, said: SaidValues) -> bool | None:
+        """Whether a word of the person's must stand in a record beside a value, None where no record gives it."""
+        rivals = [rival for rival in said.list_rivals(value) if self.is_unused(rival)]
+        if is_disguised(value, text) or any(is_lookalike(value, rival) for rival in rivals):
+            return None
+        if rivals and self.grave and self.changes:
+            return None
+        return bool(rivals) or self.grave or (self.changes and value.kind in _WHERE)
+
+    def check_read(self, read: FoundValue | None, reads: Reads, value: Value, text: str) -> FoundValue | None:
+        """Return a read unless what it found could pass for another value, or be the session's own."""
         if read is None or reads.has_lookalike(value) or may_have_written(self.state.written, value, text, read.seq):
             return None
         return read
@@ -105,6 +144,21 @@ class ValueSources:
         if host and any(pattern != "*" and is_host_match(pattern, host) for pattern in self.policy.http.hosts):
             return "a host of the policy's http.hosts"
         return ""
+
+    def find_permission(self, target: Value) -> str:
+        """Return the operator's rule that allows a tool this very target, "" for none; one for anything is none."""
+        for rule in self.policy.rules.list:
+            tool, resource = rule.tool or "", (rule.resource or "").strip("*") and rule.resource
+            if rule.then != "allow" or not resource or rule.model_dump(exclude_none=True, exclude=_PLAIN):
+                continue
+            if matches_text(tool, self.tool) and matches_text(resource, target.normal):
+                return f"the rule `{rule.id}` of the policy"
+        return ""
+
+
+def _build_found(model: ArgumentValue, read: FoundValue) -> ArgumentValue:
+    where = f"field {read.field} of" if read.field else "in"
+    return _build(model, "found", read.seq, f"{where} what {read.tool} returned")
 
 
 def has_word(record: Record, value: Value, said: SaidValues) -> bool:

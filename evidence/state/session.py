@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from foregate.evidence.ledger import AtomTable, Ledger, Written
 from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
+from foregate.evidence.state.earlier import Earlier
 from foregate.evidence.state.evident_read import is_evident_read
 from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
@@ -61,6 +62,7 @@ class SessionState:
         self.auto = self.dry_run = False
         self.mode, self.dialect = "direct", "native"
         self.task: TaskState | None = None
+        self.earlier = Earlier()
         self.tasks = 0
         self.open: OpenTurn | None = None
         self.program: Dataflow | None = None
@@ -189,7 +191,7 @@ class SessionState:
 
     def _start_task(self, event: Event, body: TaskStarted) -> None:
         self.tasks = body.task
-        self.task = TaskState(body.task, body.depth, event.time, wants_plan=body.plan)
+        self.task = TaskState(body.task, body.depth, event.time, wants_plan=body.plan, earlier=self.earlier)
         self.task.refusals.extend(body.refusals or ())
         self.permits.clear()
         self.uses.clear()
@@ -312,6 +314,7 @@ class SessionState:
         if body.changes or any(all(seen.hash != one.hash for seen in known(one.resource)) for one in body.evidence):
             mine = runs.get(started.permit.digest, 0) if started is not None else 0
             runs.clear()
+            self.running_task.futile.clear()
             if started is not None and not body.changes and started.side_effect == "pure":
                 runs[started.permit.digest] = mine
 
@@ -337,6 +340,14 @@ class SessionState:
         """Take in that a call did not run, or that nobody knows what came of it."""
         task = self.running_task
         self.in_flight.pop(body.call, None)
+        call = self.open.unanswered.get(body.call) if self.open is not None else None
+        if (
+            isinstance(body, CallAnswered)
+            and body.code == "not_run_loop"
+            and call is not None
+            and self.open is not None
+        ):
+            task.note_futile_call(call.digest, f"{body.tool} {body.target}".strip(), self.open.seq)
         if isinstance(body, OutcomeUnknown):
             self.parked[body.call] = body
             task.touched += 1
@@ -347,6 +358,8 @@ class SessionState:
             what = f"was not done ({body.code})"
             if body.change and body.code not in _SENT_BACK:
                 task.note_trouble(body.tool, body.target, what, body.message)
+                if body.code != "refused_before":
+                    task.left[body.tool, body.target] = body.code
             else:
                 task.note_unrun(body.tool, body.target, what, change=body.change and body.code != "unknown_tool")
             if not body.change:
@@ -372,5 +385,9 @@ class SessionState:
     def _end_task(self, body: TaskEnded) -> None:
         for name in self.spent:
             self.spent[name] += getattr(body, name)
+        if (task := self.task) is not None:
+            answered = self.open if body.text and self.open is not None and not self.open.response.calls else None
+            answer = Said(answered.seq, answered.response.text, "model") if answered is not None else None
+            self.earlier = self.earlier.follow(task.messages, task.reads, answer)
         self.task = self.open = self.program = None
         self.permits.clear()

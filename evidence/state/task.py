@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.reads import Reads
 from foregate.evidence.state.criteria import build_observation, check_criterion
+from foregate.evidence.state.earlier import Earlier
 from foregate.evidence.state.steps import StepState, advance_steps, read_steps
 from foregate.evidence.state.truncate import format_line
 from foregate.schemas.event import Event, TurnJudged
@@ -70,6 +71,14 @@ class CallResult(Struct, frozen=True):
             kinds = {record.kind for record in answer.evidence}
             return cls(answer.ok, answer.content, answer.origin, kinds == {EvidenceKind.FILE_READ}, seq)
         return cls(isinstance(answer, CallAnswered) and answer.code == "not_run_dry_run", seq=seq)
+
+
+class FutileCall(Struct, frozen=True):
+    """A call that was not run because it only repeats: its name and target, in how many turns, and in which last."""
+
+    name: str
+    turns: int = 0
+    turn: int = 0
 
 
 @dataclass(slots=True)
@@ -159,7 +168,10 @@ class TaskState:
     """How many calls have used up a mention of a value that the person said, by the value's key."""
     reads: Reads = field(default_factory=Reads)
     """What reads returned to the model, apart from what the session itself may have put there."""
+    earlier: Earlier = field(default_factory=Earlier)
     runs: dict[str, int] = field(default_factory=dict)
+    futile: dict[str, FutileCall] = field(default_factory=dict)
+    """The calls that were not run because they only repeat, by digest; none once anything new was seen."""
     just_failed: tuple[str, ...] = ()
     trouble: dict[tuple[str, str], str] = field(default_factory=dict)
     why: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -169,6 +181,8 @@ class TaskState:
     """Those that would have changed something, and nothing did in their place since."""
     reached: set[Effect] = field(default_factory=set)
     """The effects of the calls that did what they should."""
+    left: dict[tuple[str, str], str] = field(default_factory=dict)
+    """The code of each change that was not made, by tool and target; `refused_before` is no reason of its own."""
     done: list[str] = field(default_factory=list)
     words_only: bool = False
     words_only_task: bool = False
@@ -266,6 +280,12 @@ class TaskState:
         self.unrun[tool, target] = what
         if change:
             self.unsettled.add((tool, target))
+
+    def note_futile_call(self, digest: str, name: str, turn: int) -> None:
+        """Note that a call was not run in a turn because it only repeats what brought nothing new."""
+        known = self.futile.get(digest) or FutileCall(name)
+        if known.turn != turn:
+            self.futile[digest] = FutileCall(name, known.turns + 1, turn)
 
     def note_finished_call(self, seq: int, body: ToolFinished, side_effect: bool, used: Sequence[int] = ()) -> None:
         """Take in how a call that ran ended, and what event `seq` tells by that of the plan's criteria and steps.

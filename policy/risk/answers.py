@@ -21,7 +21,7 @@ def list_answered_slots(digest: str, aimed: Iterable[SurveyedResource], turn: Tu
     replies = tuple(said.text for said in turn.user_messages[1:] if said.actor == "user")
     if policy.mandate.mode == "off" or not replies:
         return turn.slots_answered
-    said = [text for text in replies if not _is_open(text, policy)]
+    said = [text for text in replies if not is_open(text, policy)]
     ids = [resource.id for resource in aimed]
     was_asked = any((held.digest, held.code) == (digest, _ASKED) for held in turn.holds)
     if any(_names_one(text, ids, policy) or (was_asked and _is_plain_yes(text, ids, policy)) for text in said):
@@ -29,7 +29,7 @@ def list_answered_slots(digest: str, aimed: Iterable[SurveyedResource], turn: Tu
     return tuple(slot for slot in turn.slots_answered if slot != "target" and said)
 
 
-def _is_open(text: str, policy: Policy) -> bool:
+def is_open(text: str, policy: Policy) -> bool:
     """Whether a reply leaves open what it was asked: it asks back, or says that nobody knows."""
     return text.rstrip().endswith("?") or next(find_phrases(split_words(text), policy.mandate.unsure), None) is not None
 

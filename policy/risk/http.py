@@ -13,6 +13,7 @@ _OBSERVING = ("GET", "HEAD")
 _HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _NUMBER = re.compile(r"(^|\.)(\d+|0x[0-9a-f]*)$")
 """A last label that is a number: some resolvers read the whole as an address (`0x7f.1`)."""
+_BARE = re.compile(r"(?:[a-z0-9_-]+\.)+[a-z][a-z0-9-]*(?::\d+)?(?:[/?#]|$)", re.IGNORECASE)
 _UNCLEAR = re.compile(r"[\x00-\x20\x7f-\xff\\]|[^\x00-\xff]")
 _TRANSLATED = tuple(ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48"))
 _NOT_PUBLIC = tuple(ip_network(net) for net in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
@@ -40,6 +41,17 @@ def read_host(url: str) -> str:
     if parts.scheme not in ("http", "https") or not host or "@" in parts.netloc or "%" in parts.netloc:
         return ""
     return normalise_host(host)
+
+
+def complete_url(name: str) -> str:
+    """Return the URL that people mean by a bare host name, with or without a port and a path; else the name itself.
+
+    >>> complete_url("www.example.org/a")
+    'https://www.example.org/a'
+    >>> complete_url("file:/etc/passwd")
+    'file:/etc/passwd'
+    """
+    return f"https://{name}" if _BARE.match(name) and read_host(f"https://{name}") else name
 
 
 def normalise_host(host: str) -> str:

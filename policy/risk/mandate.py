@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.policy.policy import Policy
+from foregate.policy.risk.proposal import list_asking
 from foregate.policy.risk.said import asks_for
 from foregate.schemas import strict_json
 from foregate.schemas.tool_call import Authority, CallFacts
@@ -43,8 +44,9 @@ def is_consequential(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
 
 
 def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
-    """Whether the request asks for what a call does."""
-    return asks_for(facts.effect, facts.call.name, turn.user_messages, policy)
+    """Whether the request asks for what a call does, or agrees to a proposal that does."""
+    said = turn.user_messages if turn.proposal is None else list_asking(turn.proposal, turn.user_messages)
+    return asks_for(facts.effect, facts.call.name, said, policy)
 
 
 def is_spoken(value: ArgumentValue, spent: Mapping[str, int]) -> bool:

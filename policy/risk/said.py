@@ -331,7 +331,8 @@ def shorten_sentence(words: OwnWords, start: int) -> str:
 def asks_for(effect: Effect, tool: str, messages: tuple[Said, ...], policy: Policy) -> bool:
     """Whether the person's own words ask for an effect, by a word for it or by one of the tool's own name.
 
-    The newest message that wishes for it or forbids it decides; one that wants only words forbids everything.
+    The newest message that wishes for it or forbids it decides; one that wants only words forbids everything. Words of
+    the model among them are a proposal the person agreed to: what it would do counts as wished for.
     """
     return is_asked((effect, tool, messages), policy)
 
@@ -341,14 +342,15 @@ def is_asked(asked: tuple[Effect, str, tuple[Said, ...]], policy: Policy) -> boo
     effect, tool, messages = asked
     phrases = list_asking_phrases(effect, tool, policy)
     section = widen_contract(None, policy)
+    proposing = section.model_copy(update={"about": ()})
     for said in sorted(messages, key=lambda said: said.seq, reverse=True):
-        if said.actor != "user":
+        if said.actor not in ("user", "model"):
             continue
         own = read_own_words(said.text, policy)
         if own.is_cut:
             return False
         wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]
-        if any(find_wishes(wished, phrases, section)):
+        if any(find_wishes(wished, phrases, section if said.actor == "user" else proposing)):
             return True
         forbidden = any(start in own.negated for start, _, _ in find_phrases(own.words, phrases))
         contract = read_message(said.text, policy)

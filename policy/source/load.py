@@ -249,6 +249,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("drift", "wishes"): "contract",
     ("http", "unlisted"): "fail",
     ("http", "unsaid"): {"path": 0, "query": 0, "content": 0, "random": 0},
+    ("limits", "malformed_calls"): 0,
     ("mandate", "mode"): "off",
     ("postlude", "claims"): {name: [] for name in Claims.model_fields},
     ("postlude", "promises"): [],

@@ -110,7 +110,7 @@ ADVICE = build_order_direction("proceed", "ask", "hold")
 
 _NAMED = (
     (LIMIT, "limits.", "turns model_calls tool_calls tokens cost wall_clock calls_per_response identical_changes"),
-    (LIMIT, "limits.", "identical_observations repeated_holds needs_per_gate child_depth"),
+    (LIMIT, "limits.", "identical_observations repeated_holds malformed_calls futile_turns needs_per_gate child_depth"),
     (POSITIVE, "limits.", "parallel_calls"),
     (LOWER, "", "scope.max_resources uncertainty.threshold critique.risk critique.uncertainty mcp.restarts"),
     (LOWER, "", "serving.away runtime.patience"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
-from typing import Literal, TypeAlias, TypeVar, assert_never
+from typing import Any, Literal, TypeAlias, TypeVar, assert_never
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -56,7 +56,8 @@ def rebuild_turn(record: TurnRecord, lookup: Lookup) -> Turn:
     said = [Said(seq, find_body(seq, UserMessage, lookup).text, lookup(seq).actor) for seq in record.user_messages]
     answers = tuple(replace(find_body(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers)
     plan = find_plan(record.plan, lookup) if record.plan is not None else None
-    return Turn(**read_basis(record), text=text, calls=calls, user_messages=tuple(said), answers=answers, plan=plan)
+    more: dict[str, Any] = {"answers": answers, "plan": plan, "proposal": find_proposal(record.proposal, lookup)}
+    return Turn(**read_basis(record), text=text, calls=calls, user_messages=tuple(said), **more)
 
 
 def find_body(seq: int, kind: type[B], lookup: Lookup) -> B:
@@ -65,6 +66,11 @@ def find_body(seq: int, kind: type[B], lookup: Lookup) -> B:
     if not isinstance(body, kind):
         raise InvalidJson(f"event {seq} is a {body.kind}, not a {get_kind(kind)}")
     return body
+
+
+def find_proposal(seq: int, lookup: Lookup) -> Said | None:
+    """Return what the model proposed in a response, None for the number 0."""
+    return Said(seq, find_body(seq, ModelResponded, lookup).text, "model") if seq else None
 
 
 def find_plan(use: PlanUse, lookup: Lookup) -> PlanInForce:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from foregate.schemas.judgement import Grant
+from foregate.schemas.tool_call import Command
 from tests.gates.turns import call, codes, judged, turn
 from tests.policies import policy_with
 
@@ -41,3 +44,15 @@ def test_holds_of_a_shadow_gate_do_not_count_for_the_enforced_one() -> None:
 )
 def test_the_scope_says_which_calls_are_due(scope: str, tool: str, expected: str) -> None:
     assert code(call(tool), scope) == expected
+
+
+def test_anyway_covers_the_scripts_that_were_shown_and_no_others() -> None:
+    silent = call("run_command", "sh x.sh")
+    bare = turn(silent, narrated=0, attended=False)
+    (survey,) = bare.surveys
+    command = Command(argv=("sh", "x.sh"), scripts="one")
+    for shown, expected in (("one", True), ("two", False), ("", True)):
+        grant = Grant("narration", "narration_required", "", digest=silent.digest, scripts=shown)
+        held = replace(bare, grants=(grant,), surveys=(replace(survey, command=command),))
+        policy = policy_with({**OPEN, "narration.scope": "first_side_effect"})
+        assert (codes(judged(held, policy))["narration"] == "narration_passed") is expected

@@ -15,7 +15,14 @@ from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
 from foregate.agent.tools.tool import Arguments, Tool
 from foregate.agent.workspace.process import trim_cut_end
 from foregate.policy.policy import Policy
-from foregate.policy.risk.http import effect_of_method, explain_unlisted, is_allowed_host, is_private, read_host
+from foregate.policy.risk.http import (
+    complete_url,
+    effect_of_method,
+    explain_unlisted,
+    is_allowed_host,
+    is_private,
+    read_host,
+)
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import Json, get_object, get_text
@@ -54,7 +61,11 @@ class HttpAddress:
 
 
 def parse_address(url: str) -> HttpAddress:
-    """Return the parts of an http or https URL; raise WorkspaceError for anything that could be read in two ways."""
+    """Return the parts of an http or https URL; raise WorkspaceError for anything that could be read in two ways.
+
+    A bare host name, perhaps with a path, is taken for the https URL that people mean by it.
+    """
+    url = complete_url(url)
     host = read_host(url) if len(url) <= _MAX_URL else ""
     if not host:
         raise WorkspaceError(f"`{url[:80]}` is no plain http or https URL; give one like https://example.org/path")

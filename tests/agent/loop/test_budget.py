@@ -153,6 +153,8 @@ def test_every_limit_of_the_policy_is_tried_here_or_where_it_acts() -> None:
         "identical_changes": "not_run_loop",
         "identical_observations": "not_run_loop",
         "repeated_holds": "blocked",
+        "malformed_calls": "blocked",
+        "futile_turns": "blocked",
         "needs_per_gate": "plan_unavailable",
     }
     here = {*CASES, "wall_clock", "verification_rounds", "parallel_calls", "child_depth"}

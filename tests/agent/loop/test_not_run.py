@@ -183,7 +183,7 @@ async def test_an_identical_change_without_anything_new_between_runs_as_often_as
 
 
 async def test_a_call_held_again_asks_the_person_under_the_loops_own_code() -> None:
-    world = World()
+    world = World(policy=policy_with({"limits.malformed_calls": 2}))
     bad = ("read_file", {"path": 3})
     session = await world.open([calls(bad), calls(bad)], ["stop"])
     assert (await run(session, "go")).status == "blocked"

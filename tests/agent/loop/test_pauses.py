@@ -169,7 +169,7 @@ async def test_a_refused_call_sent_again_unchanged_stays_refused() -> None:
 
 
 async def test_a_call_held_twice_for_one_reason_is_put_before_the_person_who_may_stop_it() -> None:
-    world = World()
+    world = World(policy=policy_with({"limits.malformed_calls": 2}))
     bad = ("read_file", {"path": 3})
     session = await world.open([calls(bad), calls(bad)], ["stop"])
     outcome = await run(session, "go")
@@ -179,7 +179,7 @@ async def test_a_call_held_twice_for_one_reason_is_put_before_the_person_who_may
 async def test_a_person_may_answer_a_repeated_hold_with_words_for_the_model() -> None:
     from foregate.schemas.protocols import Reply
 
-    world = World()
+    world = World(policy=policy_with({"limits.malformed_calls": 2}))
     bad = ("read_file", {"path": 3})
     session = await world.open([calls(bad), calls(bad), says("thanks")], [Reply("more", "the path is text")])
     assert (await run(session, "go")).status == "completed"

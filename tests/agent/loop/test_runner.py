@@ -67,12 +67,14 @@ async def test_every_call_gets_exactly_one_answer(folder: Path, open_session: Op
     assert sum("not_run_too_many" in message.text for message in session.state.messages) == 4
 
 
-async def test_a_task_ends_blocked_when_a_call_is_held_twice_for_the_same_reason(open_session: OpenSession) -> None:
+async def test_a_task_ends_blocked_when_a_call_is_held_again_and_again_for_the_same_reason(
+    open_session: OpenSession,
+) -> None:
     bad = ("read_file", {"path": 3})
-    session = await open_session(calls(bad), calls(bad))
+    session = await open_session(*[calls(bad)] * 4)
     outcome = await run(session, "go")
     assert outcome.status == "blocked"
-    assert "held 2 times" in outcome.report.blocker
+    assert "held 4 times" in outcome.report.blocker
 
 
 async def test_a_failing_model_ends_the_task_and_not_the_session(open_session: OpenSession) -> None:

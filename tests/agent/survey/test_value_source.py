@@ -34,6 +34,25 @@ def test_a_mention_is_used_up_and_a_second_one_is_another() -> None:
     assert sources(SEND, {"to": BEN}, [asked, f"And {BEN} the plan."], used=[key], outside=PAGE) == {"to": "said"}
 
 
+ALLOW = {"id": "team", "then": "allow", "tool": "send", "resource": "*@lake.example"}
+
+
+@pytest.mark.parametrize(
+    ("rule", "source"),
+    [
+        (ALLOW, "configured"),
+        ({**ALLOW, "resource": "*"}, "outside"),
+        ({**ALLOW, "tool": "pay"}, "outside"),
+        ({**ALLOW, "then": "ask"}, "outside"),
+        ({**ALLOW, "secrets": False}, "outside"),
+        ({**ALLOW, "resource": "*@lake.example.org"}, "outside"),
+    ],
+)
+def test_a_rule_that_allows_a_tool_a_target_is_as_good_as_a_word(rule: dict[str, object], source: str) -> None:
+    policy = policy_with({"rules.list": [rule]})
+    assert sources(SEND, {"to": BEN}, "Send the minutes.", outside=PAGE, policy=policy) == {"to": source}
+
+
 def test_a_record_does_not_give_back_a_mention_that_is_used_up() -> None:
     reads = [json.dumps({"to": A, "amount": 50, "name": "Anna"})]
     asked, used = f"Pay Anna 50 to {A}.", [f"words:{A.lower()}", "number:50"]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from foregate.agent.survey.argument_values import find_values
+from foregate.evidence.state.earlier import Earlier
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import TaskState
 from foregate.policy.policy import Policy
@@ -35,13 +36,15 @@ def survey(
     used: Sequence[str] = (),
     wrote: str = "",
     policy: Policy | None = None,
+    before: Earlier | None = None,
 ) -> Survey:
     """Return what looking finds.
 
     `outside` came from outside, `reads` returned records, `used` keys are used up, a call `wrote` before the reads.
+    What came `before` stands in the messages and reads of the task before this one.
     """
     state = SessionState()
-    state.task = TaskState(1, 0, "")
+    state.task = TaskState(1, 0, "", earlier=before or Earlier())
     for seq, text in enumerate([said] if isinstance(said, str) else said, 1):
         state.task.add_message(Said(seq, text, "user"), "")
         state.atoms.add_text(text, Origin.USER, seq)

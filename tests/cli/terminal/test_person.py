@@ -117,6 +117,17 @@ async def test_a_name_with_a_line_break_stays_on_the_line_of_its_question() -> N
         assert not [line for line in shown.splitlines() if line.startswith("  ran")]
 
 
+async def test_the_question_about_a_call_held_again_shows_it_and_a_long_one_is_seen_before_it_is_done_anyway() -> None:
+    for text, typed in (("hello", ["a"]), ("x" * 5000, ["a", "d", *[""] * 9, "a"])):
+        need = loop(can_override=True)
+        arguments = json.dumps({"to": "ben@lake.example", "text": text})
+        need.request["calls"] = [{"tool": "send", "target": "ben@lake.example", "arguments": arguments}]  # type: ignore[index]
+        answer, shown = await reply(need, *typed)
+        assert answer == Reply("anyway")
+        assert all(words in shown for words in ("send ben@lake.example", "to: ben@lake.example", "text: "))
+        assert ("not everything has been shown" in shown) == (len(text) > 100)
+
+
 async def test_details_count_as_seen_only_once_their_last_page_was_shown() -> None:
     asked = approval(content="\n".join(f"row {number}" for number in range(60)))
     answer, shown = await reply(asked, "d", "q", "y", "d", "", None, "y", "d", "", "", "", "y")

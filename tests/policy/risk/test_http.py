@@ -9,7 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.http import effect_of_method, is_allowed_host, is_host_match, is_private, read_host
+from foregate.policy.risk.http import (
+    complete_url,
+    effect_of_method,
+    is_allowed_host,
+    is_host_match,
+    is_private,
+    read_host,
+)
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_spec import Effect
 
@@ -166,3 +173,20 @@ def test_any_text_as_a_url_or_host_is_answered(text: str) -> None:
     assert isinstance(read_host(f"http://{text}"), str)
     assert is_host_match(text, text) in (True, False)
     assert is_private(text) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("name", "url"),
+    [
+        ("www.example.org", "https://www.example.org"),
+        ("Example.ORG:8443/a?b=c", "https://Example.ORG:8443/a?b=c"),
+        ("http://www.example.org", "http://www.example.org"),
+        *((name, name) for name in ("localhost", "/etc/passwd", "file:/etc/passwd", "10.0.0.1", "//example.org")),
+        *(
+            (name, name)
+            for name in ("a.example@b.example/", "exam\u0440le.org", "a.example\\b", "javascript:1", "a b.c")
+        ),
+    ],
+)
+def test_a_bare_host_name_is_taken_for_its_https_url_and_nothing_else_is(name: str, url: str) -> None:
+    assert complete_url(name) == url

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from foregate.cli.terminal.approval_dialog import UNSEEN, ApprovalDialog, show_pages
 from foregate.cli.terminal.layout import CARE, pack_parts
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import NOTHING, Prospects
+from foregate.cli.terminal.sheet import NOTHING, Prospects, build_held
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.tools_sheet import format_tools, is_tools_cut
 from foregate.schemas.judgement import Need
@@ -69,15 +69,25 @@ class PersonAtTerminal:
 
     async def _ask_override(self, request: Mapping[str, Json]) -> Reply | None:
         self.screen.row(str(request.get("question", "")), "bold")
-        override = bool(request.get("can_override"))
-        keys = ("a do it anyway", "s stop", "m WORDS say more")[not override :]
+        override, width = bool(request.get("can_override")), self.screen.console.width
+        held = build_held(request, width)
+        unseen = any(block.is_cut for block in held)
+        keys = ("a do it anyway", "s stop", "m WORDS say more", "d details")[not override : None if unseen else 3]
         self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}", "dim")
+        self.screen.rows([row for block in held for row in block.rows])
         self.screen.rows(pack_parts(keys, self.screen.console.width, "dim"))
         while (typed := await self.terminal.read_answer("go on? ")) is not None:
             key, _, words = typed.strip().partition(" ")
             match key.lower():
+                case "a" if override and unseen:
+                    self.screen.say(UNSEEN.format(key="a"), CARE)
+                    continue
                 case "a" if override:
                     return Reply("anyway")
+                case "d":
+                    whole = [row for block in build_held(request, width, details=True) for row in block.rows]
+                    unseen = not await show_pages(self.screen, self.terminal, whole) and unseen
+                    continue
                 case "s":
                     return Reply("stop")
                 case "m" if more := words.strip() or await self._ask_words("say: "):

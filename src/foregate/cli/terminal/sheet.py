@@ -182,6 +182,17 @@ def _build_call(
         yield Block(list(_format_record(call, width)))
 
 
+def build_held(request: Fields, width: int, *, details: bool = False) -> list[Block]:
+    """Return what the question about a call that was held again shows of it: its target and its arguments."""
+    rows: list[Block] = []
+    for call in map(as_object, get_list(request, "calls")):
+        name = f"{call.get('tool', '')} {call.get('target', '')}".strip()
+        rows.append(Block(list(format_labelled("call", shorten_text(name, width - 12), width, "bold"))))
+        arguments = list_arguments(get_text(call, "arguments", ""))
+        rows += [build_argument(argument, value, width, details=details) for argument, value in arguments]
+    return rows
+
+
 def _build_judgement(call: Fields, prospect: Preview | None, width: int, details: bool) -> Iterator[Block]:
     """Yield what a person decides by: who said its values, what the call does, what is at stake, why it asks, what
     about it is odd."""

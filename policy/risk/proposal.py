@@ -1,0 +1,92 @@
+"""What the model proposed in words and the person plainly agreed to; pure."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from msgspec.structs import replace
+
+from foregate.policy.policy import Policy
+from foregate.policy.risk.answers import is_open
+from foregate.policy.risk.own_words import read_own_words, split_pieces, widen_contract
+from foregate.policy.risk.request import GONE, STOP, find_phrases, read_request, split_phrase, split_words
+from foregate.policy.risk.said import SaidValues, read_said
+from foregate.schemas.turn import Said
+from foregate.schemas.value import Value
+
+_LAST = 2
+"""Sentences at the end of an answer in which it can ask for leave."""
+_ASKING = re.compile(r"\?(?=[\s\"'*_)\]\u201d]*(?:\s|$))")
+
+
+@dataclass(frozen=True, slots=True)
+class Agreed:
+    """A proposal as if the person had made it: the sentence that asks for leave, and all of the answer."""
+
+    asked: SaidValues
+    whole: SaidValues
+
+    def binds(self, value: Value, text: str) -> bool:
+        """Whether the proposal names a value, and no other of its kind that could have been meant."""
+        found = (part.find(value, text) for part in (self.asked, self.whole))
+        return any(mention is not None and mention.alone for mention in found)
+
+
+def find_agreed_answer(answer: Said, messages: Sequence[Said], policy: Policy) -> Said | None:
+    """Return the model's last words where they ask for leave and the request is a plain yes to them, None else."""
+    if not messages or messages[0].actor != "user" or policy.mandate.mode == "off":
+        return None
+    reply = messages[0].text
+    return answer if find_asking_sentence(answer.text, policy) and is_plain_yes(reply, answer.text, policy) else None
+
+
+def read_agreed(proposal: Said, policy: Policy) -> Agreed:
+    """Return what a proposal says that a person agreed to."""
+    asked, whole = find_asking_sentence(proposal.text, policy), proposal.text
+    return Agreed(*(read_said((Said(proposal.seq, unask(text)),), policy) for text in (asked, whole)))
+
+
+def list_asking(proposal: Said, messages: Sequence[Said]) -> tuple[Said, ...]:
+    """Return the messages of a request, after the proposal that the first of them agrees to."""
+    return (replace(proposal, text=unask(proposal.text)), *messages)
+
+
+def unask(text: str) -> str:
+    """Return a text in which every question is a statement, for nothing that is asked about counts as said."""
+    return _ASKING.sub(".", text)
+
+
+def find_asking_sentence(text: str, policy: Policy) -> str:
+    """Return the sentence at the end of an answer that asks for leave, "" for an answer that asks for none."""
+    _, sentences = split_pieces(unicodedata.normalize("NFKC", text), policy.mandate)
+    last = [sentence for sentence in sentences if sentence][-_LAST:]
+    phrases = policy.mandate.proposals
+    asking = (one for one in reversed(last) if _ASKING.search(one) or any(find_phrases(split_words(one), phrases)))
+    return next(asking, "") if phrases else ""
+
+
+def is_plain_yes(reply: str, proposal: str, policy: Policy) -> bool:
+    """Whether a reply agrees and adds nothing: it forbids nothing, and each other word of it stands in the proposal."""
+    section, words = widen_contract(None, policy), list(split_words(reply))
+    if is_open(reply, policy) or not confirms(reply, policy) or read_own_words(reply, policy).pasted:
+        return False
+    for start, end, _ in list(find_phrases(words, section.exceptions)):
+        words[start:end] = [GONE] * (end - start)
+    if any(find_phrases(words, section.negations)):
+        return False
+    scores, mandate = policy.scores, policy.mandate
+    known = {STOP, GONE, *scores.filler_words, *scores.vague_words, *mandate.agreeing, *split_words(proposal)}
+    return set(words) <= known.union(split_all((*scores.confirmations, *mandate.yeses)))
+
+
+def confirms(reply: str, policy: Policy) -> bool:
+    """Whether a reply begins by agreeing to what was said before."""
+    begins = any(start == 0 for start, _, _ in find_phrases(split_words(reply), policy.mandate.yeses))
+    return begins or read_request((reply,), policy).confirms
+
+
+def split_all(phrases: Iterable[str]) -> set[str]:
+    return {word for phrase in phrases for word in split_phrase(phrase)}
