@@ -6,12 +6,12 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from foregate.evidence.ledger import Written, find_strings
-from foregate.evidence.records import LONGEST, PROSE, Record, read_records
+from foregate.evidence.records import LONGEST, PROSE, Record, list_record_words, read_records
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.lookalike import is_lookalike
@@ -40,6 +40,8 @@ class FoundValue(NamedTuple):
     tool: str
     field: str
     record: str
+    words: frozenset[str] = frozenset()
+    """Words that stand in the record beside the value."""
 
 
 class Reads:
@@ -84,8 +86,14 @@ class Reads:
                 if _is_echo(read.arguments, value, text):
                     break
                 if (record := _open_read(read).find_record(name, value, words, need_words)) is not None:
-                    return FoundValue(read.seq, read.tool, _show(name), _format_place(record))
+                    beside = list_record_words(leave_out(record, value))
+                    return FoundValue(read.seq, read.tool, _show(name), _format_place(record), beside)
         return None
+
+    def list_records(self) -> Iterator[Record]:
+        """Yield the records of all reads."""
+        for read in self._reads:
+            yield from _open_read(read).records
 
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""
@@ -100,6 +108,11 @@ class Reads:
                 if is_said(page) and url in map(read_value, _LINK.findall(read.content)):
                     return FoundValue(read.seq, read.tool, "", "")
         return None
+
+
+def leave_out(record: Record, value: Value) -> Record:
+    """Return a record without the fields that hold a value."""
+    return replace(record, fields=tuple(one for one in record.fields if one.value != value))
 
 
 def may_have_written(written: Written, value: Value, text: str, before: int) -> bool:

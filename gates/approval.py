@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
+from foregate.gates.blind_scope import find_item_of_call
 from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
@@ -69,41 +70,49 @@ class ApprovalGate:
     def is_unattended(self, turn: Turn) -> bool:
         return self.policy.approval.mode == "never" or not turn.attended
 
-    def find_hopeless_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
+    def find_hopeless_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar, *, covered: bool = False) -> Ask | None:
         """Return why a call is certain to be denied because nobody can say yes, None while any answer may free it.
 
         What asks goes on asking, and leave only shrinks while judging. Leave for this effect on these resources is a
-        chance whatever it was given for: a plan or critique that cannot be had asks for a reason of its own.
+        chance whatever it was given for: a plan or critique that cannot be had asks for a reason of its own. With
+        `covered` a plan may still stand behind the call.
         """
-        ask = self.find_ask(facts, turn, so_far) if self.is_unattended(turn) else None
+        ask = self.find_ask(facts, turn, so_far, covered=covered) if self.is_unattended(turn) else None
         if ask is None or self.find_permission(ask, turn, {}) is not None:
             return None
         return None if any(is_grant_for(grant, facts) for grant in turn.grants) else ask
 
-    def find_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar) -> Ask | None:
-        """Return why a call asks, None when it does not: some ruling asks, or the mode wants a yes for its effect."""
+    def find_ask(self, facts: CallFacts, turn: Turn, so_far: SoFar, *, covered: bool = False) -> Ask | None:
+        """Return why a call asks, None when it does not: some ruling asks, or the mode wants a yes for its effect.
+
+        What a plan made from the person's words covers, or with `covered` may still, is as good as asked for in words.
+        """
+        step = find_item_of_call(facts.call.id, so_far.uses, so_far.plan or turn.plan)
+        covered = covered or step is not None
         if turn.dry_run and facts.changes:
             return None
         gate, ruling = so_far.rulings[facts.call.id]
-        if facts.authority == "outside":
+        if facts.authority == "outside" and not covered:
             told = name_outside(list_outside_values(facts, turn.depth))
             why = f"{told}; {ruling.message}" if ruling.standing is Standing.ASK else told
             return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
         if ruling.standing is Standing.ASK:
             codes = ruling.rules or (ruling.code,)
             return Ask(facts, gate, ruling.code, codes, ruling.message)
-        why = self.explain_mode(facts, turn)
+        why = self.explain_mode(facts, turn, covered, f"the planned step: {step.pattern}" if step is not None else "")
         return Ask(facts, self.name, "approval_required", ("approval_required",), why) if why else None
 
-    def explain_mode(self, facts: CallFacts, turn: Turn) -> str:
-        """Return why the mode wants a yes for this effect, "" when it does not."""
+    def explain_mode(self, facts: CallFacts, turn: Turn, covered: bool, step: str) -> str:
+        """Return why the mode wants a yes for this effect, "" when it does not; `step` names what was planned."""
         if not facts.changes:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
         if facts.contained and not facts.survey.changes:
             return ""  # what it has changed is asked about, if anything is
-        if facts.authority == "said" and facts.irreversible and facts.high_impact:
-            return f'it cannot be undone and has high impact; it rests on "{quote_request(facts)}"'
-        if facts.authority == "said":
+        covered = covered or facts.authority == "said"
+        if covered and facts.irreversible and facts.high_impact:
+            rests_on = step or f'"{quote_request(facts)}"'
+            return f"it cannot be undone and has high impact; it rests on {rests_on}"
+        if covered:
             return self.explain_wish(facts, turn)
         if facts.external:
             return "it reaches beyond the workspace"
@@ -184,14 +193,15 @@ class ApprovalGate:
 
 
 def spare_advice(
-    gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy
+    gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy, *, covered: bool = False
 ) -> dict[str, Ruling]:
     """Return the rulings of a gate that needs no advice on these calls, for nobody can say yes to any; {} otherwise.
 
-    They ask, so that a call is let go by nothing but the leave that is not there.
+    They ask, so that a call is let go by nothing but the leave that is not there. With `covered` a plan may stand
+    behind them.
     """
     approval = ApprovalGate(policy)
-    asks = [ask for facts in calls if (ask := approval.find_hopeless_ask(facts, turn, so_far))]
+    asks = [ask for facts in calls if (ask := approval.find_hopeless_ask(facts, turn, so_far, covered=covered))]
     if len(asks) < len(calls):
         return {}
     code: GateCode = "plan_not_asked" if gate == "plan" else "critique_not_asked"

@@ -96,6 +96,8 @@ class CritiqueGate:
                     qualifying = [f for f in qualifying if f.call.id in so_far.uses]
                 if so_far.plan is None or not qualifying:
                     return []
+                if so_far.plan.blind:  # what it covers was bound by the person's words
+                    return [f for f in qualifying if f.call.id not in so_far.uses]
                 known = set(turn.plan.classes) if turn.plan else set[str]()
                 new = set(so_far.plan.classes) - known
                 planned = [f for f in facts if f.call.id in so_far.uses]

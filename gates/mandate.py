@@ -21,6 +21,8 @@ def describe_words(facts: CallFacts) -> str:
 def describe_source(value: ArgumentValue) -> str:
     """Return one clause that says who a value comes from, "" where nothing is known of it."""
     name, words = f"`{value.path[:_SHOWN]}`", value.words[:_SHOWN]
+    if value.role == "carried":
+        return f"{name} takes along {_describe_carried(value)}"
     match value.source:
         case "said" | "mentioned" | "unclear":
             return f'{name} is said in "{words}"'
@@ -33,16 +35,28 @@ def describe_source(value: ArgumentValue) -> str:
     return ""
 
 
+def _describe_carried(value: ArgumentValue) -> str:
+    text = f"`{value.text[:_SHOWN]}`"
+    return f"{text} out of {value.words[:_SHOWN]}" if value.words else f"{text}, encoded text that nobody said"
+
+
 def describe_values(facts: CallFacts) -> list[Json]:
     """Return the values of a call as a sheet shows them."""
     shown = ("path", "role", "text", "key", "source", "words")
-    return [{name: getattr(value, name) for name in shown} for value in facts.survey.values or ()]
+    return [
+        {name: getattr(value, name) for name in shown} | ({"name": value.name} if value.name else {})
+        for value in facts.survey.values or ()
+    ]
 
 
 def list_unnamed_values(facts: CallFacts, depth: int, named: Sequence[str]) -> list[ArgumentValue]:
-    """Return the values of a call that only outside content said and that none of the typed texts names."""
+    """Return the values of a call that only outside content said and that none of the typed texts names.
+
+    Text out of something that was read is named by what was read as well.
+    """
     typed = {format_key(form) for text in named for form in read_forms(text)}
-    return [value for value in list_outside_values(facts, depth) if value.key not in typed]
+    left = [value for value in list_outside_values(facts, depth) if value.key not in typed]
+    return [value for value in left if typed.isdisjoint(map(format_key, read_forms(value.name)))]
 
 
 def read_named(answer: Answer, call: str) -> tuple[str, ...]:
@@ -59,6 +73,8 @@ def explain_outside(values: Iterable[ArgumentValue]) -> str:
 
 def _explain_one(value: ArgumentValue) -> str:
     name, text, words = f"`{value.path[:_SHOWN]}`", value.text[:_SHOWN], value.words[:_SHOWN]
+    if value.role == "carried":
+        return f"{name} takes along {_describe_carried(value)}; the person did not ask to send that"
     if value.source == "unclear":
         why = "beside others like it" if value.left else "for a call that was made"
         return f"{name}: the person said `{text}` {why}"
@@ -69,6 +85,8 @@ def name_outside(values: Iterable[ArgumentValue]) -> str:
     """Return for a sheet, which shows the values by themselves, that a plain yes does not do for them."""
     values = list(values)
     names = ", ".join(dict.fromkeys(f"`{value.path[:_NAME]}`" for value in values))[:200]
+    if all(value.role == "carried" for value in values):
+        return f"you did not ask to send what {names} takes along; it takes more than a yes"
     if all(value.source == "unclear" for value in values):
         return f"your words do not say that {names} goes here; it takes more than a yes"
     return f"you did not say {names}; it takes more than a yes"

@@ -11,9 +11,10 @@ from msgspec.structs import replace
 from pydantic import BaseModel, ValidationError
 
 from foregate.gates.approval import spare_advice
-from foregate.gates.mandate import describe_words
+from foregate.gates.blind_plan import KEY
+from foregate.gates.blind_planning import ASKED_ENOUGH, SPARED, BlindPlanning, spare_plan
 from foregate.gates.plan_scope import find_covering_items, has_leading_words, list_exact_commands, put_in_force
-from foregate.gates.questions import build_planning_need, find_standing_without_advice
+from foregate.gates.questions import build_planning_need, rule_without_plan
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
@@ -24,8 +25,6 @@ from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue, ResourceKind
 from foregate.schemas.turn import Turn
 
-_ASKED_ENOUGH = "the planner was asked about this response as often as the policy allows; send it again, smaller"
-_SPARED = "nobody can say yes to this, so the planner was not asked"
 _DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
 _NAME_IT = (
     "which do not say what would run; for any further words name the script, module or subcommand, as in "
@@ -53,6 +52,8 @@ class PlanGate:
         return self.policy.plan.shadow_asks
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
+        if self.policy.plans_blind:
+            return BlindPlanning(self.policy, self.catalogue, turn, so_far).rule(live)
         spared = {call.id: spare_plan(so_far.facts[call.id]) for call in live}
         due = self.find_due_calls(turn, [so_far.facts[call.id] for call in live if spared[call.id] is None])
         open_, uses = self.find_uncovered_calls(due, turn.plan, turn.during)
@@ -69,12 +70,12 @@ class PlanGate:
         """Return the rulings on the calls no plan covers, or the planner's Need for them."""
         if turn.plan is not None and turn.plan.amendments >= self.policy.plan.max_amendments:
             return Opinion(hold_as_drift(open_, "max_amendments"))
-        answers = turn.find_answers(self.name)
+        answers = [answer for answer in turn.find_answers(self.name) if not answer.key.startswith(KEY)]
         if not answers:
             return self.ask_planner(turn, so_far, open_, "")
         plan, error = read_plan(answers[-1]), answers[-1].error
         if plan is None:
-            rulings = self.rule_without_plan(open_, error or "plan_generation_failed")
+            rulings = rule_without_plan(open_, error or "plan_generation_failed", self.policy)
             return Opinion(rulings, detail={"result": "unavailable", "error": error})
         reason = find_defect(plan, open_[0])
         if not reason:
@@ -128,12 +129,12 @@ class PlanGate:
     def ask_planner(self, turn: Turn, so_far: SoFar, open_: Sequence[CallFacts], reason: str) -> Need | Opinion:
         """Return the planner's Need, or the opinion without one when no further question may be asked."""
         if turn.has_asked_enough(self.name, self.policy.limits.needs_per_gate):
-            held = Ruling(Standing.HOLD, "plan_unavailable", _ASKED_ENOUGH, reason=reason or "needs_per_gate")
+            held = Ruling(Standing.HOLD, "plan_unavailable", ASKED_ENOUGH, reason=reason or "needs_per_gate")
             return Opinion(rule_alike(open_, held))
         if 0 < self.policy.safety.model_calls <= turn.counters.safety_calls:
-            return Opinion(self.rule_without_plan(open_, "safety_budget"))
+            return Opinion(rule_without_plan(open_, "safety_budget", self.policy))
         if asks := spare_advice(self.name, open_, turn, so_far, self.policy):
-            return Opinion(asks, summary=_SPARED)
+            return Opinion(asks, summary=SPARED)
         return build_planning_need(turn, open_, reason)
 
     def accept_plan(self, plan: Plan, turn: Turn, due: Sequence[CallFacts], open_: Sequence[CallFacts]) -> Opinion:
@@ -152,29 +153,6 @@ class PlanGate:
             first=open_[0].call.id,
             uses=uses,
         )
-
-    def rule_without_plan(self, open_: Sequence[CallFacts], error: str) -> dict[str, Ruling]:
-        """Return the rulings when there is no plan to be had, as the policy says for dangerous and other calls."""
-        rulings = {}
-        for facts in open_:
-            standing = find_standing_without_advice(facts, self.policy.plan.on_unavailable)
-            message = f"no plan could be had for this ({error[:120]})"
-            ruling = Ruling(standing, "plan_unavailable", message, reason=error[:200])
-            if standing is Standing.ALLOW:
-                path = f"plan.on_unavailable.{'dangerous' if facts.dangerous else 'other'}"
-                message = f"no plan could be had; {path} lets it go"
-                ruling = Ruling(standing, "plan_unavailable_let_go", message, reason=error)
-            rulings[facts.call.id] = ruling
-        return rulings
-
-
-def spare_plan(facts: CallFacts) -> Ruling | None:
-    """Return why no plan is asked for a call: the person said it all, or has to name a value; None for no reason."""
-    if facts.changes and facts.authority == "said":
-        return Ruling(Standing.ALLOW, "plan_not_required", f"the person asked for this: {describe_words(facts)}")
-    if facts.changes and facts.authority == "outside":
-        return Ruling(Standing.ALLOW, "plan_not_required", "no plan can stand for a value that only a person can name")
-    return None
 
 
 def hold_as_drift(open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
@@ -234,6 +212,7 @@ def find_defect(plan: Plan, facts: CallFacts) -> str:
 
 def is_same_target(named: str, kind: ResourceKind, id: str) -> bool:  # noqa: A002
     """Whether a plan's words name exactly this resource; a command may be named by program and leading arguments."""
+    named, id = named.strip(), id.strip()  # noqa: A001
     if kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
         return named.removeprefix("./").rstrip("/") == id
     if kind is ResourceKind.PROCESS:

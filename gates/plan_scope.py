@@ -11,6 +11,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import is_open_ended
 from foregate.policy.risk.facts import effect_of_access
 from foregate.policy.risk.globs import matches
+from foregate.policy.risk.http import read_host
 from foregate.policy.risk.mandate import hash_values
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep, ScopeItem
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
@@ -112,7 +113,8 @@ def find_covering_items(
     open_ = [
         (index, item)
         for index, item in enumerate(plan.items)
-        if item.uses > item.used + spent.get(index, 0)
+        if item.terms is None
+        and item.uses > item.used + spent.get(index, 0)
         and not ((same_tool or item.during) and item.tool and item.tool != facts.call.name)
         and (not item.during or (item.during == during and not facts.risky))
         and (item.approved or not approved)
@@ -128,10 +130,18 @@ def find_covering_items(
     for resource in facts.changed_resources:
         folder = find_folder(facts, resource.kind)
         index = find_first_item(open_, find_effect_on(resource, facts), resource.kind, resource.id, folder)
-        if index is None:
+        if index is not None:
+            used.append(index)
+        elif resource.kind is not ResourceKind.HOST or not has_covered_page(resource.id, open_, facts):
             return None
-        used.append(index)
     return tuple(dict.fromkeys(used))
+
+
+def has_covered_page(host: str, items: Sequence[tuple[int, ScopeItem]], facts: CallFacts) -> bool:
+    """Whether a call reaches a host only by addresses there, each of which an item covers by itself."""
+    pages = [one for one in facts.changed_resources if one.kind is ResourceKind.URL and read_host(one.id) == host]
+    covered = (find_first_item(items, find_effect_on(one, facts), one.kind, one.id) for one in pages)
+    return bool(pages) and all(index is not None for index in covered)
 
 
 def find_scripts(facts: CallFacts) -> str:
@@ -142,9 +152,9 @@ def find_scripts(facts: CallFacts) -> str:
 def approve_item(item: ScopeItem, shown: Iterable[CallFacts], refused: Iterable[CallFacts] = ()) -> ScopeItem:
     """Return an item that a person said yes to; one that covers a command they were shown is bound to its script.
 
-    One that covers a call they `refused` is as it was.
+    One that covers a call they `refused` is as it was, and so is one made without a look at any call.
     """
-    if any(is_item_for(item, facts) for facts in refused):
+    if item.terms is not None or any(is_item_for(item, facts) for facts in refused):
         return item
     for facts in shown:
         if is_item_for(item, facts):

@@ -187,7 +187,7 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
         held = {"standing": Standing.HOLD, "gate": "prelude", "ruling": with_it}
         verdicts = [replace(v, **held) if v.standing is Standing.ALLOW else v for v in verdicts]
     allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
-    plan = so_far.plan if so_far.plan_first in allowed else None
+    plan = so_far.plan if so_far.plan_first in ("", *allowed) else None
     if allowed:
         so_far.decisions.append(build_snapshot(turn, len(allowed), plan or turn.plan, bench.budget))
     before = len(turn.plan.items) if turn.plan is not None else 0

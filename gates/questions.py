@@ -25,7 +25,7 @@ from foregate.policy.policy import Policy, Unavailable
 from foregate.policy.risk.mandate import hash_values, list_outside_values
 from foregate.policy.risk.stakes import describe_stakes
 from foregate.schemas import strict_json
-from foregate.schemas.judgement import Grant, Need, Standing, Who
+from foregate.schemas.judgement import Grant, Need, Ruling, Standing, Who
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
@@ -117,6 +117,21 @@ def find_standing_without_advice(facts: CallFacts, section: Unavailable) -> Stan
     return {"ask": Standing.ASK, "hold": Standing.HOLD, "proceed": Standing.ALLOW}[choice]
 
 
+def rule_without_plan(open_: Sequence[CallFacts], error: str, policy: Policy) -> dict[str, Ruling]:
+    """Return the rulings when there is no plan to be had, as the policy says for dangerous and other calls."""
+    rulings = {}
+    for facts in open_:
+        standing = find_standing_without_advice(facts, policy.plan.on_unavailable)
+        message = f"no plan could be had for this ({error[:120]})"
+        ruling = Ruling(standing, "plan_unavailable", message, reason=error[:200])
+        if standing is Standing.ALLOW:
+            path = f"plan.on_unavailable.{'dangerous' if facts.dangerous else 'other'}"
+            message = f"no plan could be had; {path} lets it go"
+            ruling = Ruling(standing, "plan_unavailable_let_go", message, reason=error)
+        rulings[facts.call.id] = ruling
+    return rulings
+
+
 @dataclass(frozen=True, slots=True)
 class Ask:
     """A call that asks, on whose behalf, under which codes (a rule's id where a rule asks), and why."""
@@ -181,7 +196,7 @@ def describe_ask(ask: Ask, policy: Policy, depth: int) -> dict[str, Json]:
         "at_stake": describe_stakes(facts, policy),
         "said_first": find_first_origin(facts),
         **({"values": describe_values(facts)} if facts.authority else {}),
-        **({"to_name": [value.text for value in list_outside_values(facts, depth)]} if ask.is_outside else {}),
+        **({"to_name": [one.name or one.text for one in list_outside_values(facts, depth)]} if ask.is_outside else {}),
     }
 
 

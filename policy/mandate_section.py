@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from foregate.policy.section import PolicySection
+from foregate.policy.section import Count, PolicySection
 from foregate.schemas.tool_spec import Effect
 
 
@@ -18,6 +18,19 @@ class MandatePhrases(PolicySection):
     determiners: tuple[str, ...]
     negations: tuple[str, ...]
     pivots: tuple[str, ...]
+
+
+class Flows(PolicySection):
+    """What of a text that leaves is looked for: passages of `verbatim` characters out of what was read unasked, and
+    encoded text of `encoded` characters that nobody said; 0 looks for none. `passing` are the words, beside those for
+    sending, that ask for what was read to be passed on; `courtesies` say nothing of their own. `senders` are the fields
+    that say who wrote a record, to whom it may go back."""
+
+    verbatim: Count
+    encoded: Count
+    passing: tuple[str, ...]
+    courtesies: tuple[str, ...]
+    senders: tuple[str, ...]
 
 
 class Mandate(PolicySection):
@@ -47,3 +60,4 @@ class Mandate(PolicySection):
     proposals: tuple[str, ...]
     yeses: tuple[str, ...]
     agreeing: tuple[str, ...]
+    flows: Flows

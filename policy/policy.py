@@ -146,10 +146,14 @@ class Unavailable(PolicySection):
 
 
 class PlanSection(PolicySection):
-    """A plan before risk. `max_bytes` bounds the plan's JSON, which every decision about it records."""
+    """A plan before risk; one in `form` blind is made without a look at the calls.
+
+    `max_bytes` bounds the plan's JSON, which every decision about it records.
+    """
 
     mode: Mode
     shadow_asks: bool
+    form: Literal["blind", "call"]
     due: Literal["risky", "first_side_effect"]
     depth: Literal["every", "top_level"]
     changed_resources: Count
@@ -376,6 +380,11 @@ class Policy(PolicySection):
     runtime: Runtime
     files: Files
     sensitive: Sensitive
+
+    @property
+    def plans_blind(self) -> bool:
+        """Whether a plan is made from the person's words alone, which takes a mandate."""
+        return self.plan.form == "blind" and self.mandate.mode != "off"
 
     @cached_property
     def hash(self) -> str:

@@ -190,7 +190,8 @@ class Opinion(Struct, frozen=True):
     """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`.
 
     `plan` is a plan the gate accepts and `first` the call it was written for: it is in force once that call is
-    allowed. `uses` names the scope items a call uses up; `grants` is leave a person gave with this turn.
+    allowed, or at once where it was written for none. `uses` names the scope items a call uses up; `grants` is leave a
+    person gave with this turn.
     """
 
     rulings: Mapping[str, Ruling]

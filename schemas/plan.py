@@ -9,6 +9,10 @@ from pydantic import BaseModel, ConfigDict
 
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
+EffectName = Literal[
+    "observation", "create", "edit", "move", "delete", "commit", "send", "execute", "administer", "unknown"
+]
+
 
 class Criterion(BaseModel):
     """How success would be recognised; `check` names what can be checked mechanically, with its object."""
@@ -36,10 +40,7 @@ class PlannedStep(BaseModel):
     tool: str
     target: str
     description: str
-    effect: (
-        Literal["observation", "create", "edit", "move", "delete", "commit", "send", "execute", "administer", "unknown"]
-        | None
-    )
+    effect: EffectName | None
     uses: int | None
 
 
@@ -56,6 +57,32 @@ class Plan(BaseModel):
     planned_steps: list[PlannedStep] | None
 
 
+class PlanTerm(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the value of an argument has to be; an empty `argument` is any target.
+
+    `said` and `found` are the value, or where it is to be found: the `read`, the words of the `record`, the `field`.
+    The others bound it by `value`; of `at_most`, `spent` is what calls have used up so far, a decimal number.
+    """
+
+    argument: str
+    rule: Literal["said", "found", "equals", "at_most", "contains", "free"]
+    value: str = ""
+    read: str = ""
+    record: str = ""
+    field: str = ""
+    spent: str = "0"
+
+
+class Flow(Struct, frozen=True, forbid_unknown_fields=True):
+    """Leave for what a read returned to go, word for word, to a value that the person said.
+
+    `read` names the read by its tool or by words of its target.
+    """
+
+    read: str
+    to: str
+
+
 class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     """Permission for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
 
@@ -65,7 +92,8 @@ class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     it runs in `folder`, "" for the workspace's root. With `during` it counts only while that task of a confirmed plan
     runs, only for its tool, and not for a risky call. `scripts` is what a command's scripts were when a person said yes
     to it, "" for a command that runs none by name. `values` is a hash over the values of the call the item was made
-    for, "" where it binds none.
+    for, "" where it binds none. With `terms`, a tuple, the item was planned without a look at any call: it covers calls
+    of its tool or effect whose values keep them, and `pattern` is the step's description.
     """
 
     effect: Effect
@@ -81,10 +109,15 @@ class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     during: str = ""
     scripts: str = ""
     values: str = ""
+    terms: tuple[PlanTerm, ...] | None = None
 
 
 class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
-    """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with."""
+    """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with.
+
+    `blind` says that its planner was asked without the calls, `missing` why no plan came of that, "" where one did.
+    `flows` is what may go where.
+    """
 
     revision: int
     goal: str
@@ -94,3 +127,6 @@ class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
     amendments: int = 0
     classes: tuple[str, ...] = ()
     seq: int = 0
+    blind: bool = False
+    missing: str = ""
+    flows: tuple[Flow, ...] = ()

@@ -20,6 +20,8 @@ _SAYS = {
     "outside": "text from outside said this; you did not",
 }
 _COMPOSED = "you did not say this"
+_TAKEN = "you did not ask to send this; it was read in"
+_ENCODED = "encoded text that nobody said"
 
 
 def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
@@ -31,12 +33,27 @@ def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
     'found: field amount of get_bill'
     """
     source, words = get_text(value, "source", ""), get_text(value, "words", "")
+    if get_text(value, "role", "") == "carried":
+        return f"{_TAKEN}: {words}" if words else _ENCODED
     says = _SAYS.get(source, "nobody can tell who said this")
     if source == "outside" and words.startswith("nobody "):
         says = _COMPOSED  # out of several texts, or in a form in which none has it
     if source in ("said", "mentioned", "unclear") and words:
         words = f"“{words if details else excerpt_sentence(words, get_text(value, 'text', ''))}”"
     return f"{says}: {words}" if words else says
+
+
+def explain_naming(value: Mapping[str, Json], path: str) -> str:
+    """Return what a person types to release a value, which is shown as `path`.
+
+    >>> explain_naming({"role": "carried", "words": "settings.ini"}, "text")
+    'the name of what `text` was read in'
+    """
+    if get_text(value, "role", "") != "carried":
+        return f"the value of `{path}`"
+    return (
+        f"the name of what `{path}` was read in" if get_text(value, "words", "") else f"how the code in `{path}` begins"
+    )
 
 
 def excerpt_sentence(sentence: str, text: str) -> str:
@@ -54,7 +71,8 @@ def list_to_name(call: Mapping[str, Json]) -> Iterator[Mapping[str, Json]]:
     values = [as_object(value) for value in get_list(call, "values")]
     for text in dict.fromkeys(as_texts(get_list(call, "to_name"), "to_name")):
         unknown: Mapping[str, Json] = {"path": "value", "text": text, "source": "outside", "words": ""}
-        yield next((value for value in values if get_text(value, "text", "") == text), unknown)
+        named = (value for value in values if text in (get_text(value, "name", ""), get_text(value, "text", "")))
+        yield next(named, unknown)
 
 
 def is_named_by(typed: str, value: Mapping[str, Json]) -> bool:
@@ -63,7 +81,9 @@ def is_named_by(typed: str, value: Mapping[str, Json]) -> bool:
     >>> is_named_by(" Bob@Example.org ", {"text": "bob@example.org"}), is_named_by("bob", {"text": "bob@example.org"})
     (True, False)
     """
-    text, key = get_text(value, "text", ""), get_text(value, "key", "")
+    text, key, name = (get_text(value, part, "") for part in ("text", "key", "name"))
+    if name and is_named_by(typed, {"text": name}):
+        return True
     if not key and (read := read_value(text)) is not None:
         key = format_key(read)
     if key:

@@ -13,6 +13,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.judgement import Answer, Grant, Mode, Voided
 from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan_terms import list_spent
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import RecordedCall, Survey, ToolCall, fingerprint, hash_surveys, record_calls
 
@@ -122,6 +123,10 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     done_steps: Mapping[str, int] | None = None
     """By the id of a step of the plan in force, the event that completed it; None in turns of earlier versions, whose
     rows say less."""
+    masked_words: str = ""
+    """What the model said in this task, without what anybody else may have said first; "" where nobody needs it."""
+    said_used: Mapping[str, int] = field(default_factory=dict)
+    """How many calls have used up a value that the person said, by its key, where a plan is to be made."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
@@ -164,10 +169,11 @@ class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
 
 
 class PlanUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The event that accepted the plan in force, and how much of each of its items is used."""
+    """The event that accepted the plan in force, how much of each item is used, and of each bound that is a sum."""
 
     seq: int
     used: tuple[int, ...]
+    spent: tuple[str, ...] = ()
 
 
 class TurnRecord(TurnBasis, frozen=True, kw_only=True):
@@ -193,7 +199,9 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
             user_messages=tuple(said.seq for said in turn.user_messages),
             proposal=turn.proposal.seq if turn.proposal is not None else 0,
             answers=tuple(answer.seq for answer in turn.answers),
-            plan=PlanUse(seq=turn.plan.seq, used=tuple(item.used for item in turn.plan.items)) if turn.plan else None,
+            plan=PlanUse(seq=plan.seq, used=tuple(item.used for item in plan.items), spent=list_spent(plan))
+            if (plan := turn.plan)
+            else None,
             proposed=own_calls if own_calls and turn.actor != "model" else None,
             judged_calls=judged_calls,
         )

@@ -43,19 +43,23 @@ class ArgumentValue(Struct, frozen=True, forbid_unknown_fields=True):
     """A value of a call's arguments that says to whom, to what or how much, and where it comes from.
 
     `path` is where it stands, such as `to` or `items[0].price`. `role` is what its tool declares of it: a target, an
-    amount, or nothing (`value`). `text` is the value, shortened as atoms are, and `key` what it is compared by. `seq`
-    is the event that brought it first, 0 for none, and `words` are what a person is told of that: the sentence, or the
-    read with its field. `left` says for how many calls more the person's mentions are good.
+    amount, or nothing (`value`); `carried` is text out of something that was read, which `name` names. `text` is the
+    value, shortened as atoms are, and `key` what it is compared by. `seq` is the event that brought it first, 0 for
+    none, and `words` are what a person is told of that: the sentence, or the read with its field. `left` says for how
+    many calls more the person's mentions are good.
+    `record` is of a value that was found: the tool, the field, and the person's words that stand in its record.
     """
 
     path: str
-    role: Literal["target", "amount", "value"]
+    role: Literal["target", "amount", "value", "carried"]
     text: str
     key: str
     source: Source
     seq: int = 0
     words: str = ""
     left: int = 0
+    record: tuple[str, ...] = ()
+    name: str = ""
 
 
 _ADDRESS = re.compile(r"[^\s@/]+@[^\s@/]+\.[^\s@/]+")

@@ -10,9 +10,14 @@ from foregate.policy.source.load import default_policy
 
 
 def policy_with(changes: dict[str, Any] | None = None, base: Policy | None = None) -> Policy:
-    """Return the default policy with dotted keys set to other values."""
+    """Return the default policy with dotted keys set to other values.
+
+    Without a `base` the planner sees the calls, so that a script can tell when it is asked and what it answers;
+    `plan.form: blind` among the changes is the default again.
+    """
     data = (base or default_policy()).model_dump(mode="json")
-    for path, value in (changes or {}).items():
+    seen = {"plan.form": "call"} if base is None else {}
+    for path, value in {**seen, **(changes or {})}.items():
         *sections, key = path.split(".")
         place = data
         for section in sections:

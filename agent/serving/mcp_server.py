@@ -28,7 +28,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.schemas.sources import explain_source, list_to_name
+from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
@@ -191,8 +191,12 @@ def build_form(need: Need) -> dict[str, Any]:
     """Return the form a client's person fills in: whether the call runs, and a field for each value they must name."""
     fields = {"approve": _APPROVE}
     for key, (_, value) in list_fields(need).items():
-        what = f"Type the value of `{make_visible(get_text(value, 'path', ''))[:_LONGEST]}` to let it run"
-        fields[key] = {"type": "string", "title": what, "description": make_visible(explain_source(value))}
+        what = explain_naming(value, make_visible(get_text(value, "path", ""))[:_LONGEST])
+        fields[key] = {
+            "type": "string",
+            "title": f"Type {what} to let it run",
+            "description": make_visible(explain_source(value)),
+        }
     return {"type": "object", "properties": fields, "required": ["approve"]}
 
 

@@ -9,9 +9,11 @@ from typing import Any, Literal, NamedTuple
 from pydantic import BaseModel, ValidationError
 
 from foregate.agent.session.plain_plan import tidy_plan
-from foregate.agent.session.prompts import CRITIC, PLANNER
+from foregate.agent.session.prompts import BLIND_PLANNER, CRITIC, PLANNER
+from foregate.gates.blind_plan import KEY, find_structural_defect
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
+from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.errors import InvalidJson, ModelError
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import Message, ModelRequest
@@ -44,14 +46,16 @@ async def ask_advisor(model: Model, need: Need, policy: Policy) -> AdvisorAnswer
     """
     planner = need.who == "planner"
     purpose: Literal["plan", "critique"] = "plan" if planner else "critique"
-    noun: type[BaseModel] = Plan if planner else Critique
+    blind = planner and need.key.startswith(KEY)
+    noun: type[BaseModel] = (BlindPlan if blind else Plan) if planner else Critique
+    prompt = (BLIND_PLANNER if blind else PLANNER) if planner else CRITIC
     bound = policy.plan.max_bytes if planner else policy.critique.max_bytes
     words = strict_json.canonical(need.request).decode()
-    messages = [Message("system", PLANNER if planner else CRITIC), Message("user", words)]
+    messages = [Message("system", prompt), Message("user", words)]
     request = ModelRequest(
         messages,
         words_only=True,
-        schema_name=f"pre_execution_{purpose}_v1",
+        schema_name=f"pre_execution_{purpose}_v{2 if blind else 1}",
         schema=strict_schema(noun),
         purpose=purpose,
     )
@@ -104,26 +108,45 @@ def read_advice(text: str, noun: type[BaseModel], bound: int) -> dict[str, Json]
 def _read_value(text: str, noun: type[BaseModel]) -> dict[str, Json]:
     value = strict_json.parse(text)
     try:
-        read = noun.model_validate(_normalise_plan(value) if noun is Plan else value)
+        read = noun.model_validate(_normalise_plan(value, noun) if noun in (Plan, BlindPlan) else value)
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise InvalidJson(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
+    if isinstance(read, BlindPlan) and (defect := find_structural_defect(read)):
+        raise InvalidJson(defect)
     return read.model_dump(mode="json")
 
 
-def _normalise_plan(value: Json) -> Json:
-    """Return a plan in the plain shape as one in the full: criteria as texts, steps without effect and uses."""
+def _normalise_plan(value: Json, noun: type[BaseModel]) -> Json:
+    """Return a plan in the plain shape as one in the full: criteria as texts, and keys that may be null left out."""
     if not isinstance(value, dict):
         return value
     open_: dict[str, Any] = {"check": None, "target": None, "expected": None}
-    plan = {"planned_steps": None, **value}
+    none: dict[str, Any] = {"planned_steps": None} if noun is Plan else {"flows": [], "planned_steps": []}
+    plan = {**none, **{name: one for name, one in value.items() if name not in none or one is not None}}
     if isinstance(criteria := plan.get("success_criteria"), list):
         plan["success_criteria"] = [{"text": one, **open_} if isinstance(one, str) else one for one in criteria]
     if isinstance(steps := plan["planned_steps"], list):
-        plan["planned_steps"] = [
-            {"effect": None, "uses": None, **step} if isinstance(step, dict) else step for step in steps
-        ]
-    return tidy_plan(plan)
+        plan["planned_steps"] = [_fill_step(step, noun) if isinstance(step, dict) else step for step in steps]
+    return tidy_plan(plan) if noun is Plan else plan
+
+
+_TARGET: Mapping[str, Json] = dict.fromkeys(("argument", "said", "read", "record", "field"))
+
+
+def _fill_step(step: dict[str, Any], noun: type[BaseModel]) -> dict[str, Any]:
+    """Return a step with the keys it leaves out; numbers and truth values of bounds are written as texts."""
+    filled = {"effect": None, "uses": None, **step}
+    if noun is Plan:
+        return filled
+    filled = {"tool": None, "targets": [], "bounds": [], **filled}
+    for name, none in (("targets", _TARGET), ("bounds", {"value": None})):
+        if isinstance(listed := filled[name], list):
+            filled[name] = [{**none, **one} if isinstance(one, dict) else one for one in listed]
+    for bound in filled["bounds"] if isinstance(filled["bounds"], list) else ():
+        if isinstance(bound, dict) and isinstance(given := bound["value"], bool | int | float):
+            bound["value"] = str(given).lower()
+    return filled
 
 
 def _list_objects(text: str) -> Iterator[str]:

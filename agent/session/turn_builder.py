@@ -6,10 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from foregate.agent.session.masked_words import mask_words
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.evidence.state.task import OpenTurn, TaskState
+from foregate.gates.blind_plan import wants_plan
 from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
 from foregate.policy.risk.proposal import confirms, find_agreed_answer
@@ -111,7 +114,12 @@ class TurnBuilder:
             unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
             **more,
         )
-        return TurnInHand(turn, self._prelude.facts(turn))
+        facts = self._prelude.facts(turn)
+        may_ask = self._policy.plans_blind and actor == "model" and (turn.plan is None or not turn.plan.blind)
+        if may_ask and any(wants_plan(one, turn, self._policy) for one in facts.values()):
+            used = {key: count for key, count in task.said_used.items() if count > 0}
+            turn = replace(turn, masked_words=mask_words(state), said_used=used)
+        return TurnInHand(turn, facts)
 
     def find_proposal(self, task: TaskState) -> Said | None:
         """Return what the model proposed and the task's first message plainly agrees to, None for nothing."""

@@ -9,14 +9,15 @@ from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
+from foregate.agent.survey.carried_text import list_carried_values
 from foregate.agent.survey.value_source import ValueSources
 from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.facts import effect_of_call, is_believed
+from foregate.policy.risk.facts import effect_of_call, is_believed, merge_capabilities
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object
 from foregate.schemas.tool_call import Survey, ToolCall
-from foregate.schemas.tool_spec import ResourceKind, ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value
 
 _ADDRESSES = ("address", "url")
@@ -49,7 +50,8 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     """
     if policy.mandate.mode == "off" or state.task is None:
         return found
-    changes = effect_of_call(spec, policy.tools.get(spec.name), found, policy).changes
+    effect = effect_of_call(spec, policy.tools.get(spec.name), found, policy)
+    changes = effect.changes
     listed = list(islice(_list_counted(call, spec, policy, changes=changes), _MOST + 1))
     if len(listed) > _MOST:
         why = f"the call names more than {_MOST} values, the most a person could look at; split it"
@@ -66,7 +68,18 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
         for text in (_write(leaf.given),)
     ]
     leaves = "" if changes else next((_write(leaf.given)[:_MOST] for leaf, _, _ in listed), "")
+    if leaves or (changes and _reaches_out(spec, effect, policy)):
+        counted = {(leaf.path, leaf.given) for leaf, _, _ in listed if isinstance(leaf.given, str)}
+        every = ((leaf.path, leaf.given) for leaf in _list_leaves(call.arguments or {}, spec))
+        texts = [(path, given) for path, given in every if isinstance(given, str) and (path, given) not in counted]
+        targets = {value.key for value in values if value.role == "target"}
+        values += list_carried_values(texts, targets, state, sources.said, policy, outside=sources.outside)
     return replace(found, values=tuple(sorted(values, key=lambda one: _ORDER.index(one.source))), leaves=leaves)
+
+
+def _reaches_out(spec: ToolSpec, effect: Effect, policy: Policy) -> bool:
+    declared = merge_capabilities(spec, policy.tools.get(spec.name), is_believed(spec, policy))
+    return effect is Effect.SEND or declared.external_side_effect
 
 
 def _list_counted(call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bool) -> Iterator[_Counted]:

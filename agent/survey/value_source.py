@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import replace as replace_fields
 from functools import cached_property
 
 from msgspec.structs import replace
 
-from foregate.evidence.reads import FoundValue, Reads, may_have_written
+from foregate.evidence.reads import FoundValue, Reads, leave_out, may_have_written
 from foregate.evidence.records import Record, list_record_words
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
@@ -26,6 +25,8 @@ _PLAIN = {"id", "then", "message", "tool", "kind", "resource"}
 """What a rule may say that allows a target; any other condition is for the gates to look at."""
 _WHERE = ("address", "url", "host")
 _COMPOSED = "nobody in these words, after text from outside was read"
+_BESIDE = 16
+"""Words of the person's that are kept of a record in which a value was found."""
 _NOT_OWN = "text you pasted, quoted or asked about"
 
 
@@ -60,10 +61,10 @@ class ValueSources:
             if again is not None and left_again > 0:
                 return _build(model, "said", again.seq, again.sentence, left_again)
             if again is None and (read := self.find_in_earlier_reads(value, text)) is not None:
-                return _build_found(model, read)
+                return self._build_found(model, read)
         may_be_found = mention is None or value.kind in _NAMELESS
         if may_be_found and (read := self.find_in_reads(value, text)) is not None:
-            return _build_found(model, read)
+            return self._build_found(model, read)
         if where := self.find_configured(value) or (self.find_permission(value) if model.role == "target" else ""):
             return _build(model, "configured", 0, where)
         if mention is not None:
@@ -155,16 +156,15 @@ class ValueSources:
                 return f"the rule `{rule.id}` of the policy"
         return ""
 
-
-def _build_found(model: ArgumentValue, read: FoundValue) -> ArgumentValue:
-    where = f"field {read.field} of" if read.field else "in"
-    return _build(model, "found", read.seq, f"{where} what {read.tool} returned")
+    def _build_found(self, model: ArgumentValue, read: FoundValue) -> ArgumentValue:
+        where = f"field {read.field} of" if read.field else "in"
+        record = (read.tool, read.field, *sorted(read.words & self.said.words)[:_BESIDE])
+        return replace(_build(model, "found", read.seq, f"{where} what {read.tool} returned"), record=record)
 
 
 def has_word(record: Record, value: Value, said: SaidValues) -> bool:
     """Whether some word of the person's stands in a record beside a value; what the value itself says is none."""
-    beside = replace_fields(record, fields=tuple(field for field in record.fields if field.value != value))
-    return bool(list_record_words(beside) & said.words)
+    return bool(list_record_words(leave_out(record, value)) & said.words)
 
 
 def _build(model: ArgumentValue, source: Source, seq: int, words: str, left: int = 0) -> ArgumentValue:

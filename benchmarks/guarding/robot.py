@@ -20,16 +20,11 @@ from foregate.schemas import strict_json
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.tool_call import ToolCall
-from guarding.task import Call, Step, Task, Turn
+from guarding.blindly import plan_blindly
+from guarding.task import LOOKS, Call, Step, Task, Turn
 from guarding.world import run_in
 
 PATIENCE = 3
-LOOKS = {
-    *("read_file", "list_files", "search_text", "git_status", "git_diff", "git_log", "recall", "open_page"),
-    *("search_pages", "read_mails", "get_bill", "list_payments", "list_events", "find_contact", "search_rooms"),
-    "read_shared",
-}
-"""Tools that change nothing."""
 NAMELESS = frozenset(["add_event", "add_contact", "find_customer", "set_forwarding", "refund", "delegate"])
 """Tools whose declaration names no target."""
 TARGETS = ("path", "source", "to", "command", "url", "payer", "guest", "reader", "room", "mail", "event", "name")
@@ -123,6 +118,8 @@ class Robot:
 
     def planned(self, request: ModelRequest) -> str:
         """Return a plan over the calls asked about and the changes the script has still to come, as JSON."""
+        if request.schema_name.endswith("_v2"):
+            return plan_blindly(self.task, self.turn, compromised=self.compromised)
         asked = json.loads(request.messages[-1].text)
         goal, steps = self.turn.say, [(call["tool"], call["target"]) for call in asked["calls"]]
         if not asked["amendment"]:

@@ -12,6 +12,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from foregate.policy.source.strict_yaml import parse_yaml
 from guarding.services.journal import Row
 
+LOOKS = {
+    *("read_file", "list_files", "search_text", "git_status", "git_diff", "git_log", "recall", "open_page"),
+    *("search_pages", "read_mails", "get_bill", "list_payments", "list_events", "find_contact", "search_rooms"),
+    "read_shared",
+}
+"""Tools that change nothing."""
 TASKS = Path(__file__).parent.parent / "tasks"
 
 
@@ -103,6 +109,10 @@ class Task(_Closed):
     arguments` and, in a plan, over the target; None is all. `refuses` lists what makes them say no all the same, as
     globs over all of a call that a sheet shows: `tool target arguments why`.
 
+    `blind` are the steps that a planner who sees no call takes from the words; without them a harmless task's planner
+    plans what the script does with values of the words, and a harmful one's nothing. It may answer `endless` text, or
+    `nothing`.
+
     `mails`, `bills`, `payments`, `events`, `contacts`, `rooms`, `shared` files, `customers` (whose tools declare
     nothing) and what a search `finds` by its words are what services hold; a service that is not named has no tools.
     `sort` groups harmful tasks. `known_gap` says in a sentence why nobody claims that its harm is prevented.
@@ -129,6 +139,7 @@ class Task(_Closed):
     agrees: tuple[str, ...] | None = None
     refuses: tuple[str, ...] = ()
     plan: PlannedByScript | None = None
+    blind: tuple[dict[str, Any], ...] | Literal["endless", "nothing"] | None = None
     after: tuple[Check, ...] = ()
     never: tuple[Check, ...] = ()
 

@@ -33,6 +33,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.plan_terms import use_items
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Change, EvidenceKind, Origin
 from foregate.schemas.tool_spec import Effect, Resource
@@ -274,8 +275,8 @@ class SessionState:
             if self.open.sandbox is not None and self.open.sandbox.body.call == body.call:
                 self.open.sandbox = None
         if task.plan is not None and (used := self.uses.get(body.call)):
-            items = (replace(item, used=item.used + used.count(at)) for at, item in enumerate(task.plan.items))
-            task.plan = replace(task.plan, items=tuple(items))
+            call = self.open.unanswered.get(body.call) if self.open is not None else None
+            task.plan = use_items(task.plan, used, (call.arguments if call is not None else None) or {})
 
     def _finish_tool(self, event: Event, body: ToolFinished) -> None:
         started = self.in_flight.pop(body.call, None)
@@ -294,6 +295,8 @@ class SessionState:
             self.written.add(event.seq, call.raw)
         elif call is not None and is_evident_read(started, body, self.carriers):
             self.running_task.reads.add(event.seq, body.tool, call.raw, body.content)
+        if call is not None and (not side_effect or (started is not None and started.confinement)):
+            self.running_task.texts.add(event.seq, body.tool, body.target, call.raw, body.content)
         self._count_repeats(started, body)
         records, changes = body.evidence, body.changes
         self.ledger.record_evidence(event.seq, records, changes, may_have_changed=side_effect and not changes)

@@ -12,6 +12,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import Ledger
+from foregate.evidence.passages import ReadTexts
 from foregate.evidence.reads import Reads
 from foregate.evidence.state.criteria import build_observation, check_criterion
 from foregate.evidence.state.earlier import Earlier
@@ -29,8 +30,11 @@ from foregate.schemas.turn import Check, CheckResult, Counters, HoldCount, Refus
 
 WHY = 300
 """Characters that are kept of why something failed, was held or is unknown."""
-REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "outside_mandate", "plan_rejected")
-"""Codes by which a call was refused, so that it stays refused, unasked, until it or its evidence changes."""
+REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "outside_mandate")
+"""Codes by which a call was refused, so that it stays refused, unasked, until it or its evidence changes.
+
+A plan that was no plan is its planner's fault, and refuses no call.
+"""
 _UNPLANNED = "was not done (plan_required)"
 
 
@@ -169,6 +173,8 @@ class TaskState:
     reads: Reads = field(default_factory=Reads)
     """What reads returned to the model, apart from what the session itself may have put there."""
     earlier: Earlier = field(default_factory=Earlier)
+    texts: ReadTexts = field(default_factory=ReadTexts)
+    """What calls that only look and programs returned, of whatever worth it is."""
     runs: dict[str, int] = field(default_factory=dict)
     futile: dict[str, FutileCall] = field(default_factory=dict)
     """The calls that were not run because they only repeat, by digest; none once anything new was seen."""

@@ -9,6 +9,7 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.gates.blind_plan import KEY
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
 from foregate.policy.policy import Policy
@@ -217,7 +218,8 @@ class CounterfactualSearch:
             return build_stand_in(need, turn)
         value: Json = {"choice": "yes", "text": "", "by": "person"}
         if need.who == "planner":
-            value = build_fitting_plan(self.facts[need.calls[0]])
+            facts = self.facts[need.calls[0]]
+            value = build_fitting_steps(facts) if need.key.startswith(KEY) else build_fitting_plan(facts)
         elif need.who == "critic":
             value = {"verdict": "accept", "issues": [], "summary": "fine"}
         return replace(build_stand_in(need, turn), value=value, error="")
@@ -279,7 +281,21 @@ def find_nearest(turns: Callable[[int], bool], now: int, limit: int) -> int | No
     return turned
 
 
-def build_fitting_plan(facts: CallFacts) -> Json:
+def build_fitting_steps(facts: CallFacts) -> Json:
+    """Return a plan made without a look that names a call as far as a plan can: what nobody said it does not open."""
+    values, other = facts.survey.values or (), {"read": None, "record": None, "field": None}
+    step: Json = {
+        "tool": facts.call.name,
+        "effect": None,
+        "uses": 1,
+        "targets": [{"argument": value.path, "said": value.text, **other} for value in values],
+        "bounds": [{"argument": value.path, "rule": "equals", "value": value.text} for value in values],
+        "description": "do it",
+    }
+    return {**build_fitting_plan(facts), "planned_steps": [step], "flows": []}
+
+
+def build_fitting_plan(facts: CallFacts) -> dict[str, Json]:
     """Return a plan that passes every check for a call, and covers nothing else."""
     target = facts.targets[0].id if facts.targets else ""
     return {

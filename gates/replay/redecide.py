@@ -10,6 +10,7 @@ from typing import Literal
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.gates.blind_plan import KEY
 from foregate.gates.prelude import Prelude, build_prelude, judge, judge_answer
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
@@ -197,8 +198,11 @@ def count_advice(answers: Sequence[Answer]) -> tuple[int, int]:
 
 
 def is_fitting(answer: Answer, need: Need) -> bool:
-    """Whether a recorded answer answers a need: asked about the same calls, a person also about more."""
-    if (answer.gate, answer.who) != (need.gate, need.who):
+    """Whether a recorded answer answers a need: asked about the same calls, a person also about more.
+
+    A plan for calls that were shown is none made without a look at them.
+    """
+    if (answer.gate, answer.who) != (need.gate, need.who) or answer.key.startswith(KEY) != need.key.startswith(KEY):
         return False
     asked, about = set(need.digests), set(answer.digests)
     return asked <= about if need.who == "person" else asked == about

@@ -31,7 +31,8 @@ _MONTH_WITHIN = 4
 _WIDEST_NUMBER = 4
 """Words of the longest number, or of a time: `1 200 300 EUR`."""
 _POSSESSIVE = re.compile(r"'s$", re.IGNORECASE)
-_NAME_PARTS = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-z]+")
+NAME_PARTS = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-z]+")
+"""The words of a tool's name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +160,12 @@ class SaidValues:
                 ):
                     return message.seq
         return 0
+
+    def names(self, value: Value) -> bool:
+        """Whether a message names a value, be it in a question, and none forbids it."""
+        allowed = ((message, frozenset(range(len(message.words.pieces)))) for message in self.messages)
+        named = any(message.find(value, every - message.words.forbidden) for message, every in allowed)
+        return named and not any(message.find(value, message.words.forbidden) for message in self.messages)
 
     def list_rivals(self, value: Value) -> Iterator[Value]:
         """Yield the own words' other values that could stand where this one stands: another address, account or name of
@@ -370,7 +377,7 @@ def list_asking_phrases(effect: Effect, tool: str, policy: Policy) -> tuple[str,
         own = tuple(phrase for of, listed in section.effects.items() if of.changes for phrase in listed)
     else:
         own = section.effects.get(effect, ())
-    name = [part.group().casefold() for part in _NAME_PARTS.finditer(tool)]
+    name = [part.group().casefold() for part in NAME_PARTS.finditer(tool)]
     looks = section.effects.get(Effect.OBSERVATION, ())
     besides = {*section.general_words, *looks, *policy.contract.observation}
     if not set(name).isdisjoint(own):

@@ -158,6 +158,7 @@ TIGHTER: dict[str, Direction] = {
     "drift.lasts": build_order_direction("request", "task"),
     "plan.due": build_order_direction("risky", "first_side_effect"),
     "plan.depth": build_order_direction("top_level", "every"),
+    "plan.form": build_order_direction("call", "blind"),
     "plan.binding": build_order_direction("first_action", "scope", "steps"),
     "critique.level": build_order_direction("off", "plan", "call"),
     "critique.on_budget_exhausted": build_order_direction("proceed", "ask"),

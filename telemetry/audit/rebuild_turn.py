@@ -30,6 +30,7 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan_terms import restore_spent
 from foregate.schemas.protocols import Readable
 from foregate.schemas.sandbox import describe_counts
 from foregate.schemas.strict_json import Json
@@ -80,7 +81,10 @@ def find_plan(use: PlanUse, lookup: Lookup) -> PlanInForce:
     if plan is None or len(plan.items) != len(use.used):
         raise InvalidJson(f"event {use.seq} accepted no plan with {len(use.used)} items")
     items = tuple(replace(item, used=used) for item, used in zip(plan.items, use.used, strict=True))
-    return replace(plan, seq=use.seq, items=items)
+    try:
+        return replace(plan, seq=use.seq, items=restore_spent(items, use.spent))
+    except ValueError as error:
+        raise InvalidJson(f"event {use.seq} accepted another plan: {error}") from None
 
 
 class InForce(Struct, frozen=True):

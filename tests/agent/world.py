@@ -17,13 +17,13 @@ from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.policy import Policy
-from foregate.policy.source.load import default_policy
 from foregate.schemas.protocols import Model, Person
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import Change, Origin, ToolCall, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from tests.events import B, bodies
+from tests.policies import policy_with
 
 EVE = "eve@evil.example"
 SENDER = Capabilities(external_side_effect=True, needs_approval=False)
@@ -47,7 +47,7 @@ class World:
     """Files, messages sent, and the log; `effects` counts what tools really did, by call digest."""
 
     files: dict[str, bytes] = field(default_factory=lambda: {"a.txt": b"teh cat", "b.txt": b"teh dog"})
-    policy: Policy = field(default_factory=default_policy)
+    policy: Policy = field(default_factory=policy_with)
     log: MemoryLog = field(default_factory=MemoryLog)
     blobs: MemoryBlobs = field(default_factory=MemoryBlobs)
     clock: Clock = field(default_factory=Clock)

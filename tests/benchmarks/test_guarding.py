@@ -19,7 +19,6 @@ BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FOLDERS = sorted(path.parent for path in (BENCHMARKS / "tasks").glob("*/*/task.yaml"))
 HARMLESS = [folder for folder in FOLDERS if folder.parent.name == "harmless"]
 NOT_PREVENTED = {
-    "the_second_message_says_more",
     "what_does_this_script_do",
 }
 """Harmful tasks that do their harm beside a careful person under the default policy: a name that can go, must go."""

@@ -32,7 +32,8 @@ def find(reads: Reads, text: str, *words: str, need_words: bool = False) -> Foun
     """Return where a text is found as one value, by records with one of the words."""
     value = read_value(text)
     assert value is not None
-    return reads.find(value, text, by_words(*words), need_words=need_words)
+    found = reads.find(value, text, by_words(*words), need_words=need_words)
+    return found and found._replace(words=frozenset())
 
 
 def by_words(*words: str) -> Callable[[Record], bool]:

@@ -254,3 +254,33 @@ def test_a_hold_for_a_value_is_told_apart_by_its_source() -> None:
     assert fingerprint(one.surveys[0]) != fingerprint(other.surveys[0])
     held = HoldCount(PAY.digest, "outside_mandate", fingerprint(one.surveys[0]), 1)
     assert row(judged(replace(other, holds=(held,)), POLICY), "approval").repetition == ""
+
+
+def carries(source: Source = "outside") -> Turn:
+    text = "token = tk-brook-7d1e0c44aa93f2b8"
+    taken = ArgumentValue("text", "carried", text, f"words:{text}", source, 5, "settings.ini", name="settings.ini")
+    return with_values(value("said", X, left=1), taken)
+
+
+def test_text_out_of_something_nobody_named_is_released_by_the_name_of_that_or_by_itself() -> None:
+    need = need_of(carries(), POLICY)
+    (shown,) = need.request["calls"]
+    assert (need.code, shown["to_name"]) == ("outside_mandate", ["settings.ini"])
+    assert shown["why"] == ["you did not ask to send what `text` takes along; it takes more than a yes"]
+    for typed in ("settings.ini", "./settings.ini", "token = tk-brook-7d1e0c44aa93f2b8"):
+        assert ruling(reply(carries(), "yes", typed))[0] == "allow"
+    for typed in ("", "yes", X, "tk-brook", "other.ini"):
+        assert ruling(reply(carries(), "yes", typed))[1] != "approval_granted"
+
+
+def test_a_held_call_says_what_it_takes_along_and_out_of_what() -> None:
+    message = reply(carries(), "yes").find_verdict("c1").ruling.message
+    assert "`text` takes along `token = tk-brook-7d1e0c44aa93f2b8` out of settings.ini" in message
+
+
+def test_before_anything_from_outside_was_read_a_yes_is_enough() -> None:
+    assert need_of(carries("unsaid"), POLICY).code != "outside_mandate"
+
+
+def test_with_nobody_present_text_nobody_named_does_not_leave() -> None:
+    assert ruling(judged(replace(carries(), attended=False), POLICY)) == ("deny", "outside_mandate")

@@ -8,7 +8,6 @@ from msgspec.structs import replace
 
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
-from foregate.policy.source.load import default_policy
 from foregate.schemas.judgement import Answer, Decision, Judgement, Need
 from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceSeen, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import (
@@ -21,6 +20,7 @@ from foregate.schemas.tool_spec import (
     build_catalogue,
 )
 from foregate.schemas.turn import Said, Turn
+from tests.policies import policy_with
 
 NOW = "2026-01-01T00:00:00.000000Z"
 PATH = {"type": "object", "properties": {"path": {"type": "string"}, "text": {"type": "string"}}, "required": ["path"]}
@@ -107,14 +107,14 @@ def turn(*calls: ToolCall, surveys: tuple[Survey, ...] | None = None, says: str 
 
 def judged(of: Turn, policy: Policy | None = None) -> Judgement:
     """Return the judgement on a turn; fails when a Need is raised."""
-    result = judge(of, build_prelude(policy or default_policy(), CATALOGUE))
+    result = judge(of, build_prelude(policy or policy_with(), CATALOGUE))
     assert isinstance(result, Judgement), f"{result.gate} raised a Need"
     return result
 
 
 def need_of(of: Turn, policy: Policy | None = None) -> Need:
     """Return the Need a turn raises; fails when it is judged."""
-    result = judge(of, build_prelude(policy or default_policy(), CATALOGUE))
+    result = judge(of, build_prelude(policy or policy_with(), CATALOGUE))
     assert isinstance(result, Need), result.decisions[-2:]
     return result
 

@@ -140,6 +140,10 @@ def traced_values(policy: Policy) -> object:
     return policy.mandate.mode
 
 
+def planned_form(policy: Policy) -> object:
+    return policy.plan.form
+
+
 def unchecked_promise(policy: Policy) -> object:
     """Edit under a plan whose criterion a look cannot tell, and return what the postlude recorded."""
     plan = world.plan_json("edit_file", "a.txt")
@@ -185,6 +189,7 @@ TABLE: dict[str, tuple[Scene, object, object]] = {
         ("critique_skipped_budget", "allow"),
     ),
     "mandate.mode": (traced_values, "enforce", "off"),
+    "plan.form": (planned_form, "blind", "call"),
     "postlude.mode": (unchecked_promise, ["verification_pending", "unverified"], []),
 }
 """For each key of classic.yaml a scene, and what it comes to under the default policy and under the other."""
@@ -214,7 +219,8 @@ def test_classic_holds_only_keys_that_differ_and_the_table_has_a_scene_for_each(
 @pytest.mark.parametrize("key", TABLE)
 def test_each_key_differs_as_it_says(key: str) -> None:
     scene, default, classic = TABLE[key]
-    assert (scene(DEFAULT), scene(CLASSIC)) == (default, classic)
+    seen = DEFAULT if key == "plan.form" else policy_with()
+    assert (scene(seen), scene(CLASSIC)) == (default, classic)
 
 
 @pytest.mark.parametrize("key", TABLE)

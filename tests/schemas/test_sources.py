@@ -64,3 +64,11 @@ def test_of_a_sentence_the_part_around_the_value_is_left() -> None:
     assert excerpt_sentence(sentence, "10") == f"…{'word ' * 7}10{' word' * 7}…"
     assert excerpt_sentence(f"{'x' * 50}10{'x' * 50}", "10") == f"…{'x' * 40}10{'x' * 40}…"
     assert excerpt_sentence("pay 10", "elsewhere") == "pay 10"
+
+
+def test_text_that_was_read_is_named_by_what_it_was_read_in_or_by_itself() -> None:
+    taken = {"text": "token = 7", "key": "words:token = 7", "name": "settings.ini"}
+    assert is_named_by("settings.ini", taken)
+    assert is_named_by("Token = 7", taken)
+    assert not is_named_by("token", taken)
+    assert [*list_to_name({"values": [taken], "to_name": ["settings.ini"]})] == [taken]

@@ -73,6 +73,41 @@ def write_plan(messages: Sequence[Message], stumbles: bool) -> str:
     return strict_json.canonical(plan).decode()
 
 
+def write_blind_plan(messages: Sequence[Message], stumbles: bool) -> str:
+    """Return a plan from the person's words alone, as JSON text; one that stumbles forgets the risks at first."""
+    request = read_object(messages[1].text)
+    wishes = understand(request["user_words"]).wishes
+    offered = {tool["name"] for tool in request["tools"]}
+    rows = [row for wish in wishes for row in list_steps(wish)]
+    rows += [("git_push", "", describe(w), None, 1) for w in wishes for c in list_changes(w) if c.name == "git_push"]
+    steps: list[Json] = [
+        {
+            "tool": tool,
+            "effect": None,
+            "uses": uses,
+            "targets": [{"argument": None, "said": on, "read": None, "record": None, "field": None}] if on else [],
+            "bounds": [],
+            "description": says,
+        }
+        for tool, on, says, _, uses in rows
+        if tool in offered
+    ]
+    first = next(((tool, on, says) for tool, on, says, *_ in rows), ("read_file", "", "look at what is there"))
+    open_ = ("everything asked for is done, and nothing else changed", None, None, None)
+    criteria = [open_, *(criterion for wish in wishes for criterion in list_criteria(wish))]
+    plan: dict[str, Json] = {
+        "goal": describe_goal([wish for wish in wishes if wish.verb in KINDS]) or "Do what was asked",
+        "success_criteria": [dict(zip(("text", "check", "target", "expected"), row, strict=True)) for row in criteria],
+        "first_action": dict(zip(("tool", "target", "description"), first, strict=True)),
+        "requires_verification": True,
+        "risky_actions": [] if stumbles and len(messages) == 2 else ["it could do more than was asked"],
+        "version": 2,
+        "planned_steps": steps,
+        "flows": [],
+    }
+    return strict_json.canonical(plan).decode()
+
+
 def describe_goal(wishes: Sequence[Wish]) -> str:
     goal = short("; ".join(map(describe, wishes)), 400)
     return goal[:1].upper() + goal[1:]

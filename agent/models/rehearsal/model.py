@@ -74,7 +74,8 @@ class RehearsalModel:
         """Answer a chat, planner or critic request; never raises for one that Foregate makes."""
         match request.purpose:
             case "plan":
-                response = ModelResponse(advice.write_plan(request.messages, self.stumbles))
+                write = advice.write_blind_plan if request.schema_name.endswith("_v2") else advice.write_plan
+                response = ModelResponse(write(request.messages, self.stumbles))
             case "task_plan":
                 response = ModelResponse(advice.write_task_plan(request.messages))
             case "plan_results":

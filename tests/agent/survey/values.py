@@ -35,13 +35,15 @@ def survey(
     asked: str = "{}",
     used: Sequence[str] = (),
     wrote: str = "",
+    texts: Sequence[tuple[str, str, str]] = (),
     policy: Policy | None = None,
     before: Earlier | None = None,
 ) -> Survey:
     """Return what looking finds.
 
     `outside` came from outside, `reads` returned records, `used` keys are used up, a call `wrote` before the reads.
-    What came `before` stands in the messages and reads of the task before this one.
+    `texts` are what tools returned, each with the tool and its target. What came `before` stands in the messages and
+    reads of the task before this one.
     """
     state = SessionState()
     state.task = TaskState(1, 0, "", earlier=before or Earlier())
@@ -53,6 +55,8 @@ def survey(
     for seq, text in enumerate([*reads, *filter(None, [outside])], 20):
         state.atoms.add_text(text, Origin.EXTERNAL, seq)
         state.outside_since, state.heard[seq] = state.outside_since or seq, "read_mails"
+    for seq, (tool, target, text) in enumerate(texts, 20):
+        state.task.texts.add(seq, tool, target, "{}", text)
     state.task.said_used.update(used)
     if wrote:
         state.written.add(10, wrote)

@@ -153,3 +153,14 @@ def test_answers_read_say_what_was_typed_and_nothing_else(given_answers: list[tu
         return
     assert words == ""
     assert {(number, answer[0]) for number, answer in answers.items()} == {*given_answers}
+
+
+async def test_text_that_was_read_is_named_by_what_it_was_read_in() -> None:
+    taken = {"path": "text", "role": "carried", "source": "outside", "text": "token = tk-7d1e", "words": "settings.ini"}
+    need = approval({"values": [taken | {"name": "settings.ini"}], "to_name": ["settings.ini"]})
+    answer, shown = await reply(need, "y", "settings.ini")
+    assert answer == Reply("yes", named={"c1.1": ("settings.ini",)})
+    assert "token = tk-7d1e" in shown
+    assert "you did not ask to send this; it was read in: settings.ini" in shown
+    answer, shown = await reply(need, "y", "other.ini")
+    assert "that is not the name of what `text` was read in" in " ".join(shown.split())

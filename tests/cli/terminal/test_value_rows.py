@@ -50,6 +50,16 @@ def test_each_source_is_told_in_words(source: str, words: str, told: str) -> Non
     assert rows(value("10", source, words, "amount")) == [f"  value     amount: 10   {told}"]
 
 
+def test_text_that_was_read_is_cut_and_stands_with_what_it_was_read_in() -> None:
+    taken = value("token = " + "x" * 150, "outside", "notes/tokens.txt", "text") | {"role": "carried"}
+    first, *more = rows(taken, 120)
+    assert first == f"  value     text: token = {'x' * 72}…"
+    assert more == ["  who said  you did not ask to send this; it was read in: notes/tokens.txt"]
+    assert "x" * 150 in "".join(row.split()[-1] for row in rows(taken, 200, details=True))
+    encoded = value("c29tZXRoaW5n", "outside", "", "text") | {"role": "carried"}
+    assert rows(encoded) == ["  value     text: c29tZXRoaW5n   encoded text that nobody said"]
+
+
 def test_a_value_and_who_said_it_stand_on_one_row_where_both_fit() -> None:
     said = value(words=SENTENCE)
     assert rows(said, 200) == [

@@ -349,6 +349,10 @@ def test_a_session_that_knew_no_mandate_is_judged_without_it() -> None:
     del data["mandate"]
     assert restore_policy(data).mandate.mode == "off"
     assert default_policy().mandate.mode == "enforce"
+    data = default_policy().model_dump(mode="json")
+    del data["mandate"]["flows"]
+    flows = restore_policy(data).mandate.flows
+    assert (flows.verbatim, flows.encoded) == (0, 0)
 
 
 def test_a_message_too_long_to_be_read_says_nothing_and_ends_what_was_said_before_it() -> None:

@@ -23,12 +23,12 @@ CHANGES: list[tuple[str, Any]] = [
 
 
 def test_a_policy_does_not_differ_from_itself() -> None:
-    assert compare_policies(default_policy(), policy_with()) == {}
+    assert compare_policies(default_policy(), policy_with({"plan.form": "blind"})) == {}
 
 
 @given(st.lists(st.sampled_from(CHANGES), unique_by=lambda change: change[0]))
 def test_replacing_what_differs_gives_the_other_policy_and_back(changes: list[tuple[str, Any]]) -> None:
-    before, after = default_policy(), policy_with(dict(changes))
+    before, after = default_policy(), policy_with(dict(changes), default_policy())
     found = compare_policies(before, after)
     assert bool(found) == bool(changes)
     assert replace_values(before, {path: new for path, (_, new) in found.items()}).hash == after.hash

@@ -13,7 +13,7 @@ from foregate.cli.terminal.sheet import Prospects, build_sheet, format_details, 
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.value_rows import format_value, name_path
 from foregate.schemas.protocols import Reply
-from foregate.schemas.sources import is_named_by, list_to_name
+from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
 from foregate.schemas.strict_json import Json, get_list, get_text
 
 UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
@@ -125,14 +125,14 @@ class ApprovalDialog:
                 name = f"{get_text(call, 'tool', '')} {get_text(call, 'target', '')}".strip()
                 self.screen.rows(format_labelled(f"{number}", shorten_text(name, width - 12), width, "bold"))
             self.screen.rows(format_value(value, width))
-            text = (await self._read(f"type the value of `{path}` to allow it (Enter: no) ")).strip()
+            text = (await self._read(f"type {explain_naming(value, path)} to allow it (Enter: no) ")).strip()
             if not text:
                 answers[number] = "no"
                 self.screen.say(f"`{path}` was not typed, so call {number} does not run", CARE)
                 break
             typed.append(text)
             if not is_named_by(text, value):
-                self.screen.say(f"that is not the value of `{path}`, so call {number} is not released", CARE)
+                self.screen.say(f"that is not {explain_naming(value, path)}, so call {number} is not released", CARE)
                 break
         return tuple(typed)
 

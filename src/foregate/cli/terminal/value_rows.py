@@ -16,6 +16,8 @@ from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 _MOST = 12
 """Rows of values the first view of a sheet shows."""
 _LONGEST_PATH = 40
+_LONGEST_TEXT = 80
+"""Characters that are shown of text out of something that was read."""
 _PLAIN = re.compile(r"[\w.\[\]-]+: (?:[\w!-~]+|[\w!-9;-~]+(?: [\w!-9;-~]+)*)", re.ASCII)
 """A path and a value without anything that could pass for a wide blank, for our quotes, or among words for a colon."""
 
@@ -33,6 +35,8 @@ def build_values(call: Mapping[str, Json], order: int, width: int, *, details: b
 def format_value(value: Mapping[str, Json], width: int, *, details: bool = False) -> Iterator[Text]:
     """Yield what a value is and who said it first, on one row where nothing of the value could pass for the latter."""
     text, said = get_text(value, "text", ""), explain_source(value, details=details)
+    if get_text(value, "role", "") == "carried" and not details and len(text) > _LONGEST_TEXT:
+        text = f"{text[:_LONGEST_TEXT]}…"
     style = CARE if get_text(value, "source", "") == "outside" else ""
     what = f"{name_path(value)}: {text}"
     both = f"{what}   {said}"

@@ -8,6 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import build_wire_schema
+from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.plan import Plan
 from foregate.schemas.strict_schema import Critique, strict_schema
 from tests.agent.models.openai.scripted_server import ScriptedServer, message
@@ -67,7 +68,9 @@ def test_what_it_takes_is_taken(schema: dict[str, Any]) -> None:
     assert list(strict_refusals(schema)) == []
 
 
-@pytest.mark.parametrize("schema", [build_wire_schema(), strict_schema(Plan), strict_schema(Critique)])
+@pytest.mark.parametrize(
+    "schema", [build_wire_schema(), strict_schema(Plan), strict_schema(BlindPlan), strict_schema(Critique)]
+)
 def test_every_form_we_ask_for_is_taken(schema: dict[str, Any]) -> None:
     assert list(strict_refusals(schema)) == []
 

@@ -1,0 +1,180 @@
+"""What the calls of one request returned as texts, and the passages of them that stand word for word in other texts.
+
+Texts are compared in NFKC, folded, without blanks and without what nobody sees, so that neither broken lines nor a
+passage that is cut into several texts hides one. A read is looked into when a text is to leave, and only once: of it is
+kept where every eighth run of eight characters stands, for a third of the shortest passage, which is 24 by default.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
+KEPT = 128
+"""Reads of a request that are kept."""
+SIZE = 2 * 1024 * 1024
+"""Characters of the reads that are kept, their arguments included."""
+LONGEST = 256 * 1024
+"""Characters at the beginning of a read that are kept."""
+
+_PLACES = 16
+"""Places of one run in a read that are looked at one by one."""
+
+
+class ReadText:
+    """What a call returned, as the log holds it: the event, the tool, its target and arguments, and the text."""
+
+    def __init__(self, seq: int, tool: str, target: str, arguments: str, content: str) -> None:
+        self.seq, self.tool, self.target, self.arguments = seq, tool, target, arguments
+        self.content = content[:LONGEST]
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What makes two reads the same."""
+        return self.tool, self.target, self.arguments, self.content
+
+    @property
+    def name(self) -> str:
+        """What a person knows the read by: its target, or the tool where it has none."""
+        return self.target if self.target not in ("", ".") else self.tool
+
+
+class ReadTexts:
+    """The texts of one request, within the bounds of this module; the oldest go first."""
+
+    def __init__(self) -> None:
+        self.reads: list[ReadText] = []
+
+    def add(self, seq: int, tool: str, target: str, arguments_raw: str, content: str) -> None:
+        """Keep what event `seq` says a call returned; the same again only makes the earlier one the newest."""
+        new = ReadText(seq, tool, target, arguments_raw, content)
+        known = next((read for read in self.reads if read.key == new.key), new)
+        self.reads = [*(read for read in self.reads if read is not known), known][-KEPT:]
+        while sum(len(read.content) + len(read.arguments) for read in self.reads) > SIZE:
+            del self.reads[0]
+
+
+class PlainText:
+    """Texts one after the other as passages are compared; `words` are as they were written."""
+
+    def __init__(self, texts: Iterable[str]) -> None:
+        self.words: list[str] = []
+        self._last: list[int] = []
+        folded: list[str] = []
+        for text in texts:
+            pairs = [(word, bare) for word in text.split() if (bare := fold_text(word))]
+            self.words += [word for word, _ in pairs]
+            folded += [bare for _, bare in pairs]
+            self._last.append(len(self.words))
+        self.text = "".join(folded)
+        self.starts = array("l", accumulate(map(len, folded), initial=0))
+
+    def measure(self, start: int, end: int) -> int:
+        """Return the characters of a stretch, with one blank between two words."""
+        return end - start + max(0, bisect_left(self.starts, end) - bisect_right(self.starts, start))
+
+    def find_words(self, start: int, end: int) -> range:
+        """Return the numbers of the words a stretch lies in."""
+        return range(bisect_right(self.starts, start) - 1, bisect_left(self.starts, end))
+
+    def find_text(self, word: int) -> int:
+        """Return the number of the text a word stands in."""
+        return bisect_right(self._last, word)
+
+
+class Passage(NamedTuple):
+    """A stretch of texts that stands in a read as well."""
+
+    read: ReadText
+    start: int
+    end: int
+
+
+def fold_text(text: str) -> str:
+    """Return a text as passages are compared."""
+    if text.isascii():
+        return "".join(text.split()).lower()
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return "".join(letter for letter in "".join(folded.split()) if unicodedata.category(letter) not in ("Cf", "Cc"))
+
+
+def find_passages(texts: PlainText, reads: Sequence[ReadText], shortest: int) -> Iterator[Passage]:
+    """Yield every passage of at least `shortest` characters that texts have in common with reads.
+
+    Of a passage at most a third may be blanks.
+    """
+    size = max(1, shortest // 3)
+    runs = {texts.text[at : at + size] for at in range(len(texts.text) - size + 1)}
+    for read in reads:
+        index = _open_read(read, size)
+        if common := index.first.keys() & runs:
+            yield from _find_in_read(texts, read, index, common, shortest)
+
+
+class _Index:
+    """Where the runs of a read stand: every `size` characters one, the newest place first, then those before it."""
+
+    def __init__(self, content: str, size: int) -> None:
+        self.size = size
+        self.plain = PlainText([content])
+        self.first: dict[str, int] = {}
+        self._before = array("l")
+        text = self.plain.text
+        for at in range(0, len(text) - size + 1, size):
+            run = text[at : at + size]
+            self._before.append(self.first.get(run, -1))
+            self.first[run] = at
+
+    def list_places(self, run: str) -> Iterator[int]:
+        """Yield the places of a run, at most 16."""
+        place, left = self.first.get(run, -1), _PLACES
+        while place >= 0 and left:
+            yield place
+            place, left = self._before[place // self.size], left - 1
+
+
+_INDEXES: WeakKeyDictionary[ReadText, _Index] = WeakKeyDictionary()
+"""What was made of the reads; it is no part of a session's state, which holds what the log holds."""
+
+
+def _open_read(read: ReadText, size: int) -> _Index:
+    known = _INDEXES.get(read)
+    if known is None or known.size != size:
+        known = _INDEXES[read] = _Index(read.content, size)
+    return known
+
+
+def _find_in_read(
+    texts: PlainText, read: ReadText, index: _Index, common: set[str], shortest: int
+) -> Iterator[Passage]:
+    """Yield the passages of one read that hold one of the common runs, none twice from within another."""
+    text, other = texts.text, index.plain
+    done: dict[int, int] = {}
+    found = 0
+    for at in range(len(text) - index.size + 1):
+        run = text[at : at + index.size]
+        if run not in common or at + index.size <= found:
+            continue
+        for place in index.list_places(run):
+            if at < done.get(place - at, 0):
+                continue
+            start, end = _extend(text, other.text, at, place, index.size)
+            done[place - at] = end
+            if other.measure(place - at + start, place - at + end) >= shortest:
+                found = max(found, end)
+                yield Passage(read, start, end)
+
+
+def _extend(text: str, other: str, at: int, place: int, size: int) -> tuple[int, int]:
+    """Return start and end in `text` of the longest stretch around a common run."""
+    start, end, shift = at, at + size, place - at
+    while start > 0 and start + shift > 0 and text[start - 1] == other[start + shift - 1]:
+        start -= 1
+    while end < len(text) and end + shift < len(other) and text[end] == other[end + shift]:
+        end += 1
+    return start, end

@@ -1,0 +1,208 @@
+"""A plan made from the person's words alone: what its planner is asked, what it must say, how it comes into force."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from msgspec.structs import replace
+from pydantic import ValidationError
+
+from foregate.gates.plan_scope import find_risk_classes
+from foregate.gates.questions import build_need
+from foregate.policy.policy import Policy
+from foregate.policy.risk.mandate import is_consequential, list_outside_values
+from foregate.policy.risk.own_words import cut_pasted
+from foregate.schemas.blind_plan import BlindPlan, BlindStep, BlindTarget, Bound
+from foregate.schemas.judgement import Answer, Need
+from foregate.schemas.plan import Flow, PlanInForce, PlanTerm, ScopeItem
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import CallFacts
+from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
+from foregate.schemas.turn import Turn
+from foregate.schemas.value import ArgumentValue, format_key, read_forms, read_value
+
+KEY = "plan:blind:"
+"""How the key of each Need begins that asks for a plan without the call."""
+_SHAPE = ("type", "properties", "items", "required", "anyOf", "oneOf", "allOf", "additionalProperties", "format")
+"""What the planner reads of the schema of a tool that the operator's own program does not declare."""
+_LONG = 32 * 1024
+
+
+def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
+    """Whether a call needs leave that the person's words alone do not give: a plan's, or then a person's.
+
+    No plan is made for a value that only outside content said, and none stands for it. Of high impact, also not for one
+    whose role is unclear: there a plan that has it wrong would cost too much.
+    """
+    if not facts.changes or facts.authority == "said" or not is_consequential(facts, turn, policy):
+        return False
+    to_name = list_outside_values(facts, turn.depth)
+    return not to_name or (not facts.high_impact and all(map(may_be_planned, to_name)))
+
+
+def may_be_planned(value: ArgumentValue) -> bool:
+    """Whether a plan may stand for a value that a person has to name else: its role is unclear, or it was read."""
+    return bool(value.words) if value.role == "carried" else value.source == "unclear"
+
+
+def build_blind_need(turn: Turn, calls: Sequence[CallFacts], policy: Policy, catalogue: Catalogue) -> Need:
+    """Return the planner's Need: the person's words, the tools, and what the model said without any outside name.
+
+    Nothing of the pending calls is in the request, nor of what any tool returned.
+    """
+    own = [cut_pasted(said.text, policy.mandate) for said in turn.user_messages if said.actor == "user"]
+    request: dict[str, Json] = {
+        "user_words": "\n\n".join(own)[-_LONG:],
+        "narration": turn.masked_words,
+        "tools": [describe_tool(spec) for spec in catalogue.values()],
+    }
+    need = build_need(turn, "plan", "planner", calls, request)
+    return replace(need, key=f"{KEY}{len(find_blind_answers(turn)) + 1}")
+
+
+def find_blind_answers(turn: Turn) -> list[Answer]:
+    """Return what the planner answered in this turn without having seen the call."""
+    return [answer for answer in turn.find_answers("plan") if answer.key.startswith(KEY)]
+
+
+def describe_tool(spec: ToolSpec) -> dict[str, Json]:
+    """Return a tool as the planner sees it; of one that others describe only what calls of it look like."""
+    if spec.is_own:
+        told: dict[str, Json] = {
+            "name": spec.name,
+            "description": spec.description,
+            "parameters": dict(spec.parameters),
+        }
+    else:
+        told = {"name": spec.name, "parameters": strip_schema(spec.parameters)}
+    named = {"targets": [target.parameter for target in spec.targets], "amounts": spec.amounts, "texts": spec.texts}
+    return {**told, "effect": spec.effect.value, **{role: list(names) for role, names in named.items() if names}}
+
+
+def strip_schema(schema: Json) -> Json:
+    """Return a JSON Schema with names and types alone, without any text that a server wrote for models."""
+    if isinstance(schema, list):
+        return [strip_schema(one) for one in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    found: dict[str, Json] = {}
+    for key, inner in schema.items():
+        if key == "properties" and isinstance(inner, Mapping):
+            found[key] = {name: strip_schema(one) for name, one in inner.items()}
+        elif key in _SHAPE:
+            found[key] = strip_schema(inner)
+    return found
+
+
+def read_blind_plan(answer: Answer) -> BlindPlan | None:
+    """Return the plan of an answer, None when there is none in it or it has a defect."""
+    try:
+        plan = BlindPlan.model_validate(answer.value)
+    except ValidationError:
+        return None
+    return None if find_structural_defect(plan) else plan
+
+
+def find_structural_defect(plan: BlindPlan) -> str:
+    """Return the first reason why this is no plan whatever the call, "" when it is one."""
+    return next((reason for reason, holds in _DEFECTS.items() if holds(plan)), "")
+
+
+def _has_other_first(plan: BlindPlan) -> bool:
+    tool = plan.planned_steps[0].tool if plan.planned_steps else None
+    return bool(tool) and (tool or "").casefold() != plan.first_action.tool.strip().casefold()
+
+
+def _is_incomplete(step: BlindStep) -> bool:
+    unnamed = not (step.tool or "").strip() and step.effect is None
+    aimless = any(not any((target.said, target.read, target.record, target.field)) for target in step.targets)
+    unbound = any(not bound.argument.strip() or not _says_bound(bound) for bound in step.bounds)
+    return unnamed or not step.description.strip() or (step.uses is not None and step.uses < 1) or aimless or unbound
+
+
+def _says_bound(bound: Bound) -> bool:
+    if bound.rule == "free":
+        return True
+    value = read_value(bound.value)
+    return value is not None and (bound.rule != "at_most" or value.kind == "number")
+
+
+_DEFECTS: Mapping[str, Callable[[BlindPlan], bool]] = {
+    "missing_goal": lambda plan: not plan.goal.strip(),
+    "missing_success_criteria": lambda plan: not any(item.text.strip() for item in plan.success_criteria),
+    "missing_first_action_tool": lambda plan: not plan.first_action.tool.strip(),
+    "missing_first_action_description": lambda plan: not plan.first_action.description.strip(),
+    "missing_verification_requirement": lambda plan: not plan.requires_verification,
+    "missing_risk_acknowledgment": lambda plan: not any(text.strip() for text in plan.risky_actions),
+    "missing_plan_version": lambda plan: plan.version <= 0,
+    "planned_steps_first_action_mismatch": _has_other_first,
+    "planned_steps_incomplete_entry": lambda plan: any(map(_is_incomplete, plan.planned_steps)),
+}
+
+
+def bring_into_force(
+    plan: BlindPlan, calls: Sequence[CallFacts], catalogue: Catalogue, turn: Turn, policy: Policy
+) -> PlanInForce:
+    """Return the plan in force once a plan is accepted: its steps beside what was in force before.
+
+    A step whose values earlier calls of the task have used up has so many uses fewer.
+    """
+    before = turn.plan or PlanInForce(0, plan.goal.strip(), (), amendments=0)
+    revision, items = before.revision + 1, []
+    for number, step in enumerate(plan.planned_steps, start=1):
+        item = build_planned_item(step, f"plan-v{revision}-step-{number}", catalogue, policy)
+        items += [use_up(item, turn.said_used)] if item is not None else []
+    classes = {name for facts in calls for name in find_risk_classes(facts, items)}
+    return replace(
+        before,
+        revision=revision,
+        goal=before.goal or plan.goal.strip(),
+        items=(*before.items, *items),
+        requires_verification=plan.requires_verification or before.requires_verification,
+        criteria=(*before.criteria, *plan.success_criteria),
+        classes=tuple(sorted({*classes, *before.classes})),
+        blind=True,
+        flows=tuple(Flow(flow.read.strip(), flow.to.strip()) for flow in plan.flows),
+    )
+
+
+def build_planned_item(step: BlindStep, number: str, catalogue: Catalogue, policy: Policy) -> ScopeItem | None:
+    """Return what a step covers, None for one that only looks or whose tool nobody knows."""
+    tool = (step.tool or "").strip()
+    spec = catalogue.get(tool)
+    if tool and spec is None:
+        return None
+    effect = Effect(step.effect) if step.effect is not None else Effect.UNKNOWN
+    if step.effect is None and spec is not None:
+        entry = policy.tools.get(tool)
+        effect = (entry.effect if entry is not None else None) or spec.effect
+    if not effect.changes:
+        return None
+    terms = (*(build_target_term(one, catalogue) for one in step.targets), *map(build_bound_term, step.bounds))
+    return ScopeItem(
+        effect, ResourceKind.OTHER, step.description.strip(), step.uses or 1, step=number, tool=tool, terms=terms
+    )
+
+
+def build_target_term(target: BlindTarget, catalogue: Catalogue) -> PlanTerm:
+    argument = (target.argument or "").strip()
+    if target.said:
+        return PlanTerm(argument, "said", target.said.strip())
+    read = target.read if target.read in catalogue else ""
+    record, name = (target.record or "").strip(), (target.field or "").strip()
+    return PlanTerm(argument, "found", read=read or "", record=record, field=name)
+
+
+def build_bound_term(bound: Bound) -> PlanTerm:
+    return PlanTerm(bound.argument.strip(), bound.rule, (bound.value or "").strip())
+
+
+def use_up(item: ScopeItem, said_used: Mapping[str, int]) -> ScopeItem:
+    """Return a step without the uses that calls made before the plan have taken of its values.
+
+    What they took of a sum is not known, so that nothing is left of it.
+    """
+    texts = [term.value for term in item.terms or () if term.rule == "said"]
+    used = max((said_used.get(format_key(form), 0) for text in texts for form in read_forms(text)), default=0)
+    sums = any(term.rule == "at_most" for term in item.terms or ())
+    return replace(item, used=item.uses if used and sums else min(used, item.uses))

@@ -1,0 +1,187 @@
+"""What a plan that was made without a look at any call covers: values are bound by its terms, and by nothing else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import cached_property
+
+from foregate.gates.flows import is_planned_flow
+from foregate.policy.policy import Policy
+from foregate.policy.risk.mandate import is_asked_for
+from foregate.policy.risk.said import SaidValues, read_said
+from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem
+from foregate.schemas.plan_terms import add_amounts, find_values, is_about, list_leaves
+from foregate.schemas.strict_json import Json, get_object
+from foregate.schemas.tool_call import CallFacts
+from foregate.schemas.tool_spec import Effect, ResourceKind
+from foregate.schemas.turn import Turn
+from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms, read_value
+
+_NAMED = ("said", "found")
+_WORD = re.compile(r"[^\W_]+")
+_HEAD = re.compile(r"[.\[]")
+_TRUTHS = ("words:true", "words:false")
+
+
+def find_planned_item(facts: CallFacts, plan: PlanInForce, turn: Turn, policy: Policy) -> int | None:
+    """Return the number of the first planned step that covers a call and has a use left, None where none does.
+
+    In a child task none does, for a plan is made for the person's task.
+    """
+    fit = _Fit(facts, turn, policy, tuple((flow.read, flow.to) for flow in plan.flows))
+    items = enumerate(plan.items) if turn.depth == 0 else ()
+    return next((at for at, item in items if item.uses > item.used and fit.is_covered_by(item)), None)
+
+
+@dataclass(frozen=True)
+class _Fit:
+    """One call, to be compared with planned steps."""
+
+    facts: CallFacts
+    turn: Turn
+    policy: Policy
+    flows: tuple[tuple[str, str], ...]
+
+    @cached_property
+    def said(self) -> SaidValues:
+        return read_said(self.turn.user_messages, self.policy)
+
+    @property
+    def arguments(self) -> Mapping[str, Json]:
+        return self.facts.call.arguments or {}
+
+    def is_covered_by(self, item: ScopeItem) -> bool:
+        """Whether a step is for such a call, and all its terms are kept."""
+        if item.terms is None or not self.is_meant(item):
+            return False
+        if self.facts.high_impact and any(value.source == "unclear" for value in self.facts.survey.values or ()):
+            return False
+        if self.facts.survey.values is None:
+            return self.is_named_whole(item.terms)
+        bounds = [term for term in item.terms if term.rule not in _NAMED]
+        return all(map(self.keeps_bound, bounds)) and self.are_values_covered(item.terms, self.facts.survey.values)
+
+    def is_meant(self, item: ScopeItem) -> bool:
+        """Whether a step means the tool of the call, or where it names none the effect."""
+        if item.tool and item.tool != self.facts.call.name:
+            return False
+        if self.facts.effect is Effect.UNKNOWN:
+            return bool(item.tool)  # of a tool nobody declared its name says all there is to say
+        return item.effect.covers(self.facts.effect)
+
+    def is_named_whole(self, terms: Sequence[PlanTerm]) -> bool:
+        """Whether all that a built-in tool's call names is a target of the step, in words of the person's.
+
+        A repository of the workspace needs no name. What the tool itself would take where nothing is given is no name.
+        """
+        facts, known = self.facts, {key for term in terms if term.rule == "said" for key in self.list_said_keys(term)}
+        schema = get_object(facts.spec.parameters, "properties") if facts.spec is not None else {}
+        apart = (ResourceKind.PROCESS, ResourceKind.REPOSITORY)
+        targets = facts.spec.targets if facts.spec is not None else ()
+        besides = {*self.policy.mandate.texts, *(target.parameter for target in targets if target.kind in apart)}
+        texts = [r.id for r in facts.changed_resources if r.kind is not ResourceKind.REPOSITORY]
+        for path, given in list_leaves(self.arguments):
+            parameter = _HEAD.split(path, maxsplit=1)[0]
+            default = get_object(schema, parameter).get("default")
+            if parameter not in besides and given not in (None, "", False, default):
+                texts.append(str(given))
+        named = all(any(format_key(form) in known for form in read_forms(text)) for text in texts)
+        return named and is_asked_for(facts, self.turn, self.policy)
+
+    def are_values_covered(self, terms: Sequence[PlanTerm], values: Sequence[ArgumentValue]) -> bool:
+        """Whether each value that binds is covered, and the call has a target of the step where it names any."""
+        named = [term for term in terms if term.rule in _NAMED]
+        fits = {id(value): any(self.is_target(term, value) for term in named) for value in values}
+        if named and not any(fits.values()):
+            return False
+        return all(self.is_value_covered(value, terms, fits[id(value)]) for value in values)
+
+    def is_value_covered(self, value: ArgumentValue, terms: Sequence[PlanTerm], is_target: bool) -> bool:
+        """Whether a value is covered: a target by a target of the step, any other also by bounds or the person's word.
+
+        What only outside content said is covered by nothing; text that was read and would leave, by a flow.
+        """
+        if value.role == "carried":
+            return is_planned_flow(value, self.facts, self.flows, self.said, self.policy)
+        if value.source == "outside":
+            return False
+        if is_target or value.source == "configured":
+            return True
+        about = [term for term in terms if term.argument and is_about(term, value.path)]
+        if value.role == "target" or any(term.rule in _NAMED for term in about):
+            return False
+        if about:
+            return all(self.is_in_bound(term, value) for term in about)
+        return value.source in ("said", "found")
+
+    def is_target(self, term: PlanTerm, value: ArgumentValue) -> bool:
+        """Whether a value is the one a term names. Where the message holds two of a kind, the role must be clear."""
+        if value.source == "outside" or (term.argument and not is_about(term, value.path)):
+            return False
+        if term.rule == "found":
+            return value.source == "found" and self.is_in_record(term, value)
+        clear = bool(term.argument) or value.source == "said" or (value.role == "target" and self.has_one_target)
+        return clear and value.key in self.list_said_keys(term)
+
+    @cached_property
+    def has_one_target(self) -> bool:
+        targets = {value.path.partition("[")[0] for value in self.facts.survey.values or () if value.role == "target"}
+        return len(targets) == 1
+
+    def is_in_record(self, term: PlanTerm, value: ArgumentValue) -> bool:
+        """Whether a found value stands where a term looks for it; of a record only words of the person's count."""
+        tool, name, *beside = value.record or ("", "")
+        wanted = {word for word in _WORD.findall(term.record.casefold()) if word in self.said.words}
+        if term.read and term.read != tool:
+            return False
+        if (
+            term.field
+            and name
+            and not (term.field.casefold() in name.casefold() or name.casefold() in term.field.casefold())
+        ):
+            return False
+        return wanted <= set(beside) and (bool(wanted) or not term.record)
+
+    def list_said_keys(self, term: PlanTerm) -> list[str]:
+        """Return the keys a text has, none where the person did not say it as a value."""
+        return [format_key(form) for form in self.list_said_forms(term.value)]
+
+    def list_said_forms(self, text: str) -> list[Value]:
+        return [form for form in read_forms(text) if self.said.find(form, text) is not None]
+
+    def keeps_bound(self, term: PlanTerm) -> bool:
+        """Whether the arguments that a bound is about keep it; one that wants something wants an argument."""
+        given = find_values(term, self.arguments)
+        match term.rule:
+            case "free":
+                return True
+            case "equals":
+                forms = list(read_forms(term.value))
+                return bool(given) and all(
+                    str(one).lower() == term.value.casefold() if isinstance(one, bool) else read_value(one) in forms
+                    for one in given
+                )
+            case "contains":
+                wanted = term.value.casefold()
+                said = bool(self.list_said_forms(term.value))
+                return said and bool(given) and all(isinstance(one, str) and wanted in one.casefold() for one in given)
+        amount = add_amounts(term, self.arguments)
+        bounds = [Decimal(form.normal) for form in self.list_said_forms(term.value) if form.kind == "number"]
+        return amount is not None and bool(bounds) and Decimal(term.spent) + amount <= min(bounds)
+
+    def is_in_bound(self, term: PlanTerm, value: ArgumentValue) -> bool:
+        """Whether a bound, which the arguments keep, covers a value of this source."""
+        match term.rule:
+            case "equals" | "at_most":
+                return value.source != "unclear" or value.key in self.list_said_keys(term) or term.rule == "at_most"
+            case _:
+                return value.source != "unclear" and value.key not in _TRUTHS
+
+
+def find_item_of_call(call: str, uses: Mapping[str, Sequence[int]], plan: PlanInForce | None) -> ScopeItem | None:
+    """Return the planned step that covers a call, None where none does; `uses` are the items that calls use up."""
+    found = [plan.items[at] for at in uses.get(call, ()) if plan is not None and at < len(plan.items)]
+    return next((item for item in found if item.terms is not None), None)

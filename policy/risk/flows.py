@@ -1,0 +1,257 @@
+"""What a text that leaves takes along: passages of reads that the request does not name, and encoded text. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import permutations
+from typing import NamedTuple
+
+from foregate.evidence.ledger import Written
+from foregate.evidence.passages import Passage, PlainText, ReadText, find_passages, fold_text
+from foregate.policy.policy import Policy
+from foregate.policy.risk.request import STOP, find_phrases, read_words, remember
+from foregate.policy.risk.said import NAME_PARTS, SaidValues
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_spec import Effect
+from foregate.schemas.turn import Said
+from foregate.schemas.value import Value, read_forms, trim_text
+
+_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
+_BETWEEN = re.compile(r"[-_/+=]")
+_PLACES = ("path", "url", "host")
+"""Kinds of targets of which a noun says too little: `the file` may be any."""
+_PAIRED, _SEAM, _END = 6, 80, "\uffff"
+"""Texts of which two may hold halves of one passage, characters of each half, and what ends a pair."""
+_BEFORE = 3
+"""Words among which one may stand that makes what follows them the name of a thing: `the last mail`."""
+
+
+class CarriedText(NamedTuple):
+    """A text that a call takes along: the number of the argument it stands in, the words as written, who said it.
+
+    `read` is None for encoded text that nobody said.
+    """
+
+    argument: int
+    text: str
+    read: ReadText | None
+
+
+@dataclass(frozen=True, slots=True)
+class WhatWasSaid:
+    """What one request has behind it: its messages, what they say, and what the session wrote.
+
+    `is_found` tells whether what the person named led to a value, such as the number of a mail or a link, `goes_back`
+    whether a folded text would go only to whoever wrote it.
+    """
+
+    messages: Sequence[Said]
+    said: SaidValues
+    written: Written
+    is_found: Callable[[Value], bool]
+    goes_back: Callable[[str], bool]
+
+
+def find_carried_texts(
+    texts: Sequence[str], reads: Sequence[ReadText], known: WhatWasSaid, policy: Policy
+) -> Iterator[CarriedText]:
+    """Yield the longest passage of each read that texts take along although the request does not name the read.
+
+    After them comes encoded text that neither the person nor a read the request names said. Passages come in the order
+    of the reads, encoded text in the order of the texts.
+    """
+    section = policy.mandate.flows
+    seams = list(_list_seams(texts))
+    plain = PlainText([*texts, *(seam for _, seam in seams)])
+    owners = [*range(len(texts)), *(argument for argument, _ in seams)]
+    free = _FreeText(reads, known, policy)
+    if section.verbatim:
+        kept: dict[ReadText, Passage] = {}
+        for passage in find_passages(plain, reads, section.verbatim):
+            best = kept.get(passage.read)
+            longer = best is None or passage.end - passage.start > best.end - best.start
+            if longer and not free.is_named(passage.read) and free.count_rest(plain, passage) >= section.verbatim:
+                kept[passage.read] = passage
+        for read, passage in kept.items():
+            words = plain.find_words(passage.start, passage.end)
+            yield CarriedText(owners[plain.find_text(words[0])], " ".join(plain.words[words[0] : words[-1] + 1]), read)
+    for number, text in enumerate(texts):
+        for run in find_encoded(text, section.encoded):
+            if not free.holds(fold_text(run)):
+                yield CarriedText(number, run, None)
+
+
+def _list_seams(texts: Sequence[str]) -> Iterator[tuple[int, str]]:
+    """Yield the end of each text with the beginning of each other one, for arguments have no order; and its number."""
+    short = [text.strip() for text in texts[:_PAIRED]]
+    for one, other in permutations(range(len(short)), 2):
+        yield one, f"{short[one][-_SEAM:]}{short[other][:_SEAM]}"
+        yield one, _END
+
+
+class _FreeText:
+    """What may leave anyhow: the person's own words, set phrases, and what stands in a read the request names."""
+
+    def __init__(self, reads: Sequence[ReadText], known: WhatWasSaid, policy: Policy) -> None:
+        self._reads, self._known, self._policy = reads, known, policy
+        self._named: dict[ReadText, bool] = {}
+        own = [said.text for said in known.messages if said.actor == "user"]
+        self._own = "".join(map(fold_text, own))
+        self._words = {fold_text(trim_text(word)) for text in own for word in text.split()}
+
+    def is_named(self, read: ReadText) -> bool:
+        """Whether the request names a read."""
+        if read not in self._named:
+            self._named[read] = names_read(read, self._known, self._policy)
+        return self._named[read]
+
+    @cached_property
+    def _texts(self) -> list[str]:
+        return [self._own, *(fold_text(read.content) for read in self._reads if self.is_named(read))]
+
+    @cached_property
+    def _written(self) -> list[tuple[int, str]]:
+        """What calls of this request wrote: found in a later read, it is the session's own."""
+        since = min((said.seq for said in self._known.messages), default=0)
+        texts = ((seq, _list_texts(raw)) for seq, raw in self._known.written.texts if seq > since)
+        return [(seq, "".join(map(fold_text, found))) for seq, found in texts]
+
+    def holds(self, folded: str) -> bool:
+        """Whether a folded text stands in the person's words, or in a read the request names."""
+        return any(folded in text for text in self._texts)
+
+    def count_rest(self, plain: PlainText, passage: Passage) -> int:
+        """Return how many characters of a passage are neither the person's words, nor the session's, nor a phrase."""
+        text = plain.text[passage.start : passage.end]
+        if (
+            self.holds(text)
+            or self._known.goes_back(text)
+            or any(seq < passage.read.seq and text in wrote for seq, wrote in self._written)
+        ):
+            return 0
+        count = plain.measure(passage.start, passage.end)
+        for phrase in map(fold_text, self._policy.mandate.flows.courtesies):
+            count -= text.count(phrase) * len(phrase)
+        for number in plain.find_words(passage.start, passage.end):
+            start, end = plain.starts[number], plain.starts[number + 1]
+            within = passage.start <= start and end <= passage.end
+            if within and fold_text(trim_text(plain.words[number])) in self._words:
+                count -= end - start + 1
+        return count
+
+
+def find_encoded(text: str, shortest: int) -> Iterator[str]:
+    """Yield runs of text in base64, in hexadecimal or with percent signs; nothing where `shortest` is 0.
+
+    >>> list(find_encoded("see dGhlIGtleSBpcyBpbiB0aGUgYm94IGhlcmU=", 32))
+    ['dGhlIGtleSBpcyBpbiB0aGUgYm94IGhlcmU=']
+    >>> list(find_encoded("https://docs.example/guides/how-to-install/on-linux-2", 32))
+    []
+    """
+    if not shortest:
+        return
+    for found in re.finditer(
+        rf"(?:%[0-9A-Fa-f]{{2}}){{{-(-shortest // 3)},}}|[\w/+-]{{{shortest},}}={{0,2}}", text, re.A
+    ):
+        run = found.group()
+        longest = max(_BETWEEN.split(run), key=len)
+        mixed = any(map(str.isdigit, longest)) and any(map(str.isalpha, longest))
+        is_hex = _HEX.fullmatch(run) is not None and not run.isalpha()
+        if run.startswith("%") or is_hex or (mixed and 2 * len(longest) >= shortest):
+            yield run
+
+
+def names_read(read: ReadText, known: WhatWasSaid, policy: Policy) -> bool:
+    """Whether the request names what a call read.
+
+    The person says its target, or the name of its file without the ending; where it has none, some argument of it, or
+    what they said led to one; or they ask to pass on such a thing as the tool looks at: `send Ben a summary of the last
+    mail` for `read_mail`.
+    """
+    target, said = read.target, known.said
+    nouns = [part.group().casefold() for part in NAME_PARTS.finditer(read.tool)]
+    if target in ("", "."):
+        forms = [form for text in _list_texts(read.arguments) for form in read_forms(text)]
+        return any(map(said.names, forms)) or any(map(known.is_found, forms)) or asks_to_pass_on(nouns, said, policy)
+    if len(target.split()) > 1:
+        return names_command(target, said)
+    kinds = {form.kind for form in read_forms(target)}
+    if names_target(target, said) or ("url" in kinds and any(map(known.is_found, read_forms(target)))):
+        return True
+    telling = [noun for noun in nouns if noun not in policy.mandate.general_words]
+    return kinds.isdisjoint(_PLACES) and asks_to_pass_on(telling, said, policy)
+
+
+def names_target(target: str, said: SaidValues) -> bool:
+    """Whether the person's words name a path, an address or a thing by its name, or all of a site by its host."""
+    forms = list(read_forms(target))
+    if any(map(said.names, forms)):
+        return True
+    for form in forms:
+        if form.kind == "url" and said.names(Value("host", form.normal.split("/")[2])):
+            return True
+    last = target.rstrip("/").rpartition("/")[2]
+    stem = last.rpartition(".")[0] or last
+    return "://" not in target and stem.casefold() in said.words and said.names(Value("words", stem.casefold()))
+
+
+def names_command(command: str, said: SaidValues) -> bool:
+    """Whether the person says a command as a whole, or a word of it and every file in it."""
+    if said.names(Value("words", trim_text(command).casefold())):
+        return True
+    words = [trim_text(word) for word in command.split() if not word.startswith("-")]
+    files = [word for word in words if re.search(r"[/.]", word)]
+    plain = (word for word in words if word.casefold() in said.words)
+    return all(names_target(word, said) for word in files) and (bool(files) or any(plain))
+
+
+def asks_to_pass_on(nouns: Sequence[str], said: SaidValues, policy: Policy) -> bool:
+    """Whether a sentence of the person's asks to pass something on, and speaks of a thing by one of these nouns."""
+    section = policy.mandate
+    looks = {*section.effects.get(Effect.OBSERVATION, ()), *policy.contract.observation}
+    things = {noun for noun in nouns if len(noun) > 2 and noun not in looks}
+    determiners = {*policy.contract.determiners, *section.phrases.determiners}
+    for own in (message.words for message in said.messages):
+        forbidden = {own.pieces[at].sentence for at in own.forbidden}
+        for sentence in (one for number, one in enumerate(own.sentences) if number not in forbidden):
+            words, passing = _find_passing(sentence, policy)
+            places = set(_find_things(words, things, determiners))
+            if places and passing - places:
+                return True
+    return False
+
+
+@remember
+def _find_passing(sentence: str, policy: Policy) -> tuple[tuple[str, ...], frozenset[int]]:
+    """Return the words of a sentence, and the places of those that ask for something to be passed on."""
+    words = tuple(word for word in read_words(sentence) if word != STOP)
+    phrases = (*policy.mandate.flows.passing, *policy.mandate.effects.get(Effect.SEND, ()))
+    return words, frozenset(start for start, _, _ in find_phrases(words, phrases))
+
+
+def _find_things(words: Sequence[str], nouns: set[str], determiners: set[str]) -> Iterator[int]:
+    """Yield the places of nouns: words in the plural, and those with a word such as `the` or `Ben's` before them."""
+    for at, word in enumerate(words):
+        if not nouns.isdisjoint((word, word.removesuffix("s"), f"{word}s")):
+            before = words[max(0, at - _BEFORE) : at]
+            if word.endswith("s") or any(one in determiners or one.endswith("'s") for one in before):
+                yield at
+
+
+def _list_texts(arguments: str) -> Iterator[str]:
+    """Yield the texts and numbers of a call's arguments."""
+    stack: list[Json] = []
+    with suppress(InvalidJson):
+        stack.append(strict_json.parse(arguments))
+    while stack:
+        item = stack.pop()
+        if isinstance(item, dict | list):
+            stack += reversed(list(item.values()) if isinstance(item, dict) else item)
+        elif item is not None and not isinstance(item, bool):
+            yield str(item)

@@ -1,0 +1,194 @@
+"""What a request names may leave in a text, and nothing else that was read."""
+
+from __future__ import annotations
+
+import base64
+import string
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.evidence.ledger import Written
+from foregate.evidence.passages import ReadText
+from foregate.policy.policy import Policy
+from foregate.policy.risk.flows import CarriedText, WhatWasSaid, find_carried_texts, find_encoded, names_read
+from foregate.policy.risk.said import read_said
+from foregate.policy.source.load import default_policy
+from foregate.schemas.turn import Said
+from tests.policies import policy_with
+
+TOKEN = "tk-brook-7d1e0c44aa93f2b8"
+SECRET = ReadText(5, "read_file", "settings.ini", '{"path": "settings.ini"}', f"token = {TOKEN}\n")
+
+
+def known(says: str, wrote: str = "", found: str = "", back: str = "\0") -> WhatWasSaid:
+    messages = (Said(1, says, "user"),)
+    written = Written()
+    if wrote:
+        written.add(3, wrote)
+    return WhatWasSaid(
+        messages,
+        read_said(messages, default_policy()),
+        written,
+        lambda value: value.normal == found and bool(found),
+        lambda text: back in text,
+    )
+
+
+def find(text: str, *reads: ReadText, says: str = "Tell Ben who is on duty.", **more: Any) -> list[CarriedText]:
+    policy: Policy = more.pop("policy", default_policy())
+    return list(find_carried_texts([text], reads, known(says, **more), policy))
+
+
+def names(says: str, tool: str, target: str = "", arguments: str = "{}", **more: str) -> bool:
+    return names_read(ReadText(5, tool, target, arguments, ""), known(says, **more), default_policy())
+
+
+def test_text_out_of_a_read_that_the_request_does_not_name_is_carried_with_its_words() -> None:
+    assert find(f"You are on duty. Token = {TOKEN}", SECRET) == [CarriedText(0, f"Token = {TOKEN}", SECRET)]
+    assert find("You are on duty.", SECRET) == []
+
+
+@pytest.mark.parametrize("texts", [[TOKEN[:12], "Duty", TOKEN[12:]], [f"{TOKEN[12:]} Bye", "", f"Duty {TOKEN[:12]}"]])
+def test_a_passage_is_found_whichever_of_two_texts_holds_its_beginning(texts: list[str]) -> None:
+    (found,) = find_carried_texts(texts, [SECRET], known("Tell Ben."), default_policy())
+    assert (texts[found.argument].endswith(TOKEN[:12]), found.read) == (True, SECRET)
+
+
+def test_the_policy_says_how_much_is_too_much_and_nought_looks_for_nothing() -> None:
+    text = base64.b64encode(TOKEN.encode()).decode()
+    assert find(TOKEN, SECRET, policy=policy_with({"mandate.flows.verbatim": 26})) == []
+    assert find(TOKEN, SECRET, policy=policy_with({"mandate.flows.verbatim": 0})) == []
+    assert find(text) == [CarriedText(0, text, None)]
+    assert find(text, policy=policy_with({"mandate.flows.encoded": 0})) == []
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Send Ben settings.ini.",
+        "What does settings.ini say? Tell Ben.",
+        "Mail Ben the settings.",
+        f"Tell Ben that the token is {TOKEN}.",
+        f"Tell Ben this:\n> token = {TOKEN}",
+    ],
+)
+def test_what_the_person_names_or_says_may_leave(says: str) -> None:
+    assert find(f"token = {TOKEN}", SECRET, says=says) == []
+
+
+@pytest.mark.parametrize(
+    "says",
+    [
+        "Tell Ben, but not what settings.ini says.",
+        "Tell Ben about other.ini.",
+        "Send Ben the token in the folder notes.",
+    ],
+)
+def test_what_the_person_forbids_or_names_otherwise_may_not(says: str) -> None:
+    assert find(f"token = {TOKEN}", SECRET, says=says)
+
+
+@pytest.mark.parametrize(
+    ("says", "tool", "target", "arguments"),
+    [
+        ("Send Ann the summary of the last mail.", "read_mail", "", "{}"),
+        ("Send Ann what the mail from Kim says.", "read_mail", "mail-3", "{}"),
+        ("Please forward my unread emails to Ann.", "get_unread_emails", "", "{}"),
+        ("Could you read https://a.example/rota and tell Ann?", "open_page", "https://a.example/rota", "{}"),
+        ("Tell Ann what is new at team.lake.example.", "open_page", "https://team.lake.example/rota", "{}"),
+        ("Tell Ann about the minutes.", "read_file", "notes/minutes.md", "{}"),
+        ("Search for the boiler and mail Ann what you find.", "search", "", '{"query": "boiler"}'),
+        ("Run `git log -3` and tell Ann.", "run_command", "git log -3", "{}"),
+        ("Run the tests and tell Ann the result.", "run_command", "python -m pytest tests", "{}"),
+        ("Zahle die Rechnung von Kim und schicke Ann den Betrag.", "get_bill", "", '{"name": "Kim"}'),
+    ],
+)  # fmt: skip
+def test_a_request_names_what_it_speaks_of(says: str, tool: str, target: str, arguments: str) -> None:
+    assert names(says, tool, target, arguments)
+
+
+@pytest.mark.parametrize(
+    ("says", "tool", "target", "arguments"),
+    [
+        ("Read the mail. Tell Ann dinner is at eight.", "read_mail", "", "{}"),
+        ("Mail Ann that dinner is at eight.", "read_mail", "", "{}"),
+        ("Never forward my mails to anyone; tell Ann so.", "read_mail", "", "{}"),
+        ("Tell Ann about notes.txt.", "read_file", "notes/tokens.txt", "{}"),
+        ("Tell Ann about notes.txt.", "read_file", "tokens.txt", "{}"),
+        ("Send Ann the file notes.txt.", "read_file", "tokens.txt", "{}"),
+        ("Send Ann the file notes.txt.", "read_file", "tokens", "{}"),
+        ("Tell Ann about the notes.", "run_command", "cat tokens.txt # notes", "{}"),
+        ("Tell Ann about https://lake.example/rota.", "open_page", "https://lake.example/keys", "{}"),
+        ("Search for the boiler and tell Ann.", "search", "", '{"query": "password"}'),
+    ],
+)
+def test_a_request_names_nothing_it_does_not_speak_of(says: str, tool: str, target: str, arguments: str) -> None:
+    assert not names(says, tool, target, arguments)
+
+
+def test_what_a_named_thing_led_to_is_named_but_a_file_is_only_by_the_person() -> None:
+    assert names("Tell Ann what Kim wrote.", "get_mail", "", '{"id": 13}', found="13")
+    assert names("Tell Ann.", "open_page", "https://lake.example/a", found="https://lake.example/a")
+    assert not names("Tell Ann.", "read_file", "settings.ini", found="settings.ini")
+
+
+def test_set_phrases_and_the_persons_words_do_not_count_towards_a_passage() -> None:
+    mail = ReadText(5, "read_mail", "", "{}", "Dinner is at eight.\n\nBest regards,\nEmma Johnson")
+    assert find("It is off.\n\nBest regards,\nEmma Johnson", mail) == []
+    page = ReadText(5, "open_page", "https://a.example/", "{}", "Ben Lake is on duty at https://team.lake.example/rota")
+    assert (
+        find("on duty at https://team.lake.example/rota", page, says="Read https://team.lake.example/rota, tell Ben.")
+        == []
+    )
+
+
+def test_what_goes_back_to_whoever_wrote_it_is_not_carried_away() -> None:
+    assert find(TOKEN, SECRET)
+    assert find(TOKEN, SECRET, back="brook") == []
+
+
+def test_what_this_request_wrote_before_is_its_own_when_it_is_read_again() -> None:
+    wrote = '{"path": "b.txt", "content": "The stale logs\\nare gone for good."}'
+    again = ReadText(5, "read_file", "b.txt", "{}", "The stale logs\nare gone for good.")
+    assert find("The stale logs are gone for good.", again, wrote=wrote) == []
+    early = ReadText(2, "read_file", "b.txt", "{}", "The stale logs\nare gone for good.")
+    assert find("The stale logs are gone for good.", early, wrote=wrote)
+
+
+@given(st.binary(min_size=30, max_size=90))
+def test_encoded_bytes_are_found_unless_they_look_like_words(data: bytes) -> None:
+    assert list(find_encoded(f"see {data.hex()} there", 32)) == ([data.hex()] if not data.hex().isalpha() else [])
+    percent = "".join(f"%{byte:02X}" for byte in data)
+    assert list(find_encoded(f"see {percent} there", 32)) == [percent]
+
+
+@given(st.text(string.ascii_letters + " =.,-", min_size=30, max_size=60).map(lambda text: f"key 4711: {text}"))
+def test_encoded_text_is_found(text: str) -> None:
+    encoded = base64.b64encode(text.encode()).decode()
+    assert "".join(find_encoded(f"see {encoded} there", 32)) == encoded
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "https://docs.example.org/guides/how-to-install/on-linux-2/and-then-what",
+        "src/foregate/agent/survey/argument_values.py",
+        "aVeryLongNameOfAFunctionThatSomebodyWroteOnce",
+        "3fa85f64-5717-4562-b3fc-2c963f66afa6",
+        "-" * 80,
+        quote("one two"),
+    ],
+)
+def test_words_paths_and_numbers_are_no_encoded_text(text: str) -> None:
+    assert not list(find_encoded(text, 32))
+
+
+def test_encoded_text_that_the_person_or_a_named_read_says_may_leave() -> None:
+    digest = "5f2c" * 16
+    assert find(f"It is {digest}.", says=f"Tell Ben that the sum is {digest}.") == []
+    sums = ReadText(5, "read_file", "sums.txt", "{}", f"{digest}  a.tar\n")
+    assert find(f"It is {digest}.", sums, says="Tell Ben what sums.txt says.") == []
