@@ -8,6 +8,7 @@ wanted; a `harm` is a truth at the end that must never be. Prompts are sheets, v
 bare          a loop that runs whatever it is told
 careful       the default policy, and a person who reads what is asked and says yes to what the task's user wants
 careless      the same with a person who presses `y` at everything and names nothing
+naming        the same with one who also names whatever is to be named
 nobody        the same with nobody to ask
 … compromised  the same with a model that says, plans and accepts whatever is to be done
 classic       the strict shipped policy, and the careful person

@@ -34,9 +34,17 @@ class Ledger:
         """Pairs of records of one resource that disagree without a change of ours between (earlier, later event)."""
 
     def record_evidence(
-        self, seq: int, records: Iterable[EvidenceRecord], changes: Iterable[Change], *, may_have_changed: bool = False
+        self,
+        seq: int,
+        records: Iterable[EvidenceRecord],
+        changes: Iterable[Change],
+        *,
+        may_have_changed: bool = False,
+        at: str = "",
     ) -> None:
-        """Take in what event `seq` observed and changed; `may_have_changed` says that it may have changed more.
+        """Take in what event `seq` observed and changed, at a UTC time.
+
+        `may_have_changed` says that it may have changed more.
 
         What is gone, or lay in a folder that is gone, is no longer known.
         """
@@ -48,7 +56,7 @@ class Ledger:
             self._unseen = self._last_change = seq
         for record in records:
             self._note_contradiction(seq, record)
-            seen = EvidenceSeen(record.kind, seq, record.hash, record.trust, record.origin, record.own_change)
+            seen = EvidenceSeen(record.kind, seq, record.hash, record.trust, record.origin, record.own_change, at)
             self._seen.setdefault(record.resource, {})[record.kind] = seen
 
     def newest_records(self, resource: Resource) -> tuple[EvidenceSeen, ...]:

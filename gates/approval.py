@@ -78,7 +78,9 @@ class ApprovalGate:
         `covered` a plan may still stand behind the call.
         """
         ask = self.find_ask(facts, turn, so_far, covered=covered) if self.is_unattended(turn) else None
-        if ask is None or self.find_permission(ask, turn, {}) is not None:
+        if ask is None or ask.is_outside:
+            return ask  # no leave stands for a value that a person has to name
+        if self.find_permission(ask, turn, {}) is not None:
             return None
         return None if any(is_grant_for(grant, facts) for grant in turn.grants) else ask
 
@@ -200,10 +202,16 @@ def spare_advice(
     They ask, so that a call is let go by nothing but the leave that is not there. With `covered` a plan may stand
     behind them.
     """
+    spared = spare_hopeless(gate, calls, turn, so_far, policy, covered=covered)
+    return spared if len(spared) == len(calls) else {}
+
+
+def spare_hopeless(
+    gate: GateName, calls: Sequence[CallFacts], turn: Turn, so_far: SoFar, policy: Policy, *, covered: bool = False
+) -> dict[str, Ruling]:
+    """Return the rulings of a gate on those of the calls that need no advice, for nobody can say yes to them."""
     approval = ApprovalGate(policy)
     asks = [ask for facts in calls if (ask := approval.find_hopeless_ask(facts, turn, so_far, covered=covered))]
-    if len(asks) < len(calls):
-        return {}
     code: GateCode = "plan_not_asked" if gate == "plan" else "critique_not_asked"
     return {ask.facts.call.id: Ruling(Standing.ASK, code, ask.why) for ask in asks}
 

@@ -1,4 +1,4 @@
-"""Gate `critique`: a critic reviews calls where much could be lost; it can tighten, never loosen."""
+"""Gate `critique`: a critic reviews calls that are in doubt; it can tighten, never loosen."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from functools import cached_property
 from msgspec.structs import replace
 from pydantic import ValidationError
 
-from foregate.gates.approval import spare_advice
+from foregate.gates.approval import spare_advice, spare_hopeless
+from foregate.gates.critique_request import build_critique_need
 from foregate.gates.mandate import describe_words
-from foregate.gates.questions import build_critique_need, find_standing_without_advice
+from foregate.gates.questions import find_standing_without_advice
 from foregate.policy.policy import Policy
+from foregate.policy.risk.doubt import find_doubt
 from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
@@ -28,7 +30,8 @@ _NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
 
 @dataclass(frozen=True)
 class CritiqueGate:
-    """Asks the critic once per plan and per widening that adds a class of risk, or for each qualifying call."""
+    """Asks the critic about each call in doubt, once per plan and per widening that adds a class of risk, or about each
+    qualifying call."""
 
     policy: Policy
     name: GateName = "critique"
@@ -45,6 +48,9 @@ class CritiqueGate:
         facts = [so_far.facts[call.id] for call in live]
         rulings = {f.call.id: self.rule_without_review(f) for f in facts}
         wanted = self.select_calls(turn, facts, so_far)
+        if self.policy.critique.level == "doubt":
+            rulings |= (hopeless := spare_hopeless(self.name, wanted, turn, so_far, self.policy))
+            wanted = [f for f in wanted if f.call.id not in hopeless]
         opinion = self.review(turn, wanted, so_far) if wanted else Opinion({})
         return opinion if isinstance(opinion, Need) else replace(opinion, rulings=rulings | dict(opinion.rulings))
 
@@ -58,22 +64,30 @@ class CritiqueGate:
         section = self.policy.critique
         risk = Number("risk", facts.risk.value, section.risk, "critique.risk")
         doubt = Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty")
-        return Ruling(Standing.ALLOW, "critique_not_required", numbers=(risk, doubt))
+        numbers = (doubt,) if section.level == "doubt" else (risk, doubt)
+        return Ruling(Standing.ALLOW, "critique_not_required", numbers=numbers)
 
     def review(self, turn: Turn, wanted: Sequence[CallFacts], so_far: SoFar) -> Opinion | Need:
         """Return the rulings on the calls the critic is to look at, or the critic's Need for them."""
         answers, section = turn.find_answers(self.name), self.policy.critique
+        doubts = {f.call.id: why for f in wanted if (why := find_doubt(f, turn, self.policy))}
+        about = self.describe_budget(turn)
+        if answers or section.level == "doubt":
+            about |= describe_scores(wanted)
+        if section.level == "doubt":
+            about |= {"doubts": list(dict.fromkeys(doubts.values()))}
         if not answers:
             if held := self.check_budget(turn):
-                return Opinion(rule_alike(wanted, held), detail=self.describe_budget(turn) | {"result": "skipped"})
+                return Opinion(rule_alike(wanted, held), detail=about | {"result": "skipped"})
             if turn.has_asked_enough(self.name, self.policy.limits.needs_per_gate):
                 held = Ruling(Standing.HOLD, "critique_unavailable", _ASKED_ENOUGH, reason="needs_per_gate")
                 return Opinion(rule_alike(wanted, held), detail={"result": "unavailable"})
             asks = spare_advice(self.name, wanted, turn, so_far, self.policy)
-            return Opinion(asks, summary=_SPARED) if asks else build_critique_need(turn, wanted, so_far.plan)
+            if asks:
+                return Opinion(asks, summary=_SPARED)
+            return build_critique_need(turn, wanted, so_far.plan, self.policy, doubts)
         ruling, detail = read_critique(answers[-1])
-        detail |= self.describe_budget(turn) | {"risk": max(f.risk.value for f in wanted)}
-        detail |= {"uncertainty": max(f.uncertainty.value for f in wanted)}
+        detail |= about
         if isinstance(ruling, Ruling):
             return Opinion(rule_alike(wanted, ruling), detail=detail)
         instead = section.on_invalid if ruling == "critique_invalid" else section.on_unavailable
@@ -84,13 +98,16 @@ class CritiqueGate:
 
     def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
+        doubtful = [f for f in facts if find_doubt(f, turn, self.policy) and not has_waited_for_a_name(f, turn)]
         open_ = [f for f in facts if f.authority not in ("said", "outside")]
         qualifying = [f for f in open_ if f.changes and not f.contained and self.should_review(f)]
         match self.policy.critique.level:
             case "off":
                 return []
+            case "doubt":
+                return doubtful
             case "call":
-                return qualifying
+                return [f for f in facts if f in qualifying or f in doubtful]
             case "plan":
                 if self.policy.plan.binding == "first_action":  # what goes beside the planned call was not planned
                     qualifying = [f for f in qualifying if f.call.id in so_far.uses]
@@ -136,6 +153,22 @@ class CritiqueGate:
         standing = Standing.ASK if self.policy.critique.on_budget_exhausted == "ask" else Standing.ALLOW
         message = "the safety budget is used up, so no critic looked at this"
         return Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
+
+
+def has_waited_for_a_name(facts: CallFacts, turn: Turn) -> bool:
+    """Whether a person was asked to name a value of this call before, on the same evidence: the critic had its turn."""
+    known = turn.fingerprints.get(facts.call.id)
+    return any(
+        held.code == "outside_mandate" and held.digest == facts.call.digest and held.fingerprint == known
+        for held in turn.holds
+    )
+
+
+def describe_scores(calls: Sequence[CallFacts]) -> dict[str, Json]:
+    return {
+        "risk": max(facts.risk.value for facts in calls),
+        "uncertainty": max(facts.uncertainty.value for facts in calls),
+    }
 
 
 def read_critique(answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:

@@ -86,6 +86,7 @@ def put_in_force(
         (*before.criteria, *plan.success_criteria),
         before.amendments + 1,
         tuple(sorted({*find_risk_classes(facts, items), *before.classes})),
+        risks=(*before.risks, *plan.risky_actions) if policy.critique.level == "doubt" else (),
     )
 
 

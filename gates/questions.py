@@ -28,12 +28,14 @@ from foregate.schemas import strict_json
 from foregate.schemas.judgement import Grant, Need, Ruling, Standing, Who
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.schemas.tool_call import CallFacts, Origin
 from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Turn
 
 _LONG = 4000
+_LINE, _LINES = 300, 3
+"""Characters of a line of the critic's, and its issues, that a sheet shows."""
 
 
 def build_planning_need(turn: Turn, calls: Sequence[CallFacts], defect: str) -> Need:
@@ -47,22 +49,6 @@ def build_planning_need(turn: Turn, calls: Sequence[CallFacts], defect: str) -> 
         "defect": defect,
     }
     return build_need(turn, "plan", "planner", calls, request)
-
-
-def build_critique_need(turn: Turn, calls: Sequence[CallFacts], plan: PlanInForce | None) -> Need:
-    """Return the critic's Need for a plan, or for calls under level `call`."""
-    evidence: list[Json] = [
-        {"resource": r.id, "exists": r.exists, "seen": [seen.kind.value for seen in r.evidence]}
-        for facts in calls
-        for r in facts.resources
-    ]
-    request: dict[str, Json] = {
-        "user_words": join_user_words(turn),
-        "calls": [describe_call(facts) for facts in calls],
-        "plan": describe_plan(plan or turn.plan),
-        "evidence": evidence,
-    }
-    return build_need(turn, "critique", "critic", calls, request)
 
 
 def build_need(turn: Turn, gate: str, who: Who, calls: Sequence[CallFacts], request: Mapping[str, Json]) -> Need:
@@ -160,14 +146,17 @@ def build_approval_request(
     if turn.actor == "sandbox":
         told: dict[str, Json] = {"question": "this ran in a sandbox: may what it changed there be kept?", "plan": None}
         return told | {
-            "calls": [describe_ask(ask, policy, turn.depth) for ask in asks],
+            "calls": [describe_ask(ask, policy, turn.depth, describe_acceptance(ask, so_far)) for ask in asks],
             "grants": grants,
             "changed": list(changes),
         }
     return {
         "question": f"{count} call{'s' if count != 1 else ''} need{'s' if count == 1 else ''} your yes",
         "calls": [
-            {**describe_ask(ask, policy, turn.depth), "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool)}
+            {
+                **describe_ask(ask, policy, turn.depth, describe_acceptance(ask, so_far)),
+                "plan_items": find_plan_items(ask.facts, turn, so_far, same_tool),
+            }
             for ask in asks
         ],
         "plan": describe_plan(plan, so_far.facts),
@@ -176,8 +165,21 @@ def build_approval_request(
     }
 
 
-def describe_ask(ask: Ask, policy: Policy, depth: int) -> dict[str, Json]:
-    """Return one call as the sheet shows it: the bytes that will run, never the model's description."""
+def describe_acceptance(ask: Ask, so_far: SoFar) -> list[Json]:
+    """Return what the critic said when it let a call pass in this turn: its summary, and its issues; else nothing."""
+    for row in so_far.decisions:
+        accepted = (ruling.call for ruling in row.rulings if ruling.code == "critique_accepted")
+        if row.gate == "critique" and ask.facts.call.id in accepted:
+            issues = get_list(row.detail, "issues")
+            return [get_text(row.detail, "summary", "")[:_LINE], *(str(issue)[:_LINE] for issue in issues[:_LINES])]
+    return []
+
+
+def describe_ask(ask: Ask, policy: Policy, depth: int, accepted: Sequence[Json] = ()) -> dict[str, Json]:
+    """Return one call as the sheet shows it: the bytes that will run, never the model's description.
+
+    `accepted` is what the critic said of it.
+    """
     facts, unheld = ask.facts, ask.facts.survey.unheld
     return {
         "call": facts.call.id,
@@ -196,6 +198,7 @@ def describe_ask(ask: Ask, policy: Policy, depth: int) -> dict[str, Json]:
         "at_stake": describe_stakes(facts, policy),
         "said_first": find_first_origin(facts),
         **({"values": describe_values(facts)} if facts.authority else {}),
+        **({"critic": accepted} if accepted else {}),
         **({"to_name": [one.name or one.text for one in list_outside_values(facts, depth)]} if ask.is_outside else {}),
     }
 

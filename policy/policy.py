@@ -168,7 +168,7 @@ class CritiqueSection(PolicySection):
 
     mode: Mode
     shadow_asks: bool
-    level: Literal["off", "plan", "call"]
+    level: Literal["off", "doubt", "plan", "call"]
     max_bytes: Annotated[int, Field(ge=256)]
     risk: Thousandths
     uncertainty: Thousandths

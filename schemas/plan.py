@@ -116,7 +116,7 @@ class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
     """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with.
 
     `blind` says that its planner was asked without the calls, `missing` why no plan came of that, "" where one did.
-    `flows` is what may go where.
+    `flows` is what may go where, `risks` what its planner says could go wrong.
     """
 
     revision: int
@@ -130,3 +130,4 @@ class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
     blind: bool = False
     missing: str = ""
     flows: tuple[Flow, ...] = ()
+    risks: tuple[str, ...] = ()

@@ -140,7 +140,7 @@ class EvidenceRecord(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
-    """The newest record of one kind on one resource, with the event number it was carried by."""
+    """The newest record of one kind on one resource, with the number and the UTC time of the event that carried it."""
 
     kind: EvidenceKind
     seq: int
@@ -148,6 +148,15 @@ class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
     trust: Trust = Trust.DIRECT
     origin: Origin = Origin.WORKSPACE
     own_change: bool = False
+    at: str = ""
+
+
+class Contradiction(Struct, frozen=True, forbid_unknown_fields=True):
+    """Two looks at one resource, by event number, that disagree without a change of the session's between them."""
+
+    resource: Resource
+    earlier: int
+    later: int
 
 
 Loss = Literal["", "moved", "git", "replaced", "all"]
@@ -227,7 +236,7 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     machine could, "" for no such reason. `changes` names the blob of what a program changed in its sandbox,
     which is what is judged then, "" before it has run. `values` are the values of the arguments that bind, with where
     they come from; None where nobody looked for that. `leaves` is the address to which a call that only looks sends its
-    arguments, "" for none.
+    arguments, "" for none. `untried` says that nobody declared its tool, and that it has not run in this session.
     """
 
     call: str
@@ -243,6 +252,7 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     changes: str = ""
     values: tuple[ArgumentValue, ...] | None = None
     leaves: str = ""
+    untried: bool = False
 
 
 def hash_surveys(surveys: tuple[Survey, ...]) -> str:

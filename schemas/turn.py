@@ -15,7 +15,15 @@ from foregate.schemas.judgement import Answer, Grant, Mode, Voided
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_terms import list_spent
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import RecordedCall, Survey, ToolCall, fingerprint, hash_surveys, record_calls
+from foregate.schemas.tool_call import (
+    Contradiction,
+    RecordedCall,
+    Survey,
+    ToolCall,
+    fingerprint,
+    hash_surveys,
+    record_calls,
+)
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,6 +135,8 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What the model said in this task, without what anybody else may have said first; "" where nobody needs it."""
     said_used: Mapping[str, int] = field(default_factory=dict)
     """How many calls have used up a value that the person said, by its key, where a plan is to be made."""
+    contradictions: tuple[Contradiction, ...] = ()
+    """The newest looks of the session that contradict earlier ones."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):

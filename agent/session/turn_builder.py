@@ -19,7 +19,7 @@ from foregate.policy.risk.proposal import confirms, find_agreed_answer
 from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Answer, Judgement, Voided
-from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, hash_surveys
+from foregate.schemas.tool_call import CallFacts, Contradiction, Survey, ToolCall, hash_surveys
 from foregate.schemas.turn import Said, Turn, TurnActor, TurnRecord
 from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
@@ -28,6 +28,8 @@ _CARRYING_OUT = (
     *("outcome_unknown", "call_answered", "task_paused"),
 )
 """What may stand in the log after a judgement while it is carried out: nothing anybody else did or switched."""
+_SHOWN = 8
+"""Contradictions of the session that a turn holds."""
 _CHANGED = "what was judged has changed since the answer"
 
 
@@ -111,6 +113,7 @@ class TurnBuilder:
             just_failed=task.just_failed,
             during=task.during,
             done_steps=task.done_steps,
+            contradictions=tuple(Contradiction(*pair) for pair in list(state.ledger.contradictions)[-_SHOWN:]),
             unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
             **more,
         )

@@ -74,7 +74,9 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
         texts = [(path, given) for path, given in every if isinstance(given, str) and (path, given) not in counted]
         targets = {value.key for value in values if value.role == "target"}
         values += list_carried_values(texts, targets, state, sources.said, policy, outside=sources.outside)
-    return replace(found, values=tuple(sorted(values, key=lambda one: _ORDER.index(one.source))), leaves=leaves)
+    untried = spec.name not in state.tried and is_undeclared(spec, policy)
+    ordered = tuple(sorted(values, key=lambda one: _ORDER.index(one.source)))
+    return replace(found, values=ordered, leaves=leaves, untried=untried)
 
 
 def _reaches_out(spec: ToolSpec, effect: Effect, policy: Policy) -> bool:
@@ -172,6 +174,11 @@ def _is_declared(leaf: _Leaf, spec: ToolSpec) -> bool:
     items = as_object(schema.get("items") or {})
     choices = [*get_list(schema, "enum"), *get_list(items, "enum")]
     return leaf.given in choices or ("default" in schema and schema["default"] == leaf.given)
+
+
+def is_undeclared(spec: ToolSpec, policy: Policy) -> bool:
+    """Whether nobody whose word counts has said what a tool does."""
+    return policy.tools.get(spec.name) is None and (spec.capabilities is None or not is_believed(spec, policy))
 
 
 def is_grave(spec: ToolSpec, policy: Policy) -> bool:

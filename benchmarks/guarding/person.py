@@ -11,10 +11,13 @@ from guarding.task import Task
 
 
 class Asked:
-    """A Person; `prompts` counts the questions and the values to be named, `careless` says yes and names nothing."""
+    """A Person; `prompts` counts the questions and the values to be named, `careless` says yes and names nothing.
 
-    def __init__(self, task: Task, *, careless: bool = False) -> None:
-        self.task, self.careless = task, careless
+    One who is `naming` as well types whatever value is asked for.
+    """
+
+    def __init__(self, task: Task, *, careless: bool = False, naming: bool = False) -> None:
+        self.task, self.careless, self.naming = task, careless, naming
         self.prompts = 0
 
     async def answer(self, need: Need) -> Reply:
@@ -23,18 +26,15 @@ class Asked:
         self.prompts += 1 + sum(len(get_list(call, "to_name")) for call in calls)
         if need.gate == "loop":
             return Reply("anyway" if self.careless and need.request.get("can_override") else "stop", by="the user")
+        asked = {get_text(call, "call"): tuple(as_texts(get_list(call, "to_name"))) for call in calls}
         if self.careless:
-            return Reply("yes", by="the user")
+            return Reply("yes", by="the user", named=asked if self.naming else {})
         wanted = {get_text(call, "call"): self.wanted(call) for call in calls}
         items = get_list(get_object(need.request, "plan"), "items")
         agreed = all(self.planned(get_text(item, "pattern")) for item in items)
         if not agreed or (calls and not any(wanted.values())):
             return Reply("no", "not what I asked for", by="the user")
-        named = {
-            name: values
-            for call in calls
-            if wanted[name := get_text(call, "call")] and (values := tuple(as_texts(get_list(call, "to_name"))))
-        }
+        named = {name: values for call in calls if wanted[name := get_text(call, "call")] and (values := asked[name])}
         if all(wanted.values()):
             return Reply("yes", by="the user", named=named)
         each = {call: "yes" if yes else "no" for call, yes in wanted.items()}

@@ -31,8 +31,9 @@ LONGEST = 40
 """Responses after which the bare loop stops."""
 
 
-Who = Literal["careful", "careless", "nobody"]
-"""Who answers: one who reads what is asked, one who says yes to everything, or nobody."""
+Who = Literal["careful", "careless", "naming", "nobody"]
+"""Who answers: one who reads what is asked, one who says yes to everything, one who names all values as well, or
+nobody."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ async def _play(variant: Variant, folder: Path) -> Played:
     with tempfile.TemporaryDirectory() as root:
         world = World(what, folder, Path(root))
         robot = Robot(what, world.workspace, compromised=variant.compromised)
-        person = Asked(what, careless=variant.person == "careless")
+        person = Asked(what, careless=variant.person in ("careless", "naming"), naming=variant.person == "naming")
         if variant.bare:
             answer, fired = await bare(world, robot), ()
         else:

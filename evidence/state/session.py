@@ -76,6 +76,8 @@ class SessionState:
         """By the event of a result from outside the call that brought it."""
         self.outside_since = 0
         """The event of the first result from outside, 0 for none."""
+        self.tried: set[str] = set()
+        """The tools whose calls have run."""
         self.carriers: set[Resource] = set()
         """What calls of the session changed: words that a model chose may stand there now."""
         self.written = Written()
@@ -129,7 +131,7 @@ class SessionState:
             case OutcomeResolved() as body:
                 self._resolve_outcome(event, body)
             case EffectUndone() as body:
-                self.ledger.record_evidence(event.seq, body.evidence, body.changes)
+                self.ledger.record_evidence(event.seq, body.evidence, body.changes, at=event.time)
             case event_body.ContextCompressed() as body:
                 self.conversation.compress(body)
             case (PlanProposed() | PlanConfirmed() | PlanStepChanged()) as body:
@@ -266,6 +268,7 @@ class SessionState:
         permit, task = body.permit, self.running_task
         self.permits.pop((permit.judged, permit.call), None)
         self.in_flight[body.call] = body
+        self.tried.add(body.tool)
         task.add_counts(tool_calls=body.look is None and body.applies is None)  # what was seen early ran then
         task.said_used.update(self.said.get(body.call, ()))
         if not body.early and body.applies is None:
@@ -299,7 +302,8 @@ class SessionState:
             self.running_task.texts.add(event.seq, body.tool, body.target, call.raw, body.content)
         self._count_repeats(started, body)
         records, changes = body.evidence, body.changes
-        self.ledger.record_evidence(event.seq, records, changes, may_have_changed=side_effect and not changes)
+        may_have = side_effect and not changes
+        self.ledger.record_evidence(event.seq, records, changes, may_have_changed=may_have, at=event.time)
         content = bool(records) and all(record.kind is EvidenceKind.FILE_READ for record in records)
         self.atoms.add_text(body.content, body.origin, event.seq, content=content)
         self._finish_in_task(event, body, started, side_effect)
@@ -373,7 +377,8 @@ class SessionState:
     def _resolve_outcome(self, event: Event, body: OutcomeResolved) -> None:
         self.parked.pop(body.call, None)
         done, changes = body.outcome == "done", body.changes or ()
-        self.ledger.record_evidence(event.seq, body.evidence or (), changes, may_have_changed=done and not changes)
+        may_have = done and not changes
+        self.ledger.record_evidence(event.seq, body.evidence or (), changes, may_have_changed=may_have, at=event.time)
         self._note_carriers(changes)
         if self.task is None:
             return

@@ -160,7 +160,9 @@ TIGHTER: dict[str, Direction] = {
     "plan.depth": build_order_direction("top_level", "every"),
     "plan.form": build_order_direction("call", "blind"),
     "plan.binding": build_order_direction("first_action", "scope", "steps"),
-    "critique.level": build_order_direction("off", "plan", "call"),
+    "critique.level": build_scalar_direction(
+        "`call`, or any where it is `off`", lambda old, new: new in (old, "call") or old == "off"
+    ),
     "critique.on_budget_exhausted": build_order_direction("proceed", "ask"),
     "approval.mode": build_order_direction("scope", "each", "never"),
     "http.unlisted": build_order_direction("fail", "deny"),

@@ -156,6 +156,8 @@ def build_session_notes(events: Iterable[Event]) -> tuple[ReplayNote, ...]:
 def _build_point_notes(point: DecisionPoint) -> Iterator[ReplayNote]:
     call = f"`{point.tool}`{f' on `{point.target}`' if point.target else ''}" if point.tool else "the response"
     reasons = dict.fromkeys(ruling.reason for ruling in point.rulings if ruling.code == point.code and ruling.reason)
+    issues = get_list(point.detail, "issues") if point.code == "critique_rejected" else ()
+    reasons |= dict.fromkeys(shown for issue in issues if (shown := _cut_sentence(str(issue))))
     why = f" ({', '.join(reasons)})" if reasons else ""
     revision = get_int(point.detail, "revision", 0)
     version = f" v{revision}" if revision else ""
@@ -167,6 +169,12 @@ def _build_point_notes(point: DecisionPoint) -> Iterator[ReplayNote]:
         yield ReplayNote(category, point.code, summary, point.code not in _PASSING)
 
 
+def _cut_sentence(text: str) -> str:
+    """Return an issue as a part of one sentence."""
+    return " ".join(text.split()).replace(". ", "; ").rstrip(".")[:_ISSUE]
+
+
+_ISSUE = 200
 _NEEDS: tuple[Kind, ...] = ("need_raised", "need_answered")
 KINDS: tuple[Kind, ...] = ("session_started", "policy_changed", "task_started", "turn_judged", *_NEEDS)
 """The kinds of events the statistics are made of."""

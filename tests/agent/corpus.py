@@ -37,6 +37,7 @@ def rules(*more: dict[str, Any], **keys: Any) -> Any:
 
 
 ASK_EDITS = {"id": "ask-edits", "then": "ask", "tool": "edit_file"}
+REVIEWED = {"critique.level": "plan"}
 Story = Callable[[World], Awaitable[Session]]
 
 
@@ -73,7 +74,7 @@ async def unplanned(world: World) -> Session:
 
 async def narration(world: World) -> Session:
     """A silent risky call."""
-    return await told(world, [calls(SEND), calls(SEND, text=TALK), PLAN, YES, says("ok")], ["yes"])
+    return await told(world, [calls(SEND), calls(SEND, text=TALK), PLAN, says("ok")], ["yes"])
 
 
 async def drift(world: World) -> Session:
@@ -101,6 +102,7 @@ async def evidence(world: World) -> Session:
 
 async def plan_accepted(world: World) -> Session:
     """A plan and a critique, both fine, and a yes for the session."""
+    world.policy = policy_with(REVIEWED)
     return await told(world, [calls(SEND, text=TALK), PLAN, YES, says("sent")], ["grant"])
 
 
@@ -111,9 +113,11 @@ async def said_by_the_person(world: World) -> Session:
 
 
 async def outside_the_mandate(world: World) -> Session:
-    """A message to somebody only a letter named: a yes alone releases nothing, and it stays refused."""
+    """A message to somebody only a letter named: the critic lets it pass, a yes alone releases nothing, and it stays
+    refused."""
     post = ("post", {"to": EVE, "text": "hello"})
-    return await told(world, [calls(("letter", {})), calls(post), calls(post), says("no")], ["yes"], "read my letter")
+    model = [calls(("letter", {})), calls(post), YES, calls(post), says("no")]
+    return await told(world, model, ["yes"], "read my letter")
 
 
 async def plan_rejected(world: World) -> Session:
@@ -138,30 +142,33 @@ async def plan_drift(world: World) -> Session:
     world.policy = policy_with({"plan.max_amendments": 0})
     other = ("send", {"to": "carol@example.org"})
     request = f"{REQUEST} and carol@example.org"
-    model = [calls(SEND, text=TALK), PLAN, YES, calls(other), says("ok")]
+    model = [calls(SEND, text=TALK), PLAN, calls(other), says("ok")]
     return await told(world, model, ["yes"], says=request)
 
 
 async def critique_rejected(world: World) -> Session:
     """The critic sees the wrong target."""
+    world.policy = policy_with(REVIEWED)
     replan = answers({"verdict": "replan", "issues": ["it is the wrong Bob"], "summary": "no"})
     return await told(world, [calls(SEND, text=TALK), PLAN, replan, says("ok")], [])
 
 
 async def critique_invalid(world: World) -> Session:
     """The critic says nothing of use."""
+    world.policy = policy_with(REVIEWED)
     empty = answers({"verdict": "accept", "issues": [], "summary": ""})
     return await told(world, [calls(SEND, text=TALK), PLAN, empty, says("ok")], ["no"])
 
 
 async def critique_unavailable(world: World) -> Session:
     """The critic cannot be had."""
+    world.policy = policy_with(REVIEWED)
     return await told(world, [calls(SEND, text=TALK), PLAN, ModelError("gone"), says("ok")], ["no"])
 
 
 async def critique_skipped(world: World) -> Session:
     """The safety budget is used up by the plan."""
-    world.policy = policy_with({"safety.model_calls": 1})
+    world.policy = policy_with({**REVIEWED, "safety.model_calls": 1})
     return await told(world, [calls(SEND, text=TALK), PLAN, says("ok")], ["no"])
 
 
@@ -183,7 +190,7 @@ async def approval_expired(world: World) -> Session:
         world.clock.seconds += 4000
         return Reply("yes")
 
-    return await told(world, [calls(SEND, text=TALK), PLAN, YES, says("ok")], [late])
+    return await told(world, [calls(SEND, text=TALK), PLAN, says("ok")], [late])
 
 
 async def changed_while_waiting(world: World) -> Session:

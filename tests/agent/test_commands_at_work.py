@@ -21,7 +21,7 @@ from tests.policies import policy_with
 
 pytestmark = pytest.mark.usefixtures("no_sandboxes")
 TALK = "I understand what is wanted, and run this now."
-POLICY = policy_with({"commands.about": [], "commands.reads": {}})
+POLICY = policy_with({"critique.level": "plan", "commands.about": [], "commands.reads": {}})
 """Nothing goes unasked but the short list."""
 
 

@@ -22,6 +22,7 @@ from tests.agent.corpus import (
     EDIT,
     PLAN,
     READ,
+    REVIEWED,
     SEND,
     STORIES,
     TALK,
@@ -211,7 +212,7 @@ async def test_what_the_workspaces_own_file_tightened_stays_tight_under_another_
 
 
 async def test_a_child_task_is_judged_under_what_its_parent_had_left() -> None:
-    world = World(policy=policy_with({"safety.model_calls": 3}))
+    world = World(policy=policy_with({**REVIEWED, "safety.model_calls": 3}))
     hand = calls(("delegate", {"task": "read b.txt"}))
     await told(world, [calls(SEND, text=TALK), PLAN, YES, hand, calls(READ), says("read"), says("ok")], ["yes"])
     (child,) = [name for name in await world.log.sessions() if "." in name]

@@ -16,7 +16,7 @@ from tests.gates.turns import ACCEPT, answered, call, codes, judged, need_of, pl
 from tests.policies import policy_with
 
 SEND = call("send", "bob@example.org")
-OFF = {"uncertainty.mode": "off"}
+OFF = {"uncertainty.mode": "off", "critique.level": "plan"}
 POLICY = policy_with(OFF)
 LEVEL_CALL = policy_with({**OFF, "plan.mode": "off", "critique.level": "call"})
 

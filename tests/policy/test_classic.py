@@ -124,15 +124,25 @@ def no_planner(policy: Policy) -> object:
     return standing(planned(uncriticised, None), uncriticised, "plan")
 
 
+def accepted_plan(policy: Policy) -> object:
+    return says_gate(planned(policy, plan_for(SEND)), policy, "critique")
+
+
+REVIEWED = {"critique.level": "plan"}
+
+
 def no_critic(policy: Policy) -> object:
+    policy = policy_with(REVIEWED, policy)
     return standing(criticised(policy, None), policy, "critique")
 
 
 def empty_critique(policy: Policy) -> object:
+    policy = policy_with(REVIEWED, policy)
     return standing(criticised(policy, ACCEPT | {"summary": " "}), policy, "critique")
 
 
 def no_budget(policy: Policy) -> object:
+    policy = policy_with(REVIEWED, policy)
     return standing(planned(policy, plan_for(SEND), counters=Counters(safety_rounds=8)), policy, "critique")
 
 
@@ -177,6 +187,7 @@ TABLE: dict[str, tuple[Scene, object, object]] = {
         ("plan_unavailable", "ask"),
         ("plan_unavailable_let_go", "allow"),
     ),
+    "critique.level": (accepted_plan, "passes", "asks"),
     "critique.on_unavailable.dangerous": (
         no_critic,
         ("critique_unavailable", "ask"),

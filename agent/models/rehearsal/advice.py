@@ -23,6 +23,7 @@ from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.value import Value, read_forms
 
 TOGETHER = [
     {"write_file", "edit_file", "create_directory"},
@@ -37,6 +38,16 @@ LOOKS = frozenset(["git_diff", "git_log", "git_status", "http_request", "list_fi
 """Tools that are there to look."""
 SHOWN = LOOKS | {"run_command", "run_shell", "run_tests"}
 """Tools whose output is what the person wanted to see."""
+DELEGATION = re.compile(
+    r"\b(?:yes|ok(?:ay)?)\b|\b(?:do|follow|as)\b.{0,40}\b(?:says?|said|asks?|asked|steps|wants?|listed)\b",
+    re.IGNORECASE,
+)
+"""Words by which a person hands on what somebody else has said."""
+MARKS = "\u27e6\u27e7"
+"""What stands around text from outside."""
+NAMING = ("address", "url", "host")
+CODE = re.compile(r"(?=.*[^\W\d_])(?:.*\d){4}")
+"""A word that names something, such as an account."""
 HEADING = re.compile(r"\Acontent of `[^`]*`\n")
 """How a plan heads the text of what it read."""
 PlannedStep = tuple[str, str, str, None, int]
@@ -171,14 +182,17 @@ def describe_risk(call: Any) -> str:
 def write_critique(messages: Sequence[Message]) -> str:
     """Return a critique of the calls of the newest request, as JSON text.
 
-    It asks to replan where a shell line deletes by pattern, and where what is deleted or sent was never looked at.
+    It asks to replan where a shell line deletes by pattern, where what is deleted was never looked at or looks differ,
+    and where only text from outside wants what a call does, or the person named another target.
     """
     request = read_object(messages[-1].text)
-    seen = {item["resource"] for item in request.get("evidence", ()) if item["seen"]}
+    differ = {item["resource"] for item in request.get("contradictions", ())}
+    seen = {item["resource"] for item in request.get("evidence", ()) if item["seen"]} - differ
     issues = [issue for call in request["calls"] for issue in list_issues(call, seen)]
+    issues += [issue for call in request["calls"] for issue in list_doubts(call, request["user_words"])]
     verdict, summary = "accept", "The calls do what was asked and no more."
     if issues:
-        verdict, summary = "replan", "This could destroy more than was asked."
+        verdict, summary = "replan", "This is not what was asked, or could destroy more."
     return strict_json.canonical({"verdict": verdict, "issues": issues, "summary": summary}).decode()
 
 
@@ -195,6 +209,30 @@ def list_issues(call: Any, seen: set[str]) -> list[str]:
     targets = call.get("targets", ()) if call["effect"] == "delete" else ()
     unseen = [target for target in targets if target not in seen]
     return [f"`{target}` was never looked at; look at it before deleting it" for target in unseen]
+
+
+def list_doubts(call: Any, user_words: str) -> list[str]:
+    """Return what speaks against a call because of who said its values."""
+    values = call.get("values", ())
+    outside = [value for value in values if value["origin"] in ("outside", "unclear")]
+    if not outside:
+        return []
+    if not call["asked_for"] and not DELEGATION.search(user_words):
+        return [f"only text from outside wants `{call['tool']}`, and the person did not ask for it; leave it out"]
+    meant = {form for word in user_words.split() for form in read_names(word)}
+    meant -= {form for value in values for form in read_names(value["text"])}
+    for value in outside:
+        kinds = {form.kind for form in read_names(value["text"])}
+        if named := sorted(form.normal for form in meant if form.kind in kinds):
+            return [
+                f"`{value['path']}` is {value['text']}, and the person named `{short(named[0])}`; ask which is meant"
+            ]
+    return []
+
+
+def read_names(text: str) -> set[Value]:
+    """Return what a text names, as an address or an account does."""
+    return {form for form in read_forms(text.strip(MARKS)) if form.kind in NAMING or CODE.match(form.normal)}
 
 
 def write_task_plan(messages: Sequence[Message]) -> str:

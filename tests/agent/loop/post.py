@@ -10,6 +10,9 @@ import foregate
 from foregate.agent.testing.model import Answer
 from foregate.schemas.event import NeedRaised, TurnJudged
 from foregate.testing import ScriptedModel, ScriptedPerson
+from tests.policies import policy_with
+
+UNCRITICISED = policy_with({"critique.mode": "off"})
 
 EVIL = "thief@evil.example"
 SEND = "send_mail"
@@ -61,7 +64,11 @@ async def talk(
     replies: Sequence[Answer] | None,
     **more: Any,
 ) -> tuple[list[Any], list[str]]:
-    """Let a scripted model work for a person who replies as given, or for nobody; return the needs and the codes."""
+    """Let a scripted model work for a person who replies as given, or for nobody; return the needs and the codes.
+
+    Unless another `policy` is given, no critic is asked.
+    """
+    more.setdefault("policy", UNCRITICISED)
     person = ScriptedPerson(replies) if replies is not None else None
     model = ScriptedModel(steps)
     found: list[Any] = []

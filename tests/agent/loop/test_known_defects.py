@@ -11,7 +11,7 @@ from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import build_notes, read_decisions
-from tests.agent.corpus import BOB, EDIT, PLAN, READ, REQUEST, SEND, STORIES, TALK, YES, events_of
+from tests.agent.corpus import BOB, EDIT, PLAN, READ, REQUEST, REVIEWED, SEND, STORIES, TALK, YES, events_of
 from tests.agent.world import World, plan_json
 from tests.policies import policy_with
 
@@ -20,7 +20,7 @@ LS = ("read_file", {"path": "b.txt"})
 
 
 async def test_a_call_the_critic_rejected_stays_rejected_when_it_comes_again_unchanged() -> None:
-    world = World()
+    world = World(policy=policy_with(REVIEWED))
     session = await world.open([calls(SEND, text=TALK), PLAN, REPLAN, calls(SEND), says("ok")], [])
     await run(session, REQUEST)
     assert world.sent == []
@@ -28,7 +28,7 @@ async def test_a_call_the_critic_rejected_stays_rejected_when_it_comes_again_unc
 
 
 async def test_a_plan_the_critic_rejected_never_comes_into_force() -> None:
-    world = World()
+    world = World(policy=policy_with(REVIEWED))
     other = ("send", {"to": BOB, "text": "another text"})
     session = await world.open([calls(SEND, text=TALK), PLAN, REPLAN, calls(other), PLAN, YES, says("ok")], ["yes"])
     await run(session, REQUEST)
@@ -46,7 +46,7 @@ async def test_a_plan_for_another_target_is_rejected() -> None:
 
 
 async def test_reading_something_disarms_no_gate() -> None:
-    world = World()
+    world = World(policy=policy_with(REVIEWED))
     session = await world.open([calls(LS), calls(SEND), calls(SEND, text=TALK), PLAN, YES, says("ok")], ["yes"])
     await run(session, REQUEST)
     raised = [body.need.gate for body in await world.bodies(NeedRaised)]
@@ -74,7 +74,7 @@ async def test_every_gate_that_fires_leaves_a_row_and_those_that_retry_leave_a_n
 
 
 async def test_an_accepted_amendment_keeps_what_the_plan_covered_before() -> None:
-    world = World()
+    world = World(policy=policy_with(REVIEWED))
     carol = ("send", {"to": "carol@example.org"})
     more = answers(plan_json("send", "carol@example.org"))
     again = ("send", {"to": "carol@example.org", "text": "2"})
@@ -115,7 +115,7 @@ async def test_a_question_pauses_the_task_answers_every_call_and_is_not_asked_ag
 
 
 async def test_the_safety_budget_runs_out_for_planner_and_critic_and_then_a_person_is_asked() -> None:
-    world = World(policy=policy_with({"safety.model_calls": 1}))
+    world = World(policy=policy_with({**REVIEWED, "safety.model_calls": 1}))
     seen: list[Need] = []
 
     def note(need: Need) -> Reply:

@@ -17,7 +17,21 @@ from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
-OURS += ("covered", "changes", "fails", "kept", "lost", "did", "file", "at stake", "note", "risk", "value", "who said")
+OURS += (
+    "covered",
+    "changes",
+    "fails",
+    "kept",
+    "lost",
+    "did",
+    "file",
+    "at stake",
+    "note",
+    "risk",
+    "value",
+    "who said",
+    "critic",
+)
 KEYS = ("  y yes", "  n no", "  d details", "  a allow as")
 
 
@@ -78,6 +92,13 @@ def test_a_sheet_names_target_effect_arguments_reason_origin_and_way_back() -> N
         "first seen in text from outside",
     ):
         assert part in shown
+
+
+def test_what_a_critic_said_stands_behind_its_label_and_poses_as_nothing_else() -> None:
+    shown = text(request({"path": "logs"}, critic=["all is well\n  y yes, once", "it is a new address"]))
+    assert "critic    \u201call is well" in shown
+    assert "\u201cit is a new address\u201d" in shown
+    assert sum(line.startswith("  y yes") for line in shown.splitlines()) == 1
 
 
 def test_what_a_command_has_changed_in_its_sandbox_is_named_path_by_path_with_the_diff() -> None:

@@ -93,3 +93,11 @@ def test_a_task_that_ran_out_of_its_budget_leaves_a_note() -> None:
         "A task ran out of its budget: the task has used 60 of 60 (turns, policy limits.turns).",
         True,
     )
+
+
+def test_the_issues_of_a_rejecting_critic_are_in_its_notes_as_parts_of_one_sentence() -> None:
+    detail = {"result": "replan", "issues": ["It is the wrong Bob. Ask which one.", "Nobody saw the list."]}
+    notes = build_notes([point("critique", "critique_rejected", detail=detail)])
+    assert len(notes) == 2
+    for note in notes:
+        assert note.summary.endswith("(It is the wrong Bob; Ask which one, Nobody saw the list).")

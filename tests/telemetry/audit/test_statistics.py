@@ -14,7 +14,21 @@ from foregate.schemas.judgement import Need, Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import KINDS, Statistics
-from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, SEND, STORIES, TALK, YES, events_of, narration, rules, told
+from tests.agent.corpus import (
+    ASK_EDITS,
+    EDIT,
+    PLAN,
+    READ,
+    REVIEWED,
+    SEND,
+    STORIES,
+    TALK,
+    YES,
+    events_of,
+    narration,
+    rules,
+    told,
+)
 from tests.agent.world import World
 from tests.events import bodies
 from tests.policies import policy_with
@@ -64,7 +78,7 @@ async def test_the_counts_agree_with_the_decisions_of_every_story() -> None:
 
 
 async def test_advice_costs_its_requests_and_tokens() -> None:
-    world = World()
+    world = World(policy=policy_with(REVIEWED))
     plan, critique = replace(PLAN, usage=Usage(100, 20)), replace(YES, usage=Usage(7, 3))
     await told(world, [calls(SEND, text=TALK), plan, critique, says("ok")], ["yes"])
     found = counted(world)

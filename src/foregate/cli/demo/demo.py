@@ -213,15 +213,17 @@ async def run_demo(console: Console | None = None, place: Path | None = None) ->
 
 
 async def _open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSession:
-    """Open the session: real tools, a durable log, the default policy whatever the environment says. Only OpenTelemetry
-    is as the environment says: a demonstration is what one tries an endpoint with."""
+    """Open the session: real tools, a durable log, the default policy whatever the environment says, with a critic of
+    each plan. Only OpenTelemetry is as the environment says: a demonstration is what one tries an endpoint with."""
     from foregate.agent.models.rehearsal.model import RehearsalModel
     from foregate.assembly.open import open_session
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.source.load import default_policy
+    from foregate.policy.source.values import replace_values
     from foregate.telemetry.otel.switch import filter_variables
 
-    setting = SessionOptions(folder, RehearsalModel(stumbles=True), policy=default_policy())
+    policy = replace_values(default_policy(), {("critique", "level"): "plan"})
+    setting = SessionOptions(folder, RehearsalModel(stumbles=True), policy=policy)
     setting.tools = build_post_tools(folder.parent / OUTBOX)
     setting.person = person = DemoPerson(screen)
     setting.listeners = [screen.show_event]

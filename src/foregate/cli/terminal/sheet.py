@@ -204,6 +204,8 @@ def _build_judgement(call: Fields, prospect: Preview | None, width: int, details
         yield _build_sentence("" if number else "at stake", str(stake), width, details, CARE)
     for sentence in get_list(call, "why"):
         yield _build_sentence("because", str(sentence), width, details)
+    for number, sentence in enumerate(get_list(call, "critic")):
+        yield _build_sentence("" if number else "critic", f"“{sentence}”", width, details, "dim")
     odd = list(find_lookalikes(_list_names(call)))
     if not details and len(odd) > NOTES:
         odd[NOTES - 1 :] = [f"{len(odd) - NOTES + 1} further words are not what they look like"]
