@@ -347,13 +347,8 @@ class SessionState:
         """Take in that a call did not run, or that nobody knows what came of it."""
         task = self.running_task
         self.in_flight.pop(body.call, None)
-        call = self.open.unanswered.get(body.call) if self.open is not None else None
-        if (
-            isinstance(body, CallAnswered)
-            and body.code == "not_run_loop"
-            and call is not None
-            and self.open is not None
-        ):
+        loops = isinstance(body, CallAnswered) and body.code == "not_run_loop"
+        if loops and self.open is not None and (call := self.open.unanswered.get(body.call)) is not None:
             task.note_futile_call(call.digest, f"{body.tool} {body.target}".strip(), self.open.seq)
         if isinstance(body, OutcomeUnknown):
             self.parked[body.call] = body
