@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from foregate.gates.approval import spare_advice, spare_hopeless
+from foregate.gates.blind_scope import find_item_of_call
 from foregate.gates.critique_request import build_critique_need
 from foregate.gates.mandate import describe_words
 from foregate.gates.questions import find_standing_without_advice
@@ -98,7 +99,9 @@ class CritiqueGate:
 
     def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
+        bound = {call for call in so_far.uses if find_item_of_call(call, so_far.uses, so_far.plan or turn.plan)}
         doubtful = [f for f in facts if find_doubt(f, turn, self.policy) and not has_waited_for_a_name(f, turn)]
+        doubtful = [f for f in doubtful if f.call.id not in bound]  # a plan binds it by the person's words
         open_ = [f for f in facts if f.authority not in ("said", "outside")]
         qualifying = [f for f in open_ if f.changes and not f.contained and self.should_review(f)]
         match self.policy.critique.level:

@@ -17,6 +17,7 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from tests.agent.world import ACCEPT, plan_json
 from tests.conftest import OpenSession
+from tests.gates.blind import blind_plan, blind_step
 from tests.policies import policy_with
 
 pytestmark = pytest.mark.usefixtures("no_sandboxes")
@@ -40,8 +41,9 @@ async def test_with_nobody_present_a_search_that_runs_or_deletes_does_not_run(
     argv: tuple[str, ...], open_session: OpenSession, workspace: Workspace, folder: Path
 ) -> None:
     (folder / "a.txt").write_text("kept")
+    planner = answers(blind_plan(blind_step("run_command", "the files")))
     session = await open_session(
-        calls(command(*argv), text=TALK), says("it was refused"), tools=[run_command(workspace, POLICY)]
+        calls(command(*argv), text=TALK), planner, says("it was refused"), tools=[run_command(workspace, POLICY)]
     )
     await run(session, "look at the files")
     assert [path.name for path in folder.iterdir()] == ["a.txt"]

@@ -7,7 +7,7 @@ from typing import Any
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.event import Event, TurnJudged
-from tests.agent.world import ACCEPT, World, plan_json
+from tests.agent.world import World, plan_json
 from tests.events import bodies
 from tests.policies import policy_with
 
@@ -70,7 +70,7 @@ async def test_a_promise_is_looked_at_also_where_the_call_reports_no_change() ->
     wanted = {"text": "b.txt names bob", "check": "file_contains", "target": "b.txt", "expected": "bob"}
     planned = answers(plan_json("send", "bob@example.org") | {"success_criteria": [wanted]})
     send = calls(("send", {"to": "bob@example.org"}), text=TALK)
-    session = await world.open([send, planned, answers(ACCEPT), says("sent"), says("it is")], ["yes"])
+    session = await world.open([send, planned, says("sent"), says("it is")], ["yes"])
     outcome = await run(session, "send it to bob@example.org")
     assert world.sent == ["bob@example.org"]
     assert outcome.text == "it is\n\n[Foregate: unverified: not seen after the last change: b.txt names bob (failed)]"

@@ -13,6 +13,7 @@ from foregate.policy.source.load import load_policy
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Judgement
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
+from tests.agent.loop.post import UNCRITICISED
 from tests.agent.session.test_state_from_log import assert_folded
 from tests.agent.world import EVE, World
 from tests.policies import policy_with
@@ -69,7 +70,7 @@ async def test_the_recorded_turn_is_judged_the_same_again() -> None:
 
 async def test_a_yes_in_words_to_an_address_that_a_letter_said_releases_nothing() -> None:
     for replies in (None, ["yes"]):
-        world = World()
+        world = World(policy=UNCRITICISED)
         session = await open_answered(
             world, TO_EVE, DONE, proposal=f"The letter asks for it. Shall I post it to {EVE}?", replies=replies
         )
@@ -78,7 +79,7 @@ async def test_a_yes_in_words_to_an_address_that_a_letter_said_releases_nothing(
 
 
 async def test_a_yes_to_one_proposal_is_none_to_another_call() -> None:
-    world = World()
+    world = World(policy=UNCRITICISED)
     session = await open_answered(world, TO_EVE, DONE, replies=["yes"])
     await run(session, "yes please")
     assert (world.sent, (await list_codes(world))[-1]) == ([], "outside_mandate")

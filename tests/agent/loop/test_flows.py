@@ -10,8 +10,7 @@ import pytest
 from foregate.agent.testing.model import Answer
 from foregate.schemas.protocols import Reply
 from foregate.testing import calls, says
-from tests.agent.loop.post import SEND, Post, talk
-from tests.policies import policy_with
+from tests.agent.loop.post import SEND, UNCRITICISED, Post, talk
 
 TOKEN = "tk-brook-7d1e0c44aa93f2b8"
 BEN = "ben@example.org"
@@ -28,7 +27,7 @@ async def tell(
         calls((SEND, {"to": BEN, "text": text})),
         says("Done."),
     ]
-    needs, _ = await talk(folder, post, said, steps, [answer] if answer is not None else [], policy=policy_with())
+    needs, _ = await talk(folder, post, said, steps, [answer] if answer is not None else [], policy=UNCRITICISED)
     return needs, post.sent
 
 
@@ -63,6 +62,6 @@ async def test_what_a_program_prints_is_read_as_well(tmp_path: Path) -> None:
         calls((SEND, {"to": BEN, "text": TOKEN})),
         says("Done."),
     ]
-    needs, _ = await talk(tmp_path, post, f"Mail {BEN} that dinner is at eight.", steps, ["yes"], policy=policy_with())
+    needs, _ = await talk(tmp_path, post, f"Mail {BEN} that dinner is at eight.", steps, ["yes"], policy=UNCRITICISED)
     assert [need.code for need in needs] == ["outside_mandate"]
     assert not post.sent

@@ -67,7 +67,7 @@ async def play(folder: Path, shop: Shop, *made: Any) -> list[Any]:
     log = MemoryLog()
     made = made or ((shop.spec.name, {"shelf": "a"}),)
     steps = [calls(one, text=f"I will {shop.spec.name} shelf a now, as you asked me to.") for one in made]
-    model, person = ScriptedModel([*steps, *[says("done")] * 4]), ScriptedPerson(["yes"] * 4)
+    model, person = ScriptedModel([*steps, *[says("done")] * 8]), ScriptedPerson(["yes"] * 4)
     async with Agent(model=model, person=person, tools=shop, builtin=False, workspace=folder, log=log) as agent:
         return [event async for event in agent.events(f"{shop.spec.name} shelf a")]
 

@@ -65,7 +65,8 @@ def test_a_dry_run_changes_nothing(cli: Cli) -> None:
 
 def test_what_would_need_a_person_is_denied_and_reported(cli: Cli) -> None:
     Path("b.txt").write_text("b")
-    _, out, _ = cli("run", "--json", "run curl -o b.txt https://example.org/")
+    Path("shown.yaml").write_text("plan:\n  form: call\n")
+    _, out, _ = cli("run", "--json", "--policy", "shown.yaml", "run curl -o b.txt https://example.org/")
     assert Path("b.txt").read_text() == "b"
     assert "approval_required" in {point["code"] for point in json.loads(out)["decisions"]}
 

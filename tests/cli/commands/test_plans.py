@@ -43,13 +43,16 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
-async def at_work(folder: Path, answers: Sequence[Typed], *, interactive: bool = True) -> PlanWork:
+async def at_work(
+    folder: Path, answers: Sequence[Typed], *, interactive: bool = True, policy: Path | None = None
+) -> PlanWork:
     """Return the work on a plan of a new session in the folder, with a person who types the answers."""
     screen = Screen(Console(file=io.StringIO(), width=100))
     terminal = Typist(answers=answers, interactive=interactive)
     opened = await open_session(
         SessionOptions(
             workspace=folder,
+            policy=policy,
             model=RehearsalModel(),
             person=PersonAtTerminal(screen, terminal) if interactive else None,
             environ={"FOREGATE_HOME": str(folder.parent / "home")},
@@ -188,7 +191,9 @@ async def test_without_a_person_a_plan_needs_yes_said_beforehand(folder: Path) -
 
 
 async def test_yes_said_beforehand_is_no_leave_for_what_asks(folder: Path) -> None:
-    work = await at_work(folder, [], interactive=False)
+    shown = folder.parent / "shown.yaml"  # a plan made from the words alone would cover the words of the command
+    shown.write_text("plan:\n  form: call\n")
+    work = await at_work(folder, [], interactive=False, policy=shown)
     await planned(work, "run curl https://example.org/")
     report = await confirmed_and_run(work, yes=True)
     assert report is not None

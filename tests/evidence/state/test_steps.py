@@ -7,7 +7,7 @@ from foregate.agent.testing.model import answers, calls, says
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import ToolFinished
 from tests.agent.corpus import BOB, EDIT, READ, TALK
-from tests.agent.world import ACCEPT, World, plan_json
+from tests.agent.world import World, plan_json
 
 STEPS = (
     {"tool": "note", "target": "k*", "description": "keep it", "effect": None, "uses": 2},
@@ -21,9 +21,7 @@ REQUEST = f"send a greeting to {BOB} and note k1 and k2"
 async def played(*model: object) -> tuple[World, list[Event]]:
     """Run a message under a plan of four steps and return the world with the events."""
     world = World()
-    session = await world.open(
-        [calls(SEND, text=TALK), answers(plan_json("send", BOB, *STEPS)), answers(ACCEPT), *model], ["yes"]
-    )
+    session = await world.open([calls(SEND, text=TALK), answers(plan_json("send", BOB, *STEPS)), *model], ["yes"])
     await run(session, REQUEST)
     return world, list(await world.log.read("s"))
 
@@ -55,7 +53,7 @@ async def test_a_call_that_no_step_names_and_one_that_fails_complete_none() -> N
 
 async def test_a_plan_without_planned_steps_is_its_first_action() -> None:
     world = World()
-    model = [calls(READ, text=TALK), calls(SEND, text=TALK), answers(plan_json("send", BOB)), answers(ACCEPT)]
+    model = [calls(READ, text=TALK), calls(SEND, text=TALK), answers(plan_json("send", BOB))]
     session = await world.open([*model, calls(EDIT), says("done")], ["yes"])
     await run(session, f"fix a.txt and send a greeting to {BOB}")
     events = list(await world.log.read("s"))

@@ -46,12 +46,12 @@ async def test_each_gate_counts_what_it_was_asked_and_how_often_it_fired() -> No
     world = World()
     await narration(world)
     found = counted(world)
-    assert (found.sessions, found.tasks, found.turns, found.calls, found.held) == (1, 1, 2, 2, 1)
+    assert (found.sessions, found.tasks, found.turns, found.calls, found.held) == (1, 1, 3, 2, 1)
     gates = {gate: (counts.asked, counts.fired) for gate, counts in found.gates.items()}
     assert gates["validity"] == (2, 0)
     assert gates["narration"] == (2, 1)
     assert gates["plan"] == (1, 0)
-    assert gates["postlude"] == (0, 0)
+    assert gates["postlude"] == (1, 0)
 
 
 async def test_a_call_that_was_judged_early_too_counts_once() -> None:
