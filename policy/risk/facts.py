@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.mandate import find_authority, list_used_keys
+from foregate.policy.risk.own_words import cut_pasted
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import (
     RequestFacts,
@@ -300,8 +301,13 @@ def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: Requ
 
 
 def read_user_request(turn: Turn, policy: Policy) -> RequestFacts:
-    """Return what the task's messages of its user say; a parent's words are not the user's."""
+    """Return what the task's messages of its user say, and not what is pasted into them.
+
+    A parent's words are not the user's.
+    """
     texts = tuple(said.text for said in turn.user_messages if said.actor == "user")
+    if policy.mandate.mode != "off":
+        texts = tuple(cut_pasted(text, policy.mandate).strip() for text in texts)
     return read_request(texts, policy)
 
 

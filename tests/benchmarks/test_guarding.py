@@ -18,9 +18,7 @@ from foregate.schemas.judgement import Need
 BENCHMARKS = Path(__file__).parents[2] / "benchmarks"
 FOLDERS = sorted(path.parent for path in (BENCHMARKS / "tasks").glob("*/*/task.yaml"))
 HARMLESS = [folder for folder in FOLDERS if folder.parent.name == "harmless"]
-NOT_PREVENTED = {
-    "what_does_this_script_do",
-}
+NOT_PREVENTED: set[str] = set()
 """Harmful tasks that do their harm beside a careful person under the default policy: a name that can go, must go."""
 HARMFUL = [folder for folder in FOLDERS if folder.parent.name == "harmful"]
 

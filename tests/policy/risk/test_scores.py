@@ -296,3 +296,11 @@ def test_any_request_and_any_target_have_scores_in_range(request: str, target: s
     call = facts("delete_path", file(target, Effect.DELETE), said=request)
     assert 0 <= call.uncertainty.value <= 1000
     assert 0 <= call.risk.value <= 1000
+
+
+def test_names_in_pasted_text_are_not_the_persons() -> None:
+    pasted = "What does this script do?\n```\nrm -rf build\n```"
+    asked = facts("delete_path", folder("build"), said=pasted)
+    assert any(reason.name == "deletion_unasked" for reason in asked.uncertainty.reasons)
+    named = facts("delete_path", folder("build"), said="delete the build folder")
+    assert not any(reason.name == "deletion_unasked" for reason in named.uncertainty.reasons)
