@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from foregate.gates.plan_scope import find_risk_classes
 from foregate.gates.questions import build_need
 from foregate.policy.policy import Policy
+from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.mandate import is_consequential, list_outside_values
 from foregate.policy.risk.own_words import cut_pasted
 from foregate.schemas.blind_plan import BlindPlan, BlindStep, BlindTarget, Bound
@@ -174,7 +175,7 @@ def build_planned_item(step: BlindStep, number: str, catalogue: Catalogue, polic
         return None
     effect = Effect(step.effect) if step.effect is not None else Effect.UNKNOWN
     if step.effect is None and spec is not None:
-        entry = policy.tools.get(tool)
+        entry = find_tool_entry(spec, policy)
         effect = (entry.effect if entry is not None else None) or spec.effect
     if not effect.changes:
         return None

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from msgspec.structs import replace
 
+from foregate.gates.declaring import describe_undeclared
 from foregate.gates.mandate import describe_values
 from foregate.gates.plan_scope import (
     find_covering_items,
@@ -200,6 +201,7 @@ def describe_ask(ask: Ask, policy: Policy, depth: int, accepted: Sequence[Json] 
         **({"values": describe_values(facts)} if facts.authority else {}),
         **({"critic": accepted} if accepted else {}),
         **({"to_name": [one.name or one.text for one in list_outside_values(facts, depth)]} if ask.is_outside else {}),
+        **describe_undeclared(facts, policy),
     }
 
 

@@ -94,7 +94,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     """The recorded answer to a need, bound to what it was asked about.
 
     `value` is None when there was no usable answer; `error` then says why. `seq` is the event number. That of a person
-    is `choice`, `text`, `by` and perhaps `calls` and `named`, as in a Reply.
+    is `choice`, `text`, `by` and perhaps `calls`, `named` and `declared`, as in a Reply.
     """
 
     gate: str

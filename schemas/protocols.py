@@ -14,7 +14,7 @@ from foregate.schemas.judgement import Consequence, Decision, Grant, Mode, Need,
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.strict_json import Json, scrub
+from foregate.schemas.strict_json import Json, scrub, scrub_json
 from foregate.schemas.tool_call import CallFacts, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.schemas.turn import Turn
@@ -127,7 +127,10 @@ class Reply(Struct, frozen=True):
 
     `calls` answers single calls of an approval by their ids, each with `yes` or `no`; `choice` is for those it leaves
     out. `named` holds, by the id of a call, the values of it that the person typed themselves: a call that came with
-    `to_name` runs only where all of those are among them.
+    `to_name` runs only where all of those are among them. `declared` says, by the names of tools that the sheet calls
+    `undeclared`, what they do from now on: a word (`reads`, `undoable`, `final`, `sends`, `grave`, `each`, or
+    `proposed` for what the sheet proposes), or an object with it as `nature` and with `targets`, `amounts` and `texts`
+    instead of the roles that are proposed; `"all": true` says the word of all undeclared tools of the same MCP server.
 
     >>> Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("GB29NWBK60161331926819",)}).value["calls"]
     {'c3.1': 'yes'}
@@ -138,15 +141,18 @@ class Reply(Struct, frozen=True):
     by: str = "person"
     calls: Mapping[str, str] = field(default_factory=dict)
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    declared: Mapping[str, Json] = field(default_factory=dict)
 
     @property
     def value(self) -> dict[str, Json]:
-        """The answer as it is recorded; `calls` and `named` are left out where they are empty."""
+        """The answer as it is recorded; `calls`, `named` and `declared` are left out where they are empty."""
         value: dict[str, Json] = {"choice": self.choice, "text": scrub(self.text), "by": self.by}
         if self.calls:
             value["calls"] = {scrub(call): scrub(answer) for call, answer in self.calls.items()}
         if self.named:
             value["named"] = {scrub(call): [scrub(text) for text in texts] for call, texts in self.named.items()}
+        if self.declared:
+            value["declared"] = scrub_json(dict(self.declared))
         return value
 
 

@@ -120,6 +120,15 @@ def scrub(text: str) -> str:
     return text.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
+def scrub_json(value: Json) -> Json:
+    """Return a value with every text in it scrubbed; whoever writes it has bounded its depth."""
+    if isinstance(value, Mapping):
+        return {scrub(key): scrub_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [scrub_json(item) for item in value]
+    return scrub(value) if isinstance(value, str) else value
+
+
 def scrub_escapes(text: str) -> str:
     """Return JSON text in which each escape of a lone surrogate is one of U+FFFD: how others write a cut emoji."""
     return _SURROGATES.sub(lambda found: found[0] if found[1] is None else "\\ufffd", text) if "\\u" in text else text

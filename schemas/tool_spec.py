@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from typing import Literal
 
 from msgspec import Struct, field
 
@@ -108,12 +109,38 @@ class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):
     default: str = ""
 
 
+Nature = Literal["reads", "undoable", "final", "sends", "grave", "each", "void"]
+"""What a person says a tool does, from least to worst; `each` and `void` say nothing of it.
+
+- `reads`: it only reads; `undoable`: it changes what can be taken back; `final`: what cannot be taken back;
+- `sends`: it sends, or reaches outside; `grave`: it pays, or has other high impact;
+- `each`: the person wants to be asked each time; `void`: they said something, and the definition has changed since.
+"""
+
+
+class Declaration(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a person said of a tool that says nothing reliable of itself, by the parameters of the call they saw.
+
+    `values` are the parameters that bind without being one of the others. `hash` is that of the definition it holds
+    for, `at` when it was given (UTC text).
+    """
+
+    nature: Nature
+    hash: str
+    targets: tuple[TargetParameter, ...] = ()
+    amounts: tuple[str, ...] = ()
+    texts: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    at: str = ""
+
+
 class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
     """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
 
     `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the
     operator's own, all others can only raise a risk. `capabilities` None means undeclared: the worst. `amounts` names
     the parameters that say how much, `texts` those that are free text, such as a mail's body; all others bind.
+    `definition` is the hash of all an MCP server says of the tool; `declared` is what the person said of it.
     """
 
     name: str
@@ -127,6 +154,8 @@ class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
     hints: Mapping[str, bool] = field(default_factory=dict)
     amounts: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    definition: str = ""
+    declared: Declaration | None = None
 
     @property
     def is_own(self) -> bool:
@@ -138,6 +167,12 @@ class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
         """Whether somebody may have to stand behind a call; of built-in tools only behind one that takes an address."""
         reached = (ResourceKind.URL, ResourceKind.HOST)
         return self.provenance != "builtin" or any(target.kind in reached for target in self.targets)
+
+    @property
+    def may_be_declared(self) -> bool:
+        """Whether a person may say at a sheet what the tool does: of a runtime's not, for nothing tells it from the
+        tool of another runtime that offers the same."""
+        return self.provenance not in ("builtin", "remote")
 
     @property
     def is_elsewhere(self) -> bool:
@@ -157,6 +192,11 @@ def build_catalogue(specs: tuple[ToolSpec, ...] | list[ToolSpec]) -> dict[str, T
             raise ValueError(f"two tools are named `{spec.name}`; rename one")
         catalogue[spec.name] = spec
     return catalogue
+
+
+def hash_definition(spec: ToolSpec) -> str:
+    """Return the SHA-256 over what a tool is and says of itself, without what the person said of it."""
+    return strict_json.digest(strict_json.dump(spec, exclude=frozenset({"declared", "timeout"})))
 
 
 def hash_catalogue(catalogue: Iterable[ToolSpec]) -> str:

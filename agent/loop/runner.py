@@ -154,6 +154,9 @@ async def ask_model(session: Session) -> RunResult | None:
 async def ask_need(session: Session, need: Need, in_hand: TurnInHand) -> RunResult | None:
     """Have a question answered; a person who does not answer now pauses the task."""
     if await session.interaction.answer_need(need, in_hand):
+        asking = session.state.open
+        if need.who == "person" and asking is not None and asking.answers:
+            session.keep_declarations(asking.answers[-1], need)
         return None
     return await session.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
 
@@ -167,6 +170,8 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
         if session.state.task is None or session.state.task.running_plan:
             return None  # a plan ends itself
         return await session.end_task("blocked", blocker=str(lost), need="a runtime that answers")
+    if session.has_declared and not open_turn.answers:  # an answer stands for the call as it was shown
+        await session.update_catalogue()
     in_hand = session.turns.build_turn(open_turn)
     judgement = judge(in_hand.turn, session.prelude, in_hand.facts)
     if isinstance(judgement, Need):
@@ -346,6 +351,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         delegate=session.delegate,
         prefetch=session.prefetch,
         secrets=session.secrets,
+        declarations=session.declarations,
     )
     try:
         if known:

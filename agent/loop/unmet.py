@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import TaskState
+from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.proposal import list_asking
 from foregate.policy.risk.said import asks_for
 from foregate.schemas.tool_spec import Effect
@@ -65,8 +66,9 @@ def list_left(session: Session, task: TaskState) -> Iterator[tuple[str, str, str
 
 
 def get_effect(session: Session, tool: str) -> Effect:
-    """Return the effect a tool is declared with, by the operator before its own."""
-    entry, spec = session.policy.tools.get(tool), session.catalogue.get(tool)
+    """Return the effect a tool is declared with, by the operator or the person before its own."""
+    spec = session.catalogue.get(tool)
+    entry = find_tool_entry(spec, session.policy)
     if entry is not None and entry.effect is not None:
         return entry.effect
     return spec.effect if spec is not None else Effect.UNKNOWN

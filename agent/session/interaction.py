@@ -11,6 +11,7 @@ from foregate.agent.session.advice import ask_advisor
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
+from foregate.gates.declaring import read_declared
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
@@ -59,6 +60,7 @@ class Interaction:
         self._prefetched.forget_uncheckable()  # a person takes their time
         if reply is None:
             return False
+        read_declared(reply.value, need.request, "")  # what the sheet did not ask is refused before it is recorded
         await self.record_answer(need, turn, reply.value, grants=_override(need, reply.choice))
         return True
 

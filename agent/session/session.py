@@ -8,6 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, cast
 
+from msgspec.structs import replace
+
 from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
@@ -15,13 +17,16 @@ from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
 from foregate.agent.session.turn_builder import TurnBuilder
 from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.tools.declarations import Declarations
 from foregate.agent.workspace.secret_values import SecretValues
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
+from foregate.gates.declaring import read_declared
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
+from foregate.policy.risk.declared import is_undeclared
 from foregate.schemas import strict_json
-from foregate.schemas.errors import UsageError
+from foregate.schemas.errors import UsageError, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import (
     CatalogChanged,
@@ -35,10 +40,12 @@ from foregate.schemas.event_body import (
     TaskStarted,
     UserMessage,
 )
+from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_spec import ToolSpec, build_catalogue, hash_catalogue
+from foregate.schemas.tool_spec import Declaration, ToolSpec, build_catalogue, hash_catalogue, hash_definition
 from foregate.schemas.turn import Refusal
+from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, Secret
 
 COUNTED = ("turns", "model_calls", "tool_calls", "tokens", "cost")
@@ -79,6 +86,7 @@ class Session:
         prefetch: bool = False,
         on_text: Callable[[str], None] | None = None,
         secrets: tuple[Secret, ...] = (),
+        declarations: Declarations | None = None,
     ) -> None:
         self.state = SessionState() if state is None else state
         self._left = dict(self.state.in_flight)
@@ -97,7 +105,8 @@ class Session:
         self.delegates = delegate is not None and depth < policy.limits.child_depth
         self.prefetched = PrefetchedResults()
         self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched)
-        self._offered = self.tools.specs()
+        self.declarations = declarations if declarations is not None else Declarations(None)
+        self._offered, self._declared = self.tools.specs(), self.declarations.count
         self._use_catalogue(self._build_catalogue())
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
 
@@ -119,7 +128,8 @@ class Session:
         await self.record(Draft(body, "foregate"))
 
     def _build_catalogue(self) -> dict[str, ToolSpec]:
-        return build_catalogue([*self._offered, *([DELEGATE] if self.delegates else [])])
+        own = self.declarations.apply(self._offered)
+        return build_catalogue([*own, *([DELEGATE] if self.delegates else [])])
 
     def _use_catalogue(self, catalogue: dict[str, ToolSpec]) -> None:
         self.catalogue: dict[str, ToolSpec] = catalogue
@@ -147,15 +157,39 @@ class Session:
         return CatalogChanged(catalogue=catalogue, catalogue_hash=hash_catalogue(catalogue))
 
     async def update_catalogue(self) -> None:
-        """Take note of tools that are gone: what comes next is offered and judged without them."""
+        """Take note of tools that are gone or declared: what comes next is offered without them, and judged so."""
         offered = self.tools.specs()
-        if offered is self._offered:
+        if offered is self._offered and not self.has_declared:
             return
-        self._offered = offered
+        self._offered, self._declared = offered, self.declarations.count
         catalogue = self._build_catalogue()
-        if list(catalogue) != list(self.catalogue):
+        if list(catalogue.values()) != list(self.catalogue.values()):
             self._use_catalogue(catalogue)
             await self.record(Draft(self.catalogue_event, "foregate"))
+
+    @property
+    def has_declared(self) -> bool:
+        """Whether a person has declared a tool, here or in a child task, of which the catalogue does not know yet."""
+        return self._declared != self.declarations.count
+
+    def keep_declarations(self, answer: Answer, need: Need) -> None:
+        """Keep what the person declared with an answer; it holds from the next response on, whose log says so."""
+        if answer.value is None or (answer.expires_at and answer.at > answer.expires_at):
+            return
+        kept: dict[str, Declaration] = {}
+        for tool, (declared, server) in read_declared(answer.value, need.request, answer.at).items():
+            others = [spec for spec in self.catalogue.values() if server and spec.provenance == f"mcp:{server}"]
+            bare = Declaration(declared.nature, "", at=declared.at)
+            for spec in others:
+                if is_undeclared(spec, self.policy):
+                    kept.setdefault(spec.name, replace(bare, hash=hash_definition(spec)))
+            kept[tool] = declared
+        if not kept:
+            return
+        try:
+            self.declarations.keep(kept, self.catalogue)
+        except WorkspaceError as error:
+            get_diagnostics().warning("declaration_not_kept", why=str(error))
 
     @property
     def running_calls(self) -> list[str]:

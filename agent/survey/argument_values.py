@@ -14,6 +14,7 @@ from foregate.agent.survey.value_source import ValueSources
 from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
+from foregate.policy.risk.declared import find_tool_entry, is_declared_by_person, is_undeclared
 from foregate.policy.risk.facts import effect_of_call, is_believed, merge_capabilities
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object
 from foregate.schemas.tool_call import Survey, ToolCall
@@ -26,8 +27,12 @@ _ADDRESS_WITHIN = re.compile(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+|[^\s@/<>()\[\],;:\"']+@[^\s@/<>()\[\],;:\"']+\.[^\s@/<>()\[\],;:\"']+",
     re.IGNORECASE,
 )
+_HOST_FIRST = re.compile(r"(?://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
+"""A path that begins with a host, as an address without its scheme does."""
 _WORD = re.compile(r"[^\W\d]+(?:-[^\W\d]+)*")
 """A key that is a plain word, as the names of fields are."""
+_IN_LISTS = re.compile(r"(?:\[\d+\])*")
+"""Where a text stands in its argument: it is the argument, or an item of lists, and no part of an object."""
 _MOST = 64
 """Values a person could still be shown; a call with more of them is to be split."""
 _ORDER = ("outside", "unclear", "unsaid", "mentioned", "configured", "found", "said")
@@ -50,7 +55,8 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     """
     if policy.mandate.mode == "off" or state.task is None:
         return found
-    effect = effect_of_call(spec, policy.tools.get(spec.name), found, policy)
+    entry = find_tool_entry(spec, policy, call.arguments or {})
+    effect = effect_of_call(spec, entry, found, policy)
     changes = effect.changes
     listed = list(islice(_list_counted(call, spec, policy, changes=changes), _MOST + 1))
     if len(listed) > _MOST:
@@ -80,14 +86,16 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
 
 
 def _reaches_out(spec: ToolSpec, effect: Effect, policy: Policy) -> bool:
-    declared = merge_capabilities(spec, policy.tools.get(spec.name), is_believed(spec, policy))
+    declared = merge_capabilities(spec, find_tool_entry(spec, policy), is_believed(spec, policy))
     return effect is Effect.SEND or declared.external_side_effect
 
 
 def _list_counted(call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bool) -> Iterator[_Counted]:
     """Yield the values that count: all of a change, and of a look those that say where it goes."""
-    for leaf, value, role in _list_values(call, spec, policy):
-        if changes or value.kind in _ADDRESSES or _find_kind(spec, leaf.parameter, policy) in _REACHED:
+    by_person = is_declared_by_person(spec, policy)
+    for leaf, value, role in _list_values(call, spec, policy, changes=changes):
+        address = value.kind in _ADDRESSES or (by_person and value.kind == "path" and _HOST_FIRST.match(value.normal))
+        if changes or address or _find_kind(spec, leaf.parameter, policy) in _REACHED:
             yield leaf, value, role
         elif value.kind == "words":
             for inner in map(read_value, _ADDRESS_WITHIN.findall(str(leaf.given))):
@@ -99,7 +107,15 @@ def _write(given: Json) -> str:
     return str(given).lower() if isinstance(given, bool) else str(given)
 
 
-def _list_values(call: ToolCall, spec: ToolSpec, policy: Policy) -> Iterator[tuple[_Leaf, Value, Role]]:
+def _list_values(
+    call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bool
+) -> Iterator[tuple[_Leaf, Value, Role]]:
+    """Yield the values of a call but those its tool declares as free text or as choices.
+
+    A person saw the values of one call only. So what they call free text is that while it reads as words and is no part
+    of an object, and of a look nothing is: an address leaves wherever it stands.
+    """
+    by_person = is_declared_by_person(spec, policy)
     texts, amounts = _list_roles(spec, policy)
     for leaf in _list_leaves(call.arguments or {}, spec):
         named = _find_kind(spec, leaf.parameter, policy) is not None
@@ -107,13 +123,15 @@ def _list_values(call: ToolCall, spec: ToolSpec, policy: Policy) -> Iterator[tup
         if value is None or _is_declared(leaf, spec):
             continue
         hidden = leaf.path != leaf.parameter and not spec.texts and value.kind in (*_ADDRESSES, "host")
-        if named or leaf.parameter not in texts or hidden:
+        words = changes and value.kind == "words" and not isinstance(leaf.given, bool)
+        odd = by_person and not (words and _IN_LISTS.fullmatch(leaf.path, len(leaf.parameter)))
+        if named or leaf.parameter not in texts or hidden or odd:
             yield leaf, value, "target" if named else "amount" if leaf.parameter in amounts else "value"
 
 
 def _list_roles(spec: ToolSpec, policy: Policy) -> tuple[Collection[str], Collection[str]]:
     """Return the parameters that are free text and those that are amounts; of a tool nobody declared none are."""
-    entry = policy.tools.get(spec.name)
+    entry = find_tool_entry(spec, policy)
     if entry is not None and (entry.texts is not None or entry.amounts is not None):
         return entry.texts or (), entry.amounts or ()
     if not is_believed(spec, policy) or spec.capabilities is None:
@@ -125,7 +143,7 @@ def _list_roles(spec: ToolSpec, policy: Policy) -> tuple[Collection[str], Collec
 
 def _find_kind(spec: ToolSpec, parameter: str, policy: Policy) -> ResourceKind | None:
     """Return the kind of target a parameter names, as the operator's policy says, else as the tool does."""
-    entry = policy.tools.get(spec.name)
+    entry = find_tool_entry(spec, policy)
     if entry is not None and entry.targets is not None:
         return entry.targets[parameter].kind if parameter in entry.targets else None
     return next((target.kind for target in spec.targets if target.parameter == parameter), None)
@@ -176,13 +194,10 @@ def _is_declared(leaf: _Leaf, spec: ToolSpec) -> bool:
     return leaf.given in choices or ("default" in schema and schema["default"] == leaf.given)
 
 
-def is_undeclared(spec: ToolSpec, policy: Policy) -> bool:
-    """Whether nobody whose word counts has said what a tool does."""
-    return policy.tools.get(spec.name) is None and (spec.capabilities is None or not is_believed(spec, policy))
-
-
 def is_grave(spec: ToolSpec, policy: Policy) -> bool:
     """Whether a tool has high impact, so that a record counts only where some word of the person's stands in it."""
-    entry = policy.tools.get(spec.name)
+    entry = find_tool_entry(spec, policy)
     said = entry.high_impact_write if entry is not None else None
+    if is_declared_by_person(spec, policy) and spec.capabilities is None and said is not None:
+        return said
     return bool(said) or spec.capabilities is None or spec.capabilities.high_impact_write

@@ -23,6 +23,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
+from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.globs import find_protection, may_run_by_itself
 from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, list_scripts, read_command_line
 from foregate.schemas import strict_json
@@ -121,7 +122,7 @@ class Surveyor:
 
     def _get_targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
         """Return the operator's targets for a tool, else the tool's own."""
-        entry = self._policy.tools.get(spec.name)
+        entry = find_tool_entry(spec, self._policy)
         if entry is not None and entry.targets is not None:
             return tuple(TargetParameter(name, t.kind, t.access) for name, t in entry.targets.items())
         return spec.targets
@@ -325,7 +326,7 @@ class Surveyor:
             cwd = (call.arguments or {}).get("cwd")
             found += self._leaks.scan_command(survey.command, cwd if isinstance(cwd, str) else ".")
         has_url = any(resource.kind is ResourceKind.URL for resource in survey.resources)
-        if has_url or Effect.SEND in (spec.effect, survey.declared_effect):
+        if has_url or spec.declared is not None or Effect.SEND in (spec.effect, survey.declared_effect):
             found += self._leaks.scan_call(call)
         return tuple(dict.fromkeys(found))
 

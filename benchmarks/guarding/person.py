@@ -35,10 +35,12 @@ class Asked:
         if not agreed or (calls and not any(wanted.values())):
             return Reply("no", "not what I asked for", by="the user")
         named = {name: values for call in calls if wanted[name := get_text(call, "call")] and (values := asked[name])}
+        unknown = [tool for call in calls if (tool := get_text(get_object(call, "undeclared"), "tool", ""))]
+        declared: dict[str, Json] = {tool: self.task.declares[tool] for tool in unknown if tool in self.task.declares}
         if all(wanted.values()):
-            return Reply("yes", by="the user", named=named)
+            return Reply("yes", by="the user", named=named, declared=declared)
         each = {call: "yes" if yes else "no" for call, yes in wanted.items()}
-        return Reply("no", "not what I asked for", by="the user", calls=each, named=named)
+        return Reply("no", "not what I asked for", by="the user", calls=each, named=named, declared=declared)
 
     def wanted(self, call: Json) -> bool:
         """Whether the user wants what a call on the sheet says, and nothing on it puts them off."""

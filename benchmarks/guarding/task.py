@@ -107,7 +107,8 @@ class Task(_Closed):
     commands run (in the workspace; `../origin.git` and `../other.git` are bare repositories). `pages` is what
     `open_page` shows. `agrees` lists what a careful person says yes to, as globs over `tool target` or `tool target
     arguments` and, in a plan, over the target; None is all. `refuses` lists what makes them say no all the same, as
-    globs over all of a call that a sheet shows: `tool target arguments why`.
+    globs over all of a call that a sheet shows: `tool target arguments why`. `declares` is what they say of tools that
+    declare nothing, as in a Reply.
 
     `blind` are the steps that a planner who sees no call takes from the words; without them a harmless task's planner
     plans what the script does with values of the words, and a harmful one's nothing. It may answer `endless` text, or
@@ -138,6 +139,7 @@ class Task(_Closed):
     customers: tuple[Row, ...] | None = None
     agrees: tuple[str, ...] | None = None
     refuses: tuple[str, ...] = ()
+    declares: dict[str, str] = {}
     plan: PlannedByScript | None = None
     blind: tuple[dict[str, Any], ...] | Literal["endless", "nothing"] | None = None
     after: tuple[Check, ...] = ()

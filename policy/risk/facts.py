@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
+from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.mandate import find_authority, list_used_keys
 from foregate.policy.risk.own_words import cut_pasted
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
@@ -78,7 +79,7 @@ def build_worst_facts(call: ToolCall, survey: Survey, catalogue: Catalogue, prob
 def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, catalogue: Catalogue) -> CallFacts:
     """Return effect, capabilities in force, reversibility and scores of one call."""
     spec = catalogue.get(call.name)
-    entry = policy.tools.get(call.name)
+    entry = find_tool_entry(spec, policy, call.arguments or {})
     capabilities = merge_capabilities(spec, entry, is_believed(spec, policy))
     effect = effect_of_call(spec, entry, survey, policy)
     changes = effect.changes

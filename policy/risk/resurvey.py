@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
+from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.globs import find_protection
 from foregate.policy.risk.reading import is_held_read, is_read, read_command_line
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, find_entry
@@ -33,7 +34,7 @@ def resurvey(call: ToolCall, survey: Survey, spec: ToolSpec | None, before: Poli
     """Return what looking at the call would have found under `after`, or the key that makes it unknowable."""
     if spec is None or call.arguments is None:
         return survey
-    old, new = (policy.tools.get(call.name) for policy in (before, after))
+    old, new = (find_tool_entry(spec, policy) for policy in (before, after))
     if (old.targets if old else None) != (new.targets if new else None):
         return f"tools.{call.name}.targets"
     unknown = _compare_sizes(survey, before, after) or _compare_secrets(survey, spec, before, after)
@@ -101,7 +102,7 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
     requests = any(resource.kind is ResourceKind.URL for resource in survey.resources)
     if requests and before.http.unsaid != after.http.unsaid:
         return "http.unsaid"
-    sends = Effect.SEND in (spec.effect, survey.declared_effect)
+    sends = spec.declared is not None or Effect.SEND in (spec.effect, survey.declared_effect)
     carries = commits or sends or requests
     if before.sensitive.patterns != after.sensitive.patterns and carries:
         return "sensitive.patterns"

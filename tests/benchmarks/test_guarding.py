@@ -107,3 +107,8 @@ async def test_values_to_be_named_count_as_prompts_and_only_a_careful_person_nam
     assert person.prompts == 3
     expected = ("yes", {}, {}) if careless else ("no", {"c1": "yes", "c2": "no"}, {"c1": (to["c1"],)})
     assert (reply.choice, reply.calls, reply.named) == expected
+
+
+def test_a_tool_that_nobody_declared_costs_one_question_when_the_person_says_what_it_does() -> None:
+    done = played(BENCHMARKS / "tasks" / "harmless" / "look_up_three_customers", "careful")
+    assert (done.done, done.prompts) == (True, 1)

@@ -185,6 +185,7 @@ def build_spec(definition: Definition, server: ServerConfiguration, policy: Mcp)
         f"mcp:{definition.server}",
         server.call_timeout or policy.call_timeout,
         definition.hints,
+        definition=definition.hash,
     )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from foregate.schemas.errors import LogError, UsageError
 
 if TYPE_CHECKING:
+    from foregate.agent.tools.declarations import Declarations
     from foregate.schemas.protocols import Blobs, Log
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
@@ -21,14 +22,15 @@ class Home:
     """The folder of what outlives a process; `open` creates it.
 
     `events` is the log of all sessions, `blobs` holds before-images and other bytes by their SHA-256, `memory` what the
-    memory tools remember, `pins` which tools of MCP servers a person has said yes to, `history` what was typed at the
-    chat's prompt, `sandboxes` what commands have written in sandboxes and is not applied yet.
+    memory tools remember, `pins` which tools of MCP servers a person has said yes to, `declarations` what they said of
+    undeclared tools, `history` what was typed at the chat's prompt, `sandboxes` what commands have written in sandboxes
+    and is not applied yet.
     """
 
     def __init__(self, root: Path) -> None:
         self.root, self.events, self.blobs = root, root / "events.db", root / "blobs"
         self.memory, self.pins, self.history = root / "memory.json", root / "mcp-pins.json", root / "history"
-        self.sandboxes = root / "sandboxes"
+        self.declarations, self.sandboxes = root / "declarations.json", root / "sandboxes"
 
     @classmethod
     def open(cls, environ: Mapping[str, str] = os.environ) -> Home:
@@ -58,6 +60,12 @@ class Home:
         from foregate.telemetry.log.sqlite_log import SqliteLog
 
         return SqliteLog(self.events)
+
+    def open_declarations(self) -> Declarations:
+        """Return what the person said of undeclared tools."""
+        from foregate.agent.tools.declarations import Declarations
+
+        return Declarations(self.declarations)
 
     def open_blobs(self) -> Blobs:
         """Return the blob store of this home."""

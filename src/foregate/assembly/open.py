@@ -19,6 +19,7 @@ from foregate.schemas.protocols import Blobs, Log, Model, ToolSource
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, PlanMode, Role
     from foregate.agent.session.session import Session
+    from foregate.agent.tools.declarations import Declarations
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace.workspace import Workspace
@@ -79,23 +80,23 @@ async def open_session(setting: SessionOptions) -> OpenSession:
             home = Home.open(setting.environ)
             log = home.open_log()
             resources.callback(log.close)
-            place = Place(log, setting.blobs or home.open_blobs(), home.memory, (home.root,), home.sandboxes)
+            blobs = setting.blobs or home.open_blobs()
+            place = Place(log, blobs, home.memory, (home.root,), home.sandboxes, home.open_declarations())
         opened = await _open_session(setting, place, model, notes, resources)
         opened._resources = resources.pop_all()
     return opened
 
 
 class Place(NamedTuple):
-    """Where a session is kept: its log and its blobs, the file of personal memory, and Foregate's own folders.
-
-    `sandboxes` is where sandboxes keep what is written in them, None for the folder for temporary files.
-    """
+    """Where a session is kept: its log and its blobs, the file of personal memory, Foregate's own folders, and what the
+    person said of tools. `sandboxes` is where sandboxes keep what is written in them, None for the temporary folder."""
 
     log: Log
     blobs: Blobs
     memory: Path | None = None
     own: tuple[Path, ...] = ()
     sandboxes: Path | None = None
+    declarations: Declarations | None = None
 
 
 async def _open_session(
@@ -173,6 +174,7 @@ async def _open_session(
         prefetch=configuration.streaming.execute == "observations",
         on_text=setting.on_text,
         secrets=secrets,
+        declarations=place.declarations,
     )
     if setting.resume:
         await resume(session)
@@ -186,7 +188,7 @@ async def _open_session(
     await record_switches(session, setting, spoken, configuration.mode)
     if recorded and runtime is None:
         notes = (*notes, f"the tools of this session ran in the runtime {recorded}; it has none without --runtime")
-    told = tuple(mask_text(note, session.hidden) for note in (*notes, *said, *rules.remarks))
+    told = tuple(mask_text(n, session.hidden) for n in (*notes, *said, *rules.remarks, *session.declarations.notes))
     about = name, bool(setting.resume), configuration, roles, spoken, told
     return OpenSession(session, rules.loaded, workspace, *about, resources)
 

@@ -13,7 +13,7 @@ from foregate.agent.testing.model import calls, says
 from tests.agent.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST = 46
+MOST = 47
 """The nine gates, the judge and what they read of the policy are 17 of them."""
 READ = ("read_file", {"path": "a.txt"})
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})

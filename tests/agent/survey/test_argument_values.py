@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_spec import ResourceKind, TargetParameter
-from tests.agent.survey.values import LOOK, PAY, SEND, THIEF, UNDECLARED, sources, survey
+from foregate.schemas.tool_spec import Declaration, ResourceKind, TargetParameter
+from tests.agent.survey.values import LOOK, PAY, SEND, THIEF, TO, UNDECLARED, sources, survey
 from tests.policies import policy_with
 
 BEN = "ben@lake.example"
@@ -173,3 +173,13 @@ def test_a_target_that_the_operator_names_binds_though_they_call_it_free_text_to
     policy = policy_with({"tools": {UNDECLARED.name: entry}})
     found = survey(UNDECLARED, {"to": THIEF, "body": "hi"}, ASKED, outside=PAGE, policy=policy)
     assert [(value.path, value.role, value.source) for value in found.values or ()] == [("to", "target", "outside")]
+
+
+def test_what_a_person_called_free_text_is_that_as_a_text_and_not_as_an_object() -> None:
+    said = Declaration("sends", "", targets=(TO,), texts=("body",))
+    tool = replace(UNDECLARED, declared=said)
+    flat = {"to": "bob@example.org", "body": "see you on the bridge"}
+    assert sources(tool, flat, "mail bob@example.org") == {"to": "said"}
+    assert sources(tool, {**flat, "body": ["see you", "on the bridge"]}, "mail bob@example.org") == {"to": "said"}
+    nested = {**flat, "body": {"text": "see you", "copy": "Mallory"}}
+    assert sources(tool, nested, "mail bob@example.org", outside="Mallory").keys() == {"to", "body.text", "body.copy"}

@@ -42,6 +42,11 @@ JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inne
             "approval",
             Utterance("answer", "", "no", "", {"c3.1": "yes"}, {"c3.1": ("10", " GB ")}),
         ),
+        (
+            '{"answer": "yes", "declared": {"mail.send": {"nature": "sends", "targets": ["to"], "all": true}}}',
+            "approval",
+            Utterance("answer", "", "yes", declared={"mail.send": {"nature": "sends", "targets": ["to"], "all": True}}),
+        ),
     ],
 )
 def test_plain_text_and_objects_say_one_thing(line: str, gate: str, expected: Utterance | None) -> None:
@@ -76,6 +81,8 @@ def test_an_empty_line_says_nothing() -> None:
         '{"answer": "yes", "calls": {"c3.1": "grant"}}',
         '{"answer": "yes", "named": {"c3.1": "10"}}',
         '{"answer": "yes", "named": {"c3.1": [10]}}',
+        '{"answer": "yes", "declared": "reads"}',
+        '{"answer": "yes", "declared": {"mail.send": 1}}',
         '{"message": "x", "calls": {"c3.1": "no"}}',
         '{"calls": {"c3.1": "no"}}',
         '{"message": 1}',
@@ -93,7 +100,9 @@ def test_an_object_that_is_not_clearly_one_thing_is_refused_in_one_sentence(line
 
 @given(
     st.dictionaries(
-        st.sampled_from(["answer", "message", "command", "text", "request", "calls", "named", "x"]), JSON, max_size=3
+        st.sampled_from(["answer", "message", "command", "text", "request", "calls", "named", "declared", "x"]),
+        JSON,
+        max_size=3,
     )
 )
 def test_whatever_an_object_holds_it_says_one_thing_or_is_refused(said: dict[str, object]) -> None:
@@ -103,7 +112,10 @@ def test_whatever_an_object_holds_it_says_one_thing_or_is_refused(said: dict[str
         return
     assert heard is not None
     assert str(said[heard.kind]).strip() == (heard.choice if heard.kind == "answer" else heard.text)
-    assert set(said) <= {heard.kind, *(("text", "request", "calls", "named") if heard.kind == "answer" else ())}
+    assert set(said) <= {
+        heard.kind,
+        *(("text", "request", "calls", "named", "declared") if heard.kind == "answer" else ()),
+    }
 
 
 PAY = Need("approval", "person", "approval:1", ("c3.1", "c3.2"), ("d", "e"))
@@ -115,6 +127,8 @@ PAY = Need("approval", "person", "approval:1", ("c3.1", "c3.2"), ("d", "e"))
         ({"calls": {"c3.3": "no"}}, "approval", "`c3.3` is no call of this question, which has c3.1, c3.2"),
         ({"named": {"C3.1": ["10"]}}, "approval", "`C3.1` is no call of this question"),
         ({"calls": {"c3.1": "no"}}, "loop", "`calls` and `named` are for approvals"),
+        ({"declared": {"mail.send": "reads"}}, "approval", "`mail.send` is no tool that this sheet asks about"),
+        ({"declared": {"mail.send": "reads"}}, "loop", "`mail.send` is no tool that this sheet asks about"),
     ],
 )
 def test_an_answer_about_calls_that_were_not_asked_about_is_refused(

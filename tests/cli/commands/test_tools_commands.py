@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.tools.declarations import Declarations
+from foregate.schemas import strict_json
+from foregate.schemas.tool_spec import Declaration, ToolSpec, hash_definition
 from tests.agent.tools.mcp.conftest import HOSTILE
 from tests.cli.conftest import Cli, Piped
 
@@ -116,3 +119,33 @@ def test_a_program_is_asked_about_a_server_at_the_start_of_a_chat(cli: Cli, serv
     assert states(cli)["bad.look"] == "pinned"
     piped("")
     assert asked() is None
+
+
+def test_what_a_person_said_of_a_tool_is_listed_and_forgotten(cli: Cli, servers: Path, home: Path) -> None:
+    cli("tools", "pin", "bad", "--yes")
+    rows = json.loads(cli("tools", "list", "--json")[1])
+    spec = strict_json.load(ToolSpec, {key: row for key, row in find(rows, "bad.look").items() if key not in ABOUT})
+    kept = Declaration("reads", hash_definition(spec), texts=("q",))
+    Declarations(home / "declarations.json").keep({"bad.look": kept}, {"bad.look": spec})
+    code, out, _ = cli("tools", "declared")
+    assert (code, out.split()) == (0, ["mcp:bad/bad.look", "only", "reads", "texts:", "q"])
+    (line,) = [line for line in cli("tools", "list")[1].splitlines() if line.startswith("bad.look ")]
+    assert ("observation" in line, "as you said" in line, "undeclared" in line) == (True, True, False)
+    servers.write_text(servers.read_text().replace('"plain"', '"plain", "more"'))
+    (line,) = [line for line in cli("tools", "list")[1].splitlines() if line.startswith("bad.look ")]
+    assert ("undeclared" in line, "changed since you said what it does" in line) == (True, True)
+    assert cli("tools", "forget", "mcp:bad")[1] == "1 forgotten\n"
+    assert cli("tools", "declared")[1] == ""
+    assert "nothing was said of `mcp:bad`" in cli("tools", "forget", "mcp:bad")[2]
+    (home / "declarations.json").write_text("{")
+    assert "no tool counts as declared" in cli("tools", "list")[2]
+    assert cli("tools", "declared")[0] == 2
+
+
+ABOUT = ("in_force", "state", "problem", "confine")
+"""What a list adds to a specification."""
+
+
+def find(rows: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Return the row of a tool."""
+    return next(row for row in rows if row.get("name") == name)

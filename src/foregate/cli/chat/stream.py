@@ -21,8 +21,9 @@ from foregate.cli.terminal.diff import diff_change, format_unified
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
 from foregate.cli.terminal.terminal import InputLine, Pipe, interruptible
+from foregate.gates.declaring import read_declared
 from foregate.schemas import strict_json
-from foregate.schemas.errors import ForegateError, InvalidJson
+from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.judgement import Need
@@ -40,6 +41,7 @@ KEYS: Mapping[str, Mapping[str, str]] = {
 _PER_CALL: Mapping[str, str] = {
     "calls": '`calls` must be an object that gives calls by their ids `yes` or `no`, such as {"c3.1": "no"}',
     "named": '`named` must be an object that gives calls by their ids lists of texts, such as {"c3.1": ["10"]}',
+    "declared": '`declared` must be an object that says of tools what they do, such as {"mail.list": "reads"}',
 }
 """What of an answer is about single calls, and what is said where its shape is another."""
 _MAY_HAVE: Mapping[Kind, tuple[str, ...]] = {"message": (), "command": (), "answer": ("text", "request", *_PER_CALL)}
@@ -53,8 +55,8 @@ class Misheard(ForegateError):
 
 class Utterance(Struct, frozen=True):
     """One line a program says. `text` is the message, the command or the words that go with an answer. `choice` is an
-    answer's word, `request` the hash of the request it is for, "" where it names none; `calls` and `named` are as in a
-    Reply."""
+    answer's word, `request` the hash of the request it is for, "" where it names none; `calls`, `named` and
+    `declared` are as in a Reply."""
 
     kind: Kind
     text: str = ""
@@ -62,6 +64,7 @@ class Utterance(Struct, frozen=True):
     request: str = ""
     calls: Mapping[str, str] = field(default_factory=dict)
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    declared: Mapping[str, Json] = field(default_factory=dict)
 
 
 def parse_utterance(line: str, gate: str = "") -> Utterance | None:
@@ -103,7 +106,8 @@ def _parse_json(line: str) -> Utterance:
         return Utterance(kind, texts[kind])
     calls = _read_per_call(said, "calls", dict[str, Literal["yes", "no"]])
     named = _read_per_call(said, "named", dict[str, tuple[str, ...]])
-    return Utterance(kind, texts["text"], texts[kind], texts["request"], calls, named)
+    declared = _read_per_call(said, "declared", dict[str, str | dict[str, bool | str | list[str]]])
+    return Utterance(kind, texts["text"], texts[kind], texts["request"], calls, named, declared)
 
 
 def _read_per_call(said: Mapping[str, Json], key: str, shape: type[T]) -> T:
@@ -244,12 +248,16 @@ def _build_reply(said: Utterance, line: InputLine, choices: list[str], asked: st
         raise Misheard(f"`{said.choice[:40]}` is no answer here; answer with {', '.join(choices)}")
     if said.choice in ("more", "edit") and not said.text:
         raise Misheard(f"`{said.choice}` needs a `text`")
-    return Reply(said.choice, said.text, "program", said.calls, said.named)
+    return Reply(said.choice, said.text, "program", said.calls, said.named, said.declared)
 
 
 def check_calls(said: Utterance, need: Need) -> None:
     """Raise Misheard for an answer about single calls that the question is not about."""
     ids = {**said.calls, **said.named}
+    try:
+        read_declared({"declared": dict(said.declared)}, need.request, "")
+    except (UsageError, InvalidJson) as error:
+        raise Misheard(f"{error}; nothing was decided") from None
     if ids and need.gate != "approval":
         raise Misheard("`calls` and `named` are for approvals; this question is another, and nothing was decided")
     if unknown := [call for call in ids if call not in need.calls]:

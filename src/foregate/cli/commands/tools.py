@@ -19,6 +19,7 @@ from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
+    from foregate.agent.tools.declarations import Declarations
     from foregate.agent.tools.mcp.definition import Pins
     from foregate.agent.tools.mcp.mcp_tools import ReviewedServer
     from foregate.assembly.setting import SessionOptions
@@ -154,16 +155,19 @@ def _list_definitions(server: ReviewedServer, pins: Pins | None) -> list[tuple[T
 @opens_session(without=_TALKING)
 async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -> None:
     """List the tools a session is offered, with effect, capabilities and source; MCP servers are started for it."""
+    from foregate.assembly.home import Home
     from foregate.schemas import strict_json
 
+    declarations = Home(Home.path(setting.environ)).open_declarations()
     async with open_session_tools(setting) as offer:
-        policy = offer.policy
-        rows: list[Json] = [{**strict_json.dump(spec), "in_force": _apply_policy(spec, policy)} for spec in offer.specs]
-        told = [_format_tool_row(spec, policy) for spec in offer.specs]
+        policy, own = offer.policy, declarations.apply(offer.specs)
+        rows: list[Json] = [{**strict_json.dump(spec), "in_force": _apply_policy(spec, policy)} for spec in own]
+        told = [_format_tool_row(spec, policy) for spec in own]
         for server in offer.servers:
             confine = server.configuration.confine
             held = "" if confine == "none" else f", confined: {confine}"
-            for spec, tool in _list_definitions(server, offer.pins):
+            for listed, tool in _list_definitions(server, offer.pins):
+                (spec,) = declarations.apply([listed])
                 state, problem = tool["state"], tool["problem"]
                 about = {"in_force": _apply_policy(spec, policy), "state": state, "problem": problem}
                 rows.append({**strict_json.dump(spec), **about, "confine": confine})
@@ -174,7 +178,7 @@ async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -
     if as_json:
         options.print_json(rows)
         return
-    for note in offer.notes:
+    for note in (*offer.notes, *declarations.notes):
         typer.echo(note, err=True)
     for line in told:
         options.print_text(line)
@@ -184,27 +188,73 @@ def _apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
     """Return what a policy makes of what a tool declares: its effect before a look at a call, and each capability."""
     from msgspec.structs import asdict
 
+    from foregate.policy.risk.declared import find_tool_entry
     from foregate.policy.risk.facts import effect_of_tool, is_believed, merge_capabilities
 
-    entry = policy.tools.get(spec.name)
+    entry = find_tool_entry(spec, policy)
     able = merge_capabilities(spec, entry, is_believed(spec, policy))
     return {"effect": effect_of_tool(spec, entry, policy).value, "capabilities": asdict(able)}
 
 
 def _format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
+    from foregate.policy.risk.declared import find_tool_entry
     from foregate.policy.risk.facts import is_believed
     from foregate.schemas.strict_json import get_object
 
-    entry, found, believed = policy.tools.get(spec.name), _apply_policy(spec, policy), is_believed(spec, policy)
+    entry, found, believed = find_tool_entry(spec, policy), _apply_policy(spec, policy), is_believed(spec, policy)
     able = get_object(found, "capabilities")
     undeclared = entry is None and (not believed or spec.capabilities is None)
     flags = ["undeclared"] if undeclared else [flag for flag in FLAGS if able[flag]]
     about = [spec.provenance if spec.provenance != "builtin" else "", state]
     about.append(f"says {spec.effect.value}" if spec.is_elsewhere and not believed else "")
-    about.append("as the policy says" if entry is not None else "")
+    by_policy = "as the policy says" if spec.name in policy.tools else "as you said"
+    about.append(by_policy if entry is not None else "")
+    void = spec.declared is not None and spec.declared.nature == "void"
+    about.append("changed since you said what it does" if void else "")
     said = ", ".join(filter(None, about))
     return f"{spec.name:<18} {found['effect']:<12} {', '.join(flags)}{'  ' if said else ''}{said}"
+
+
+@app.command("declared")
+def list_declared(as_json: options.AsJson = False) -> None:
+    """List what you said of tools that nobody had declared. It holds while their definitions stay as they were."""
+    from foregate.assembly.home import Home
+    from foregate.cli.terminal.declare_dialog import describe_nature
+    from foregate.schemas import strict_json
+
+    kept = _read_declarations(Home.path()).list()
+    if as_json:
+        options.print_json([{"tool": key, **strict_json.dump(declared)} for key, declared in kept.items()])
+        return
+    for key, declared in kept.items():
+        named = [target.parameter for target in declared.targets]
+        parts = (("targets", named), ("amounts", declared.amounts), ("texts", declared.texts))
+        roles = [f"{role}: {', '.join(names)}" for role, names in parts if names]
+        options.print_text("  ".join([f"{key:<26} {describe_nature(declared.nature)}", *roles]))
+
+
+@app.command("forget")
+def forget(
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="A tool, or `mcp:SERVER` for all of one.")],
+) -> None:
+    """Forget what you said of a tool: the next session asks again."""
+    from foregate.assembly.home import Home
+
+    count = _read_declarations(Home.open().root).forget(tool)
+    if not count:
+        raise UsageError(f"nothing was said of `{tool[:64]}`; `foregate tools declared` lists what was")
+    options.print_text(f"{count} forgotten")
+
+
+def _read_declarations(root: Path) -> Declarations:
+    """Return what was said of tools; raise UsageError for a file that cannot be read."""
+    from foregate.assembly.home import Home
+
+    found = Home(root).open_declarations()
+    for note in found.notes:
+        raise UsageError(note)
+    return found
 
 
 @app.command("pin")

@@ -7,11 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from foregate.cli.terminal.declare_dialog import ask_declaration
 from foregate.cli.terminal.layout import CARE, format_labelled, shorten_text
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import Prospects, build_sheet, format_details, number_calls, split_pages
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.value_rows import format_value, name_path
+from foregate.gates.declaring import list_asked
 from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
 from foregate.schemas.strict_json import Json, get_list, get_text
@@ -36,6 +38,7 @@ class ApprovalDialog:
     def __init__(self, screen: Screen, terminal: Terminal, request: Mapping[str, Json], prospects: Prospects) -> None:
         self.screen, self.terminal, self.request, self.prospects = screen, terminal, request, prospects
         self.calls = dict(number_calls(request))
+        self.declared: dict[str, Json] = {}
 
     async def ask(self) -> Reply | None:
         """Show the sheet and return the reply, None where it is left open."""
@@ -52,6 +55,7 @@ class ApprovalDialog:
             words,
             calls=by_id if len(said) > 1 else {},
             named={get_text(self.calls[number], "call", ""): texts for number, texts in named.items() if texts},
+            declared=self.declared,
         )
 
     async def _ask_all(self) -> tuple[str, Answers, str]:
@@ -75,6 +79,8 @@ class ApprovalDialog:
                     return await self._ask_each({}, list(self.calls), [], show=True)
                 case "d":
                     unseen = not await self._show_details() and unseen
+                case "t" if list_asked(self.request):
+                    await self._ask_declarations()
                 case "":
                     self.screen.say("Enter alone approves nothing: y, n or d (Ctrl-D leaves it open)", CARE)
                 case _:
@@ -135,6 +141,14 @@ class ApprovalDialog:
                 self.screen.say(f"that is not {explain_naming(value, path)}, so call {number} is not released", CARE)
                 break
         return tuple(typed)
+
+    async def _ask_declarations(self) -> None:
+        """Ask what each tool does of which nobody said it; the calls themselves still need their answer."""
+        for tool, about in list_asked(self.request).items():
+            self.declared.pop(tool, None)
+            if (said := await ask_declaration(self.screen, self.terminal, about)) is not None:
+                self.declared[tool] = said
+                self.screen.say(f"that holds for later calls of {tool}; `foregate tools declared` lists it", "dim")
 
     async def _ask_why(self, words: Sequence[str]) -> str:
         if said := "; ".join(word.strip() for word in words if word.strip()):

@@ -61,6 +61,9 @@ _ORIGIN = {
 }
 
 
+VOID = "the tool's definition has changed since you said what it does, so that no longer counts"
+
+
 class ApprovalSheet(NamedTuple):
     """The rows of a sheet, and whether anything is left out of them, so that a yes must wait for the details."""
 
@@ -142,6 +145,8 @@ def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool) -> Iterator
     if len(calls) > 1:
         yield "1y 2n each by its number"
         yield "s one by one"
+    if any("undeclared" in call for _, call in calls):
+        yield "t say what the tool does, for its later calls"
     yield "d details"
 
 
@@ -206,6 +211,8 @@ def _build_judgement(call: Fields, prospect: Preview | None, width: int, details
         yield _build_sentence("because", str(sentence), width, details)
     for number, sentence in enumerate(get_list(call, "critic")):
         yield _build_sentence("" if number else "critic", f"“{sentence}”", width, details, "dim")
+    if get_object(call, "undeclared").get("void"):
+        yield _build_sentence("changed", VOID, width, details, CARE)
     odd = list(find_lookalikes(_list_names(call)))
     if not details and len(odd) > NOTES:
         odd[NOTES - 1 :] = [f"{len(odd) - NOTES + 1} further words are not what they look like"]
