@@ -6,7 +6,7 @@ import re
 from importlib import import_module, resources
 from pathlib import Path
 
-from foregate.gates.plan import PLAN_REASONS
+from foregate.gates.call_plan import PLAN_REASONS
 from foregate.gates.prelude import judge_answer
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN
 from foregate.schemas.judgement import find_standing
@@ -23,7 +23,7 @@ for that call in its task. Any gate may also give `gate_error` and `not_asked_no
 (judge and record, never apply) or `off`, except the first and the last.
 """
 CALM = ("_passed", "_accepted", "_granted", "_not_required", "_let_go", "_for_execution", "unverified")
-BY_POLICY = ("plan_unavailable", "critique_unavailable", "critique_invalid")
+BY_POLICY = ("plan_drift", "plan_unavailable", "critique_unavailable", "critique_invalid")
 
 
 def page() -> str:
@@ -37,6 +37,7 @@ def gate(name: str) -> str:
     about = summary(name)
     text = f"## `{name}`\n\n{about}\n\n{table(CODES[name])}\n"
     if name == "plan":
+        text += f"With `plan.form: call`: {summary('call_plan')[:1].lower()}{summary('call_plan')[1:]}\n\n"
         text += f"Reasons of `plan_rejected`, in the order they are checked: {listed(PLAN_REASONS)}.\n\n"
     if name == "critique":
         text += f"Reasons of `critique_invalid`: {listed(CRITIQUE_REASONS)}.\n\n"

@@ -9,7 +9,6 @@ from datetime import datetime, timedelta
 
 from msgspec.structs import replace
 
-from foregate.gates.blind_scope import find_item_of_call
 from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
@@ -89,7 +88,8 @@ class ApprovalGate:
 
         What a plan made from the person's words covers, or with `covered` may still, is as good as asked for in words.
         """
-        step = find_item_of_call(facts.call.id, so_far.uses, so_far.plan or turn.plan)
+        plan = so_far.plan or turn.plan
+        step = plan.find_step(so_far.uses.get(facts.call.id, ())) if plan is not None else None
         covered = covered or step is not None
         if turn.dry_run and facts.changes:
             return None

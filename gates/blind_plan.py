@@ -11,8 +11,7 @@ from foregate.gates.plan_scope import find_risk_classes
 from foregate.gates.questions import build_need
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_tool_entry
-from foregate.policy.risk.mandate import is_consequential, list_outside_values
-from foregate.policy.risk.own_words import cut_pasted
+from foregate.policy.risk.request import cut_pasted
 from foregate.schemas.blind_plan import BlindPlan, BlindStep, BlindTarget, Bound
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.plan import Flow, PlanInForce, PlanTerm, ScopeItem
@@ -20,30 +19,13 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
 from foregate.schemas.turn import Turn
-from foregate.schemas.value import ArgumentValue, format_key, read_forms, read_value
+from foregate.schemas.value import format_key, read_forms, read_value
 
 KEY = "plan:blind:"
 """How the key of each Need begins that asks for a plan without the call."""
 _SHAPE = ("type", "properties", "items", "required", "anyOf", "oneOf", "allOf", "additionalProperties", "format")
 """What the planner reads of the schema of a tool that the operator's own program does not declare."""
 _LONG = 32 * 1024
-
-
-def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
-    """Whether a call needs leave that the person's words alone do not give: a plan's, or then a person's.
-
-    No plan is made for a value that only outside content said, and none stands for it. Of high impact, also not for one
-    whose role is unclear: there a plan that has it wrong would cost too much.
-    """
-    if not facts.changes or facts.authority == "said" or not is_consequential(facts, turn, policy):
-        return False
-    to_name = list_outside_values(facts, turn.depth)
-    return not to_name or (not facts.high_impact and all(map(may_be_planned, to_name)))
-
-
-def may_be_planned(value: ArgumentValue) -> bool:
-    """Whether a plan may stand for a value that a person has to name else: its role is unclear, or it was read."""
-    return bool(value.words) if value.role == "carried" else value.source == "unclear"
 
 
 def build_blind_need(turn: Turn, calls: Sequence[CallFacts], policy: Policy, catalogue: Catalogue) -> Need:

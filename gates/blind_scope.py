@@ -179,9 +179,3 @@ class _Fit:
                 return value.source != "unclear" or value.key in self.list_said_keys(term) or term.rule == "at_most"
             case _:
                 return value.source != "unclear" and value.key not in _TRUTHS
-
-
-def find_item_of_call(call: str, uses: Mapping[str, Sequence[int]], plan: PlanInForce | None) -> ScopeItem | None:
-    """Return the planned step that covers a call, None where none does; `uses` are the items that calls use up."""
-    found = [plan.items[at] for at in uses.get(call, ()) if plan is not None and at < len(plan.items)]
-    return next((item for item in found if item.terms is not None), None)

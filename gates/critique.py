@@ -10,12 +10,11 @@ from msgspec.structs import replace
 from pydantic import ValidationError
 
 from foregate.gates.approval import spare_advice, spare_hopeless
-from foregate.gates.blind_scope import find_item_of_call
 from foregate.gates.critique_request import build_critique_need
 from foregate.gates.mandate import describe_words
 from foregate.gates.questions import find_standing_without_advice
 from foregate.policy.policy import Policy
-from foregate.policy.risk.doubt import find_doubt
+from foregate.policy.risk.mandate import is_consequential, list_outside_values
 from foregate.schemas.codes import CritiqueCode, GateName
 from foregate.schemas.judgement import Answer, Mode, Need, Number, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
@@ -26,6 +25,7 @@ from foregate.schemas.turn import Turn
 
 _ASKED_ENOUGH = "a second look was asked for as often as the policy allows, and things changed each time; send it again"
 _SPARED = "nobody can say yes to this, so the critic was not asked"
+_SHOWN = 80  # characters of a value or name
 _NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
 
 
@@ -99,7 +99,8 @@ class CritiqueGate:
 
     def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
-        bound = {call for call in so_far.uses if find_item_of_call(call, so_far.uses, so_far.plan or turn.plan)}
+        plan = so_far.plan or turn.plan
+        bound = {call for call, used in so_far.uses.items() if plan is not None and plan.find_step(used)}
         doubtful = [f for f in facts if find_doubt(f, turn, self.policy) and not has_waited_for_a_name(f, turn)]
         doubtful = [f for f in doubtful if f.call.id not in bound]  # a plan binds it by the person's words
         open_ = [f for f in facts if f.authority not in ("said", "outside")]
@@ -156,6 +157,35 @@ class CritiqueGate:
         standing = Standing.ASK if self.policy.critique.on_budget_exhausted == "ask" else Standing.ALLOW
         message = "the safety budget is used up, so no critic looked at this"
         return Ruling(standing, "critique_skipped_budget", message, numbers=(number,))
+
+
+def find_doubt(facts: CallFacts, turn: Turn, policy: Policy) -> str:
+    """Return why a call is in doubt, "" where it is not: as what the person said in so many words never is.
+
+    What works in a sandbox is none either, for what it did is shown before it counts, and nor is what a dry run shows.
+    """
+    if facts.contained or facts.authority == "said" or (turn.dry_run and facts.changes):
+        return ""
+    if facts.authority == "outside":
+        value = list_outside_values(facts, turn.depth)[0]
+        return f"the person's own words do not say that `{value.text[:_SHOWN]}` goes into `{value.path[:_SHOWN]}`"
+    if not facts.changes:
+        return ""
+    if facts.uncertainty.value >= policy.critique.uncertainty:
+        return "; ".join(reason.why for reason in facts.uncertainty.reasons) or "the policy doubts each change"
+    if facts.survey.untried:
+        return f"`{facts.call.name[:_SHOWN]}` declares nothing and has not run in this session"
+    foreign = find_foreign_target(facts)
+    if not foreign or not is_consequential(facts, turn, policy):
+        return ""
+    return f"only text from outside names `{foreign[:_SHOWN]}`"
+
+
+def find_foreign_target(facts: CallFacts) -> str:
+    """Return a target, or a word of a command, that nothing but text from outside said, "" for none."""
+    command, names = facts.survey.command, {resource.id for resource in facts.resources}
+    names |= set(command.argv) if command is not None else set()
+    return next((a.text for a in facts.survey.atoms if a.origin is Origin.EXTERNAL and a.text in names), "")
 
 
 def has_waited_for_a_name(facts: CallFacts, turn: Turn) -> bool:

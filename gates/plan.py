@@ -1,43 +1,47 @@
-"""Gate `plan`: a risky call needs an accepted plan that covers it."""
+"""Gate `plan`: what the person's words do not carry needs a plan, made once per request from those words alone."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
 
 from msgspec.structs import replace
-from pydantic import BaseModel, ValidationError
 
 from foregate.gates.approval import spare_advice
-from foregate.gates.blind_plan import KEY
-from foregate.gates.blind_planning import ASKED_ENOUGH, SPARED, BlindPlanning, spare_plan
-from foregate.gates.plan_scope import find_covering_items, has_leading_words, list_exact_commands, put_in_force
-from foregate.gates.questions import build_planning_need, rule_without_plan
+from foregate.gates.blind_plan import (
+    bring_into_force,
+    build_blind_need,
+    find_blind_answers,
+    read_blind_plan,
+)
+from foregate.gates.blind_scope import find_planned_item
+from foregate.gates.mandate import describe_words
+from foregate.gates.plan_scope import find_covering_items
+from foregate.gates.questions import rule_without_plan
 from foregate.policy.policy import Policy
+from foregate.policy.risk.mandate import wants_plan
+from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.codes import GateName
-from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
-from foregate.schemas.plan import Plan, PlanInForce, PlannedStep
+from foregate.schemas.judgement import Mode, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
+from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan_terms import use_items
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
-from foregate.schemas.tool_spec import Catalogue, ResourceKind
+from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
-_DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
-_NAME_IT = (
-    "which do not say what would run; for any further words name the script, module or subcommand, as in "
-    "`python3 -m pytest`"
+ASKED_ENOUGH = "the planner was asked about this response as often as the policy allows; send it again, smaller"
+SPARED = "nobody can say yes to this, so the planner was not asked"
+_UNCOVERED = Ruling(
+    Standing.ASK, "plan_drift", "no plan made from the person's words covers this", reason="not_in_plan"
 )
-_SHOWN = 3  # commands that a sentence names
-_LENGTH = 60  # characters it shows of each
-Noun = TypeVar("Noun", bound=BaseModel)
 
 
 @dataclass(frozen=True)
 class PlanGate:
-    """Asks the planner for what no plan covers, checks the answer against the call, and binds it as a scope."""
+    """Asks the planner, who sees no call, for what the words leave open, and binds the calls to its steps."""
 
     policy: Policy
     catalogue: Catalogue
@@ -52,198 +56,119 @@ class PlanGate:
         return self.policy.plan.shadow_asks
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        if self.policy.plans_blind:
-            return BlindPlanning(self.policy, self.catalogue, turn, so_far).rule(live)
-        spared = {call.id: spare_plan(so_far.facts[call.id]) for call in live}
-        due = self.find_due_calls(turn, [so_far.facts[call.id] for call in live if spared[call.id] is None])
-        open_, uses = self.find_uncovered_calls(due, turn.plan, turn.during)
-        opinion = self.rule_on_uncovered(turn, so_far, due, open_) if open_ else Opinion({})
+        return _Planning(self.policy, self.catalogue, turn, so_far).rule(live)
+
+
+@dataclass(frozen=True)
+class _Planning:
+    """The gate's work on one turn."""
+
+    policy: Policy
+    catalogue: Catalogue
+    turn: Turn
+    so_far: SoFar
+
+    def rule(self, live: Sequence[ToolCall]) -> Opinion | Need:
+        """Return the rulings on all live calls, or the planner's Need for those that want a plan."""
+        facts = [self.so_far.facts[call.id] for call in live]
+        wanted = [one for one in facts if wants_plan(one, self.turn, self.policy)]
+        opinion = self.rule_on(wanted, facts)
         if isinstance(opinion, Need):
             return opinion
-        held = {call: ruling for call, ruling in spared.items() if ruling is not None}
-        rulings = build_rulings(self.name, live, {**held, **opinion.rulings})
-        return replace(opinion, rulings=rulings, uses=uses if opinion.plan is None else opinion.uses)
-
-    def rule_on_uncovered(
-        self, turn: Turn, so_far: SoFar, due: Sequence[CallFacts], open_: Sequence[CallFacts]
-    ) -> Opinion | Need:
-        """Return the rulings on the calls no plan covers, or the planner's Need for them."""
-        if turn.plan is not None and turn.plan.amendments >= self.policy.plan.max_amendments:
-            return Opinion(hold_as_drift(open_, "max_amendments"))
-        answers = [answer for answer in turn.find_answers(self.name) if not answer.key.startswith(KEY)]
-        if not answers:
-            return self.ask_planner(turn, so_far, open_, "")
-        plan, error = read_plan(answers[-1]), answers[-1].error
-        if plan is None:
-            rulings = rule_without_plan(open_, error or "plan_generation_failed", self.policy)
-            return Opinion(rulings, detail={"result": "unavailable", "error": error})
-        reason = find_defect(plan, open_[0])
-        if not reason:
-            return self.accept_plan(plan, turn, due, open_)
-        if len(answers) == 1:
-            return self.ask_planner(turn, so_far, open_, reason)
-        message = f"the plan made for this does not fit it ({reason}); reconsider the call, or send a smaller one"
-        rejected = Ruling(Standing.HOLD, "plan_rejected", message, reason=reason)
-        # an amendment that fails its checks twice is drift of its call only
-        rulings = rule_alike(open_, rejected) if turn.plan is None else hold_as_drift(open_, reason)
-        return Opinion(rulings, detail=build_detail(plan, "rejected"))
-
-    def find_due_calls(self, turn: Turn, live: Sequence[CallFacts]) -> list[CallFacts]:
-        """Return the changes that need a plan: risky ones, and what goes beyond the task's changed resources.
-
-        What works in a sandbox needs none: what it changes is shown before it counts, and can be taken back.
-        """
-        section = self.policy.plan
-        if section.depth == "top_level" and turn.depth > 0:
-            return []
-        begun = turn.plan is not None or (section.due == "first_side_effect" and turn.counters.changes > 0)
-        if section.binding == "first_action" and begun:
-            return []
-        live = [facts for facts in live if not facts.contained]
-        due, touched = [], turn.counters.changed_resources
-        first = section.due == "first_side_effect" and (turn.counters.changes == 0 or turn.plan is not None)
-        for facts in live:
-            new = [resource for resource in facts.changed_resources if not resource.changed_before]
-            touched += len(new) if facts.changes else 0
-            many = bool(new) and 0 < section.changed_resources <= touched
-            if facts.changes and (facts.risky or many or first):
-                due.append(facts)
-        return due[:1] if section.binding == "first_action" else due
-
-    def find_uncovered_calls(
-        self, due: Sequence[CallFacts], plan: PlanInForce | None, during: str
-    ) -> tuple[list[CallFacts], dict[str, tuple[int, ...]]]:
-        """Return the calls a plan does not cover, and what the others use of it."""
-        left, uses, spent = [], {}, dict[int, int]()
-        same_tool = self.policy.plan.binding == "steps"
-        for facts in due:
-            found = find_covering_items(facts, plan, spent, same_tool=same_tool, during=during) if plan else None
-            if found is None:
-                left.append(facts)
-                continue
-            uses[facts.call.id] = found
-            for index in found:
-                spent[index] = spent.get(index, 0) + 1
-        return left, uses
-
-    def ask_planner(self, turn: Turn, so_far: SoFar, open_: Sequence[CallFacts], reason: str) -> Need | Opinion:
-        """Return the planner's Need, or the opinion without one when no further question may be asked."""
-        if turn.has_asked_enough(self.name, self.policy.limits.needs_per_gate):
-            held = Ruling(Standing.HOLD, "plan_unavailable", ASKED_ENOUGH, reason=reason or "needs_per_gate")
-            return Opinion(rule_alike(open_, held))
-        if 0 < self.policy.safety.model_calls <= turn.counters.safety_calls:
-            return Opinion(rule_without_plan(open_, "safety_budget", self.policy))
-        if asks := spare_advice(self.name, open_, turn, so_far, self.policy):
-            return Opinion(asks, summary=SPARED)
-        return build_planning_need(turn, open_, reason)
-
-    def accept_plan(self, plan: Plan, turn: Turn, due: Sequence[CallFacts], open_: Sequence[CallFacts]) -> Opinion:
-        """Return the opinion of a plan that fits: what it covers may go on, what it leaves out is held."""
-        in_force = put_in_force(plan, open_[0], self.catalogue, turn.plan, self.policy)
-        left, uses = self.find_uncovered_calls(due, in_force, turn.during)
-        exactly = list_exact_commands(in_force)
-        remedy = describe_remedy(exactly)
-        message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}{remedy}"
-        accepted = Ruling(Standing.ALLOW, "plan_accepted", message)
-        detail = build_detail(plan, "accepted") | {"revision": in_force.revision}
+        others = [one for one in facts if one not in wanted]
+        spared = {one.call.id: ruling for one in others if (ruling := spare_plan(one)) is not None}
         return Opinion(
-            rule_alike(open_, accepted) | hold_as_drift(left, "not_in_plan", remedy),
-            detail=detail | ({"exactly": exactly} if exactly else {}),
-            plan=in_force,
-            first=open_[0].call.id,
-            uses=uses,
+            build_rulings("plan", live, {**spared, **opinion.rulings}),
+            detail=opinion.detail,
+            summary=opinion.summary,
+            plan=opinion.plan,
+            uses=opinion.uses,
         )
 
+    def rule_on(self, wanted: Sequence[CallFacts], facts: Sequence[CallFacts]) -> Opinion | Need:
+        """Return the rulings on the calls that want a plan, with what all calls use of it, or the planner's Need."""
+        turn, plan = self.turn, self.turn.plan
+        open_, uses = self.compare(plan, wanted, facts)
+        if not open_ or (plan is not None and plan.blind) or turn.depth > 0:
+            return self.rule_on_open(open_, uses, plan)
+        answers = find_blind_answers(turn)
+        if not answers:
+            return self.ask_planner(open_, uses)
+        made = read_blind_plan(answers[-1])
+        if made is None:
+            error = answers[-1].error or "plan_generation_failed"
+            missing = replace(plan or PlanInForce(0, "", ()), blind=True, missing=error[:200])
+            opinion = self.rule_on_open(open_, uses, missing)
+            return Opinion(
+                opinion.rulings, detail={"result": "unavailable", "error": error}, plan=missing, uses=opinion.uses
+            )
+        in_force = bring_into_force(made, open_, self.catalogue, turn, self.policy)
+        left, uses = self.compare(in_force, wanted, facts)
+        accepted = Ruling(Standing.ALLOW, "plan_accepted", f"plan v{in_force.revision} accepted: {in_force.goal[:200]}")
+        rulings = rule_alike([one for one in open_ if one not in left], accepted)
+        drift = rule_alike(left, _UNCOVERED)
+        return Opinion({**rulings, **drift}, detail=describe_accepted(made, in_force), plan=in_force, uses=uses)
 
-def hold_as_drift(open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
-    return rule_alike(open_, Ruling(Standing.HOLD, "plan_drift", _DRIFT + remedy, reason=why))
+    def rule_on_open(
+        self, open_: Sequence[CallFacts], uses: Mapping[str, tuple[int, ...]], plan: PlanInForce | None
+    ) -> Opinion:
+        """Return the rulings on calls that the plan there is leaves open."""
+        if plan is not None and plan.missing:
+            return Opinion(rule_without_plan(open_, plan.missing, self.policy), uses=uses)
+        return Opinion(rule_alike(open_, _UNCOVERED), uses=uses)
+
+    def compare(
+        self, plan: PlanInForce | None, wanted: Sequence[CallFacts], facts: Sequence[CallFacts]
+    ) -> tuple[list[CallFacts], dict[str, tuple[int, ...]]]:
+        """Return the calls that want a plan and are not covered, and what the others use of it, one after the other.
+
+        What the person asked for in so many words uses up a step as well, so that no other call has it.
+        """
+        left, uses, same_tool = [], dict[str, tuple[int, ...]](), self.policy.plan.binding == "steps"
+        for one in facts:
+            if one not in wanted and one.authority != "said":
+                continue
+            found: tuple[int, ...] | None = None
+            if plan is not None:
+                at = find_planned_item(one, plan, self.turn, self.policy)
+                found = (at,) if at is not None else None
+                if found is None and one.authority != "outside":
+                    found = find_covering_items(one, plan, {}, same_tool=same_tool, during=self.turn.during)
+            if plan is not None and found is not None:
+                uses[one.call.id], plan = found, use_items(plan, found, one.call.arguments or {})
+            elif one in wanted:
+                left.append(one)
+        return left, uses
+
+    def ask_planner(self, open_: Sequence[CallFacts], uses: Mapping[str, tuple[int, ...]]) -> Need | Opinion:
+        """Return the planner's Need, or the opinion without one when no further question may be asked."""
+        turn, policy = self.turn, self.policy
+        if turn.has_asked_enough("plan", policy.limits.needs_per_gate):
+            held = Ruling(Standing.HOLD, "plan_unavailable", ASKED_ENOUGH, reason="needs_per_gate")
+            return Opinion(rule_alike(open_, held), uses=uses)
+        if 0 < policy.safety.model_calls <= turn.counters.safety_calls:
+            return Opinion(rule_without_plan(open_, "safety_budget", policy), uses=uses)
+        if asks := spare_advice("plan", open_, turn, self.so_far, policy, covered=True):
+            return Opinion(asks, summary=SPARED, uses=uses)
+        return build_blind_need(turn, open_, policy, self.catalogue)
 
 
-def read_plan(answer: Answer) -> Plan | None:
-    """Return the trimmed plan of an answer, None when there is none in it."""
-    if answer.value is None:
-        return None
-    try:
-        return trim_plan(Plan.model_validate(answer.value))
-    except ValidationError:
-        return None
+def spare_plan(facts: CallFacts) -> Ruling | None:
+    """Return why no plan is asked for a call: the person said it all, or has to name a value; None for no reason."""
+    if facts.changes and facts.authority == "said":
+        return Ruling(Standing.ALLOW, "plan_not_required", f"the person asked for this: {describe_words(facts)}")
+    if facts.changes and facts.authority == "outside":
+        return Ruling(Standing.ALLOW, "plan_not_required", "no plan can stand for a value that only a person can name")
+    return None
 
 
-def describe_remedy(commands: Sequence[str]) -> str:
-    """Return what to write instead of commands a plan covers in exactly their words, "" where there are none."""
-    if not commands:
-        return ""
-    named = ", ".join(f"`{command[:_LENGTH]}`" for command in commands[:_SHOWN])
-    many = f" and {len(commands) - _SHOWN} more" if len(commands) > _SHOWN else ""
-    return f"; of {named}{many} it covers exactly these words, {_NAME_IT}"
-
-
-def build_detail(plan: Plan, result: str) -> dict[str, Json]:
+def describe_accepted(plan: BlindPlan, in_force: PlanInForce) -> dict[str, Json]:
+    """Return what a decision says of an accepted plan."""
     return {
-        "result": result,
+        "result": "accepted",
         "plan": plan.model_dump(mode="json"),
+        "revision": in_force.revision,
         "requires_verification": plan.requires_verification,
         "criteria": len(plan.success_criteria),
         "risks": len(plan.risky_actions),
     }
-
-
-def trim_plan(plan: Plan) -> Plan:
-    """Return the plan without blanks around its texts and without blank entries; nothing else is changed."""
-    steps = [_trim(step, "tool", "target", "description") for step in plan.planned_steps or []]
-    return _trim(plan, "goal").model_copy(
-        update={
-            "success_criteria": [_trim(item, "text") for item in plan.success_criteria if item.text.strip()],
-            "first_action": _trim(plan.first_action, "tool", "target", "description"),
-            "risky_actions": [text for item in plan.risky_actions if (text := item.strip())],
-            "planned_steps": [step for step in steps if step.tool or step.target or step.description] or None,
-        }
-    )
-
-
-def _trim(noun: Noun, *names: str) -> Noun:
-    return noun.model_copy(update={name: getattr(noun, name).strip() for name in names})
-
-
-def find_defect(plan: Plan, facts: CallFacts) -> str:
-    """Return the first reason why the trimmed plan is no plan for this call, "" when it is one."""
-    return next((reason for reason, holds in _DEFECTS.items() if holds(plan, facts, plan.planned_steps or [])), "")
-
-
-def is_same_target(named: str, kind: ResourceKind, id: str) -> bool:  # noqa: A002
-    """Whether a plan's words name exactly this resource; a command may be named by program and leading arguments."""
-    named, id = named.strip(), id.strip()  # noqa: A001
-    if kind in (ResourceKind.FILE, ResourceKind.DIRECTORY):
-        return named.removeprefix("./").rstrip("/") == id
-    if kind is ResourceKind.PROCESS:
-        return has_leading_words(id, named)
-    return named == id
-
-
-_DEFECTS: Mapping[str, Callable[[Plan, CallFacts, Sequence[PlannedStep]], bool]] = {
-    "missing_goal": lambda plan, facts, steps: not plan.goal,
-    "missing_success_criteria": lambda plan, facts, steps: not plan.success_criteria,
-    "missing_first_action_tool": lambda plan, facts, steps: not plan.first_action.tool,
-    "first_action_tool_mismatch": lambda plan, facts, steps: (
-        plan.first_action.tool.casefold() != facts.call.name.casefold()
-    ),
-    "missing_first_action_description": lambda plan, facts, steps: not plan.first_action.description,
-    "missing_first_action_target": lambda plan, facts, steps: bool(facts.targets) and not plan.first_action.target,
-    "first_action_target_mismatch": lambda plan, facts, steps: (
-        bool(facts.targets) and not any(is_same_target(plan.first_action.target, r.kind, r.id) for r in facts.targets)
-    ),
-    "missing_verification_requirement": lambda plan, facts, steps: not plan.requires_verification,
-    "missing_risk_acknowledgment": lambda plan, facts, steps: not plan.risky_actions,
-    "missing_plan_version": lambda plan, facts, steps: plan.version <= 0,
-    "planned_steps_first_action_mismatch": lambda plan, facts, steps: (
-        bool(steps and steps[0].tool) and steps[0].tool.casefold() != plan.first_action.tool.casefold()
-    ),
-    "planned_steps_first_action_target_mismatch": lambda plan, facts, steps: (
-        bool(steps and plan.first_action.target) and steps[0].target != plan.first_action.target
-    ),
-    "planned_steps_incomplete_entry": lambda plan, facts, steps: any(
-        not s.tool or not s.description or (s.uses is not None and s.uses < 1) for s in steps
-    ),
-}
-PLAN_REASONS = tuple(_DEFECTS)
-"""Why a plan is rejected, in the order they are checked."""

@@ -12,6 +12,7 @@ from typing import get_args
 from msgspec.structs import replace
 
 from foregate.gates.approval import ApprovalGate
+from foregate.gates.call_plan import CallPlanGate
 from foregate.gates.critique import CritiqueGate
 from foregate.gates.drift import DriftGate
 from foregate.gates.evidence import EvidenceGate
@@ -67,7 +68,7 @@ def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
         DriftGate(policy),
         UncertaintyGate(policy),
         EvidenceGate(policy, catalogue),
-        PlanGate(policy, catalogue),
+        PlanGate(policy, catalogue) if policy.plans_blind else CallPlanGate(policy, catalogue),
         CritiqueGate(policy),
         ApprovalGate(policy),
     )

@@ -381,7 +381,7 @@ class Policy(PolicySection):
     files: Files
     sensitive: Sensitive
 
-    @property
+    @cached_property
     def plans_blind(self) -> bool:
         """Whether a plan is made from the person's words alone, which takes a mandate."""
         return self.plan.form == "blind" and self.mandate.mode != "off"

@@ -149,8 +149,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "plan_unavailable": ("The planner gave no usable plan.", "Send the call again, or have a person approve it."),
     "plan_unavailable_let_go": ("The planner gave no usable plan, and the policy goes on without one.", ""),
     "plan_drift": (
-        "The accepted plan does not cover the call, and could not be widened.",
-        "Keep to the plan, or say why it must be widened.",
+        "No accepted plan covers the call: it is asked, or held where the planner saw the call.",
+        "Keep to the plan, say yes to the call, or say why the plan must be widened.",
     ),
     "plan_not_asked": ("No person can say yes to the call, so the planner was not asked.", "Run it with a person."),
     "critique_not_required": ("The call needs no critique.", ""),

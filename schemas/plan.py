@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -131,3 +132,8 @@ class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
     missing: str = ""
     flows: tuple[Flow, ...] = ()
     risks: tuple[str, ...] = ()
+
+    def find_step(self, used: Sequence[int]) -> ScopeItem | None:
+        """Return the first step of the person's words among the items a call uses, None where there is none."""
+        found = (self.items[at] for at in used if at < len(self.items))
+        return next((item for item in found if item.terms is not None), None)

@@ -16,9 +16,9 @@ from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, ChildPaused
 from foregate.agent.survey.surveyor import find_changed_resource, is_script_another
+from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.confined_program import allow_programs
 from foregate.agent.workspace.in_place import begin_in_place, keep_before, put_back
-from foregate.agent.workspace.process import cap_text
 from foregate.agent.workspace.thread import run_to_end
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json

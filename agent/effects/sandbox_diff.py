@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import unified_diff
 from pathlib import Path
 
-from foregate.agent.workspace.process import cap_text
+from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError

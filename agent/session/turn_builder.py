@@ -12,9 +12,9 @@ from foregate.agent.session.masked_words import mask_words
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.evidence.state.task import OpenTurn, TaskState
-from foregate.gates.blind_plan import wants_plan
 from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
+from foregate.policy.risk.mandate import wants_plan
 from foregate.policy.risk.proposal import confirms, find_agreed_answer
 from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished

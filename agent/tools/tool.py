@@ -9,6 +9,7 @@ from itertools import chain
 from operator import is_
 from typing import TypeVar
 
+from foregate.agent.workspace.process import HeadTail
 from foregate.agent.workspace.workspace import confine_to_survey
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, SyncError, UsageError, WorkspaceError
 from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
@@ -254,6 +255,18 @@ def _give_arguments(tool: Tool, call: ToolCall) -> Mapping[str, Json]:
     """Return the arguments; to a user's tool a copy, for what it does to them must reach no call that is judged."""
     given = call.arguments or {}
     return deepcopy(dict(given)) if tool.spec.provenance == "python" else given
+
+
+def cap_text(text: str, cap: int) -> tuple[str, int]:
+    """Return `text` cut to about `cap` bytes of UTF-8, head and tail, and the number of bytes left out."""
+    if len(text) * 4 <= cap:
+        return text, 0
+    data = text.encode("utf-8", "replace")
+    if len(data) <= cap:
+        return text, 0
+    kept = HeadTail(cap)
+    kept.feed(data)
+    return kept.text()
 
 
 def index_by_name(things: Iterable[tuple[str, T]]) -> dict[str, T]:

@@ -73,18 +73,6 @@ class HeadTail:
         return self.bytes().decode("utf-8", "replace"), self.parts()[2]
 
 
-def cap_text(text: str, cap: int) -> tuple[str, int]:
-    """Return `text` cut to about `cap` bytes of UTF-8, head and tail, and the number of bytes left out."""
-    if len(text) * 4 <= cap:
-        return text, 0
-    data = text.encode("utf-8", "replace")
-    if len(data) <= cap:
-        return text, 0
-    kept = HeadTail(cap)
-    kept.feed(data)
-    return kept.text()
-
-
 def trim_cut_end(data: bytes) -> bytes:
     """Return `data` without a UTF-8 character begun at its end and not finished."""
     return data[:-3] + _CUT_END.sub(b"", data[-3:])

@@ -13,7 +13,6 @@ from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.mandate import find_authority, list_used_keys
-from foregate.policy.risk.own_words import cut_pasted
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import (
     RequestFacts,
@@ -21,7 +20,7 @@ from foregate.policy.risk.request import (
     find_namesake,
     find_partly_named,
     is_named,
-    read_request,
+    read_own_request,
 )
 from foregate.schemas.tool_call import (
     CallFacts,
@@ -306,10 +305,7 @@ def read_user_request(turn: Turn, policy: Policy) -> RequestFacts:
 
     A parent's words are not the user's.
     """
-    texts = tuple(said.text for said in turn.user_messages if said.actor == "user")
-    if policy.mandate.mode != "off":
-        texts = tuple(cut_pasted(text, policy.mandate).strip() for text in texts)
-    return read_request(texts, policy)
+    return read_own_request(tuple(said.text for said in turn.user_messages if said.actor == "user"), policy)
 
 
 def find_wide_pattern(facts: CallFacts) -> str:

@@ -43,6 +43,23 @@ def is_consequential(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     return not own and not is_asked_for(facts, turn, policy)
 
 
+def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
+    """Whether a call needs leave that the person's words alone do not give: a plan's, or then a person's.
+
+    No plan is made for a value that only outside content said, and none stands for it. Of high impact, also not for one
+    whose role is unclear: there a plan that has it wrong would cost too much.
+    """
+    if not facts.changes or facts.authority == "said" or not is_consequential(facts, turn, policy):
+        return False
+    to_name = list_outside_values(facts, turn.depth)
+    return not to_name or (not facts.high_impact and all(map(may_be_planned, to_name)))
+
+
+def may_be_planned(value: ArgumentValue) -> bool:
+    """Whether a plan may stand for a value that a person has to name else: its role is unclear, or it was read."""
+    return bool(value.words) if value.role == "carried" else value.source == "unclear"
+
+
 def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     """Whether the request asks for what a call does, or agrees to a proposal that does."""
     said = turn.user_messages if turn.proposal is None else list_asking(turn.proposal, turn.user_messages)

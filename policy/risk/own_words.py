@@ -14,6 +14,7 @@ from foregate.policy.risk.moments import find_month
 from foregate.policy.risk.request import (
     GONE,
     STOP,
+    cut_pasted,
     find_negated_places,
     find_phrases,
     read_words,
@@ -22,9 +23,7 @@ from foregate.policy.risk.request import (
 )
 from foregate.schemas.value import trim_text
 
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
 _TAIL = "?!.,;:'\")]}*_\u2026"
-_HEADER = re.compile(r"\s*\**([^\W\d_][\w' -]{0,16}?)\**\s*:")
 _OPENING = re.compile(r"(?<!\w)(?:\"|'(?=\w))(?=\S)|[\u201c\u201e\u00ab\u2039`]|(?<!\w)\u00bb(?=\w)")
 _CLOSING = {
     '"': re.compile(r'(?<=\S)"(?!\w)'),
@@ -37,11 +36,9 @@ _CLOSING = {
     "`": re.compile("`|\n"),
 }
 _TOKEN = re.compile(r"\n[ \t]*(?:\n|[-*+\u2022][ \t]|\d+[.)][ \t])|\n|\S+")
-_APOSTROPHES = str.maketrans("\u2018\u2019\u201a\u02bc", "''''")
 LONGEST = 16 * 1024
 """Characters of a message, without what is quoted or pasted, that are read."""
 _QUOTATION = "\u25cc"
-_MARKS = " \t-_=*"
 _LONGEST_MONTH = 24
 _LONG_QUOTATION = 12
 """Words of a quotation that can still be the name of something."""
@@ -110,47 +107,6 @@ def widen_contract(_: None, policy: Policy) -> Contract:
     names = type(more).model_fields
     return policy.contract.model_copy(
         update={name: (*getattr(policy.contract, name), *getattr(more, name)) for name in names}
-    )
-
-
-def cut_pasted(text: str, section: Mandate) -> str:
-    """Return a message without quoted lines, fenced code and, to its end, a mail or a text pasted into it."""
-    lines = text.translate(_APOSTROPHES).splitlines()
-    kept: list[str] = []
-    fence = ""
-    for number, line in enumerate(lines):
-        marks = _FENCE.match(line)
-        if fence:
-            closes = marks and marks[1].startswith(fence) and not marks[2].strip()
-            fence = "" if closes else fence
-        elif marks and "`" not in marks[2]:
-            fence = marks[1]
-            kept.append("")
-        elif line.lstrip().startswith(">"):
-            kept.append("")
-        elif is_mail_start(lines[number : number + 2], section):
-            break
-        elif line.rstrip(_MARKS).casefold().endswith(tuple(f"{phrase}:" for phrase in section.introductions)):
-            kept.append(line)
-            break
-        else:
-            kept.append(line)
-    return "\n".join(["", *kept])
-
-
-def is_mail_start(lines: Sequence[str], section: Mandate) -> bool:
-    """Whether a pasted or forwarded mail begins with the first line: by its head or by a line that says so."""
-    line = lines[0].strip(_MARKS).casefold()
-    if line.rstrip(":") in section.mail_starts:
-        return True
-    if line.endswith(tuple(f"{word}:" for word in section.mail_starts)):
-        return True
-    header = _HEADER.match(lines[0])
-    if not header or header[1].casefold() not in section.mail_headers:
-        return False
-    following = _HEADER.match(lines[1]) if len(lines) > 1 else None
-    return header[1].casefold() in section.mail_senders or bool(
-        following and following[1].casefold() in section.mail_headers
     )
 
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 from itertools import chain, permutations, takewhile
 from typing import Literal, TypeVar
 
+from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Contract, Policy
 from foregate.schemas.turn import Said
 
@@ -22,7 +23,10 @@ _QUOTED = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|\u201c[^\u201d\n]*
 _TOKEN = re.compile(r"[\w./~:@\\#$%+*-]+(?:'\w+)*|[,;!?\n]|'")
 _ENDS = ".,:;!?"
 _NAMING = re.compile(r"[./\\@:_~\d]")
-_APOSTROPHES = str.maketrans("\u2018\u2019\u02bc\uff07", "''''")
+_APOSTROPHES = str.maketrans("\u2018\u2019\u201a\u02bc\uff07", "'''''")
+_FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
+_HEADER = re.compile(r"\s*\**([^\W\d_][\w' -]{0,16}?)\**\s*:")
+_RULES = " \t-_=*"
 
 
 @lru_cache(maxsize=256)
@@ -121,6 +125,55 @@ def remember(read: Callable[[Asked, Policy], Found]) -> Callable[[Asked, Policy]
         return found
 
     return read_once
+
+
+@remember
+def read_own_request(texts: tuple[str, ...], policy: Policy) -> RequestFacts:
+    """Return what messages say together, without what is pasted into them where a mandate tells the two apart."""
+    if policy.mandate.mode != "off":
+        texts = tuple(cut_pasted(text, policy.mandate).strip() for text in texts)
+    return read_request(texts, policy)
+
+
+def cut_pasted(text: str, section: Mandate) -> str:
+    """Return a message without quoted lines, fenced code and, to its end, a mail or a text pasted into it."""
+    lines = text.translate(_APOSTROPHES).splitlines()
+    kept: list[str] = []
+    fence = ""
+    for number, line in enumerate(lines):
+        marks = _FENCE.match(line)
+        if fence:
+            closes = marks and marks[1].startswith(fence) and not marks[2].strip()
+            fence = "" if closes else fence
+        elif marks and "`" not in marks[2]:
+            fence = marks[1]
+            kept.append("")
+        elif line.lstrip().startswith(">"):
+            kept.append("")
+        elif is_mail_start(lines[number : number + 2], section):
+            break
+        elif line.rstrip(_RULES).casefold().endswith(tuple(f"{phrase}:" for phrase in section.introductions)):
+            kept.append(line)
+            break
+        else:
+            kept.append(line)
+    return "\n".join(["", *kept])
+
+
+def is_mail_start(lines: Sequence[str], section: Mandate) -> bool:
+    """Whether a pasted or forwarded mail begins with the first line: by its head or by a line that says so."""
+    line = lines[0].strip(_RULES).casefold()
+    if line.rstrip(":") in section.mail_starts:
+        return True
+    if line.endswith(tuple(f"{word}:" for word in section.mail_starts)):
+        return True
+    header = _HEADER.match(lines[0])
+    if not header or header[1].casefold() not in section.mail_headers:
+        return False
+    following = _HEADER.match(lines[1]) if len(lines) > 1 else None
+    return header[1].casefold() in section.mail_senders or bool(
+        following and following[1].casefold() in section.mail_headers
+    )
 
 
 @remember

@@ -25,7 +25,7 @@ def build_header(event: Event) -> dict[str, Json]:
         "seq": event.seq,
         "session": event.session,
         "time": event.time,
-        "kind": event.kind,
+        "kind": event.body.kind,
         "actor": event.actor,
         "policy": event.policy,
         "prev": event.prev,

@@ -1,373 +1,280 @@
-"""Gate `plan`: when a plan is due, what a plan must say, and what it covers."""
+"""A plan made without a look at the calls covers what its terms say, binds every value, and is asked for once."""
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.gates.plan import PLAN_REASONS
+from foregate.gates.blind_plan import bring_into_force
+from foregate.gates.blind_scope import find_planned_item
 from foregate.gates.prelude import build_prelude, judge
-from foregate.schemas.judgement import Need, Standing, Voided
-from foregate.schemas.plan import PlanInForce
-from foregate.schemas.turn import Counters, Turn
-from tests.gates.turns import (
-    CATALOGUE,
-    answered,
-    call,
-    codes,
-    judged,
-    need_of,
-    placed,
-    plan_for,
-    row,
-    step,
-    survey,
-    turn,
-)
+from foregate.policy.risk.facts import compute_turn_facts
+from foregate.schemas.blind_plan import BlindPlan
+from foregate.schemas.judgement import Judgement, Need, Standing
+from foregate.schemas.plan import Flow, PlanInForce
+from foregate.schemas.plan_terms import use_items
+from foregate.schemas.tool_call import Survey, ToolCall
+from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec, build_catalogue
+from foregate.schemas.turn import Turn, TurnRecord
+from foregate.schemas.value import ArgumentValue, Source, format_key, read_value
+from tests.gates.blind import blind_plan, blind_step
+from tests.gates.turns import CATALOGUE as GIVEN
+from tests.gates.turns import answered, codes, row, turn
 from tests.policies import policy_with
 
-ALONE = {"critique.mode": "off", "approval.mode": "scope", "uncertainty.mode": "off"}
-POLICY = policy_with(ALONE)
-RUN = call("run_command", "make test")
-SEND = call("send", "bob@example.org")
-
-
-def planned(of: Turn, *values: Any) -> Turn:
-    """Return the turn with the planner's answers in order."""
-    for value in values:
-        of = answered(of, need_of(of, POLICY), value, "" if value else "plan_generation_failed: no JSON")
-    return of
-
-
-def consented(of: Turn) -> Turn:
-    """Return the turn with a person's yes."""
-    return answered(of, need_of(of, POLICY), {"choice": "yes", "text": "", "by": "person"})
-
-
-def test_a_risky_call_raises_one_need_for_the_planner_that_covers_all_risky_calls() -> None:
-    need = need_of(turn(call("read_file"), call("run_command", "make", 2), call("send", "bob", 3)), POLICY)
-    assert (need.who, need.calls) == ("planner", ("c2", "c3"))
-    assert need.request["user_words"] == "fix a.txt"
-
-
-def test_a_tame_change_needs_no_plan_until_the_fourth_resource() -> None:
-    edit = call("edit_file")
-    assert codes(judged(turn(edit), POLICY))["plan"] == "plan_passed"
-    assert need_of(turn(edit, counters=Counters(changed_resources=3)), POLICY).gate == "plan"
-
-
-def test_the_same_resource_again_is_no_fourth_resource() -> None:
-    edit = call("edit_file")
-    again = turn(edit, counters=Counters(changed_resources=3), surveys=(survey(edit, changed_before=True),))
-    assert codes(judged(again, policy_with({**ALONE, "evidence.mode": "off"})))["plan"] == "plan_passed"
-
-
-def test_an_accepted_plan_lets_its_call_go_on_and_is_in_force_once_the_call_is_allowed() -> None:
-    judgement = judged(consented(planned(turn(RUN), plan_for(RUN))), POLICY)
-    assert codes(judgement)["plan"] == "plan_accepted"
-    assert judgement.verdicts[0].standing is Standing.ALLOW
-    assert judgement.plan is not None
-    assert (judgement.plan.revision, judgement.uses) == (1, {"c1": (0,)})
-
-
-def test_a_plan_is_not_in_force_when_its_call_is_refused() -> None:
-    of = planned(turn(RUN), plan_for(RUN))
-    no = answered(of, need_of(of, POLICY), {"choice": "no", "text": "not now", "by": "person"})
-    assert judged(no, POLICY).plan is None
-
-
-DEFECTS: dict[str, dict[str, Any]] = {
-    "missing_goal": {"goal": "  "},
-    "missing_success_criteria": {"success_criteria": []},
-    "missing_first_action_tool": {"first_action": {"tool": "", "target": "make test", "description": "x"}},
-    "first_action_tool_mismatch": {"first_action": {"tool": "send", "target": "make test", "description": "x"}},
-    "missing_first_action_description": {
-        "first_action": {"tool": "run_command", "target": "make test", "description": " "}
-    },
-    "missing_first_action_target": {"first_action": {"tool": "run_command", "target": "", "description": "x"}},
-    "first_action_target_mismatch": {
-        "first_action": {"tool": "run_command", "target": "make clean", "description": "x"}
-    },
-    "missing_verification_requirement": {"requires_verification": False},
-    "missing_risk_acknowledgment": {"risky_actions": [" "]},
-    "missing_plan_version": {"version": 0},
-    "planned_steps_first_action_mismatch": {"planned_steps": [step("edit_file", "make test")]},
-    "planned_steps_first_action_target_mismatch": {"planned_steps": [step("run_command", "make")]},
-    "planned_steps_incomplete_entry": {
-        "planned_steps": [step("run_command", "make test"), step("edit_file", "a.txt", description="")]
-    },
-}
-
-
-def test_every_plan_reason_has_a_defect_below() -> None:
-    assert tuple(DEFECTS) == PLAN_REASONS
-
-
-@pytest.mark.parametrize("reason", PLAN_REASONS)
-def test_a_defect_is_named_once_to_the_planner_and_then_rejects(reason: str) -> None:
-    bad = plan_for(RUN, **DEFECTS[reason])
-    once = planned(turn(RUN), bad)
-    assert need_of(once, POLICY).request["defect"] == reason
-    judgement = judged(planned(once, bad), POLICY)
-    assert (codes(judgement)["plan"], judgement.verdicts[0].ruling.reason) == ("plan_rejected", reason)
-
-
-@pytest.mark.parametrize("reason", PLAN_REASONS)
-def test_a_second_plan_without_the_defect_is_accepted(reason: str) -> None:
-    of = planned(turn(RUN), plan_for(RUN, **DEFECTS[reason]), plan_for(RUN))
-    assert codes(judged(consented(of), POLICY))["plan"] == "plan_accepted"
-
-
-def test_tool_names_are_compared_without_case_and_targets_exactly() -> None:
-    first = {"tool": "Run_Command", "target": "make test", "description": "x"}
-    of = planned(turn(RUN), plan_for(RUN, first_action=first))
-    assert need_of(of, POLICY).gate == "approval"
-
-
-def test_an_unusable_answer_asks_a_person_for_dangerous_calls_and_lets_others_go() -> None:
-    asked = need_of(planned(turn(RUN), None), POLICY)
-    assert (asked.gate, asked.code) == ("approval", "plan_unavailable")
-    tame = turn(call("edit_file"), counters=Counters(changed_resources=3))
-    assert codes(judged(planned(tame, None), POLICY))["plan"] == "plan_unavailable_let_go"
-
-
-def test_an_exhausted_safety_budget_makes_the_plan_unavailable() -> None:
-    of = turn(RUN, counters=Counters(safety_calls=16))
-    assert need_of(of, POLICY).code == "plan_unavailable"
-
-
-def test_past_the_cap_of_questions_the_call_is_held_whatever_the_policy_lets_go() -> None:
-    once = policy_with(
-        {"limits.needs_per_gate": 1, "plan.on_unavailable": {"dangerous": "proceed", "other": "proceed"}}
+POLICY = policy_with({"plan.form": "blind", "critique.mode": "off", "uncertainty.mode": "off"})
+ANN, BEN = "XX21000000000001", "XX22000000000002"
+SAYS = f"Pay 50 to {ANN} and 70 to {BEN}."
+TOOLS = [
+    ToolSpec(
+        name,
+        name,
+        {
+            "type": "object",
+            "properties": {"to": {"type": "string"}, "payer": {"type": "string"}, "amount": {}, "text": {}},
+        },
+        Effect.SEND,
+        Capabilities(external_side_effect=True, needs_approval=False, high_impact_write=grave, reversible=not grave),
+        tuple(TargetParameter(one, ResourceKind.OTHER, Effect.SEND) for one in targets),
+        amounts=("amount",),
+        texts=("text",),
     )
-    bad = planned(turn(RUN), plan_for(RUN, goal=""))
-    verdict = judged(bad, once).verdicts[0]
-    assert (verdict.standing, verdict.ruling.code, verdict.ruling.reason) == (
-        Standing.HOLD,
-        "plan_unavailable",
-        "missing_goal",
+    for name, grave, targets in (("pay", False, ("to",)), ("wire", True, ("to",)), ("move", False, ("payer", "to")))
+]
+CATALOGUE = build_catalogue([*GIVEN.values(), *TOOLS])
+TARGETS = ("to", "payer")
+
+
+def surveyed(call: ToolCall, **sources: Source) -> Any:
+    """Return what looking finds for a call: each argument but `text` binds, and comes from the source of its name."""
+    found = []
+    for name, given_ in (call.arguments or {}).items():
+        value = read_value(given_)
+        if name != "text" and value is not None:
+            role = "target" if name in TARGETS else "amount"
+            source = sources.get(name, "mentioned")
+            found.append(ArgumentValue(name, role, str(given_), format_key(value), source, 3, "x", 1))  # type: ignore[arg-type]
+    return Survey(call.id, values=tuple(found))
+
+
+def of_calls(*calls: ToolCall, says: str = SAYS, plan: PlanInForce | None = None, **sources: Any) -> Turn:
+    surveys = tuple(surveyed(call, **sources) for call in calls)
+    return turn(*calls, surveys=surveys, says=says, plan=plan)
+
+
+def pay(to: str = ANN, amount: Any = 50, number: int = 1, tool: str = "pay", **more: Any) -> ToolCall:
+    return ToolCall.of(tool, {"to": to, "amount": amount, **more}, id=f"c{number}")
+
+
+def judged(of: Turn) -> Judgement | Need:
+    return judge(of, build_prelude(POLICY, CATALOGUE))
+
+
+def planned(of: Turn, *steps: dict[str, Any], **changes: Any) -> Judgement | Need:
+    """Return what comes of a turn once its planner has answered."""
+    need = judged(of)
+    assert isinstance(need, Need), need.decisions
+    assert need.who == "planner"
+    return judged(answered(of, need, blind_plan(*steps, **changes)))
+
+
+def in_force(*steps: dict[str, Any], says: str = SAYS, **changes: Any) -> PlanInForce:
+    made = BlindPlan.model_validate(blind_plan(*steps, **changes))
+    return bring_into_force(made, [], CATALOGUE, turn(says=says), POLICY)
+
+
+def covers(call: ToolCall, plan: PlanInForce, says: str = SAYS, **sources: Any) -> bool:
+    of = of_calls(call, says=says, **sources)
+    facts = compute_turn_facts(of, POLICY, CATALOGUE)[call.id]
+    return find_planned_item(facts, plan, of, POLICY) is not None
+
+
+TO_ANN = blind_step("pay", ("to", ANN), amount=("equals", "50"))
+TO_BEN = blind_step("pay", ("to", BEN), amount=("equals", "70"))
+
+
+def test_a_covered_call_runs_without_a_sheet_and_another_one_is_shown() -> None:
+    done = planned(of_calls(pay()), TO_ANN, TO_BEN)
+    assert isinstance(done, Judgement)
+    assert (codes(done)["plan"], done.verdicts[0].standing, done.uses) == (
+        "plan_accepted",
+        Standing.ALLOW,
+        {"c1": (0,)},
     )
-    unlimited = policy_with({"limits.needs_per_gate": 0})
-    assert need_of(bad, unlimited).request["defect"] == "missing_goal"
+    asked = planned(of_calls(pay(BEN, 50)), TO_ANN, TO_BEN)
+    assert isinstance(asked, Need)
+    assert (asked.who, asked.code) == ("person", "plan_drift")
 
 
-def test_plans_that_no_longer_count_are_counted_as_asked() -> None:
-    voided = tuple(Voided(n, "plan", "what was judged has changed since the answer") for n in range(3))
-    assert need_of(turn(RUN, voided=voided[:2]), POLICY).gate == "plan"
-    assert judged(turn(RUN, voided=voided), POLICY).verdicts[0].ruling.code == "plan_unavailable"
+def test_the_planner_is_asked_once_and_what_its_plan_leaves_out_is_asked_about() -> None:
+    first = planned(of_calls(pay()), TO_ANN)
+    assert isinstance(first, Judgement)
+    assert first.plan is not None
+    later = judged(of_calls(pay(BEN, 70), plan=first.plan))
+    assert isinstance(later, Need)
+    assert (later.who, later.code) == ("person", "plan_drift")
 
 
-def in_force(*steps: dict[str, Any]) -> PlanInForce:
-    """Return the plan accepted for RUN with these steps."""
-    first = step("run_command", "make test")
-    plan = judged(
-        consented(planned(turn(RUN), plan_for(RUN, planned_steps=[first, *steps] if steps else None))), POLICY
-    ).plan
-    assert plan is not None
-    return replace(plan, seq=9)
-
-
-def unapproved(plan: PlanInForce) -> PlanInForce:
-    """Return the plan as if no person had said yes to it."""
-    return replace(plan, items=tuple(replace(item, approved=False) for item in plan.items))
-
-
-def outcome(plan: PlanInForce, *calls: Any) -> str:
-    """Return the plan gate's code for calls under a plan, or `asks` when it asks the planner."""
-    return coded(turn(*calls, plan=plan))
-
-
-def coded(of: Turn) -> str:
-    """Return the plan gate's code for a turn, or `asks` when it asks the planner."""
-    result = judge(of, build_prelude(POLICY, CATALOGUE))
-    if isinstance(result, Need):
-        assert result.gate == "plan"
-        return "asks"
-    return codes(result)["plan"]
+def test_a_plan_that_cannot_be_had_is_asked_for_no_second_time() -> None:
+    need = judged(of_calls(pay()))
+    assert isinstance(need, Need)
+    of = answered(of_calls(pay()), need, None, "plan_generation_failed: empty")
+    asked = judged(of)
+    assert isinstance(asked, Need)
+    assert (asked.who, asked.code) == ("person", "plan_unavailable")
+    no = judged(answered(of, asked, {"choice": "no", "text": "", "by": "person"}))
+    assert isinstance(no, Judgement)
+    assert no.plan is not None
+    again = judged(of_calls(pay(BEN, 70), plan=no.plan))
+    assert isinstance(again, Need)
+    assert again.code == "plan_unavailable"
 
 
 @pytest.mark.parametrize(
-    ("steps", "later", "expected"),
+    ("call", "fits"),
     [
-        ([step("run_command", "make lint")], call("run_command", "make lint"), "plan_passed"),
-        ([step("run_command", "ruff check")], call("run_command", "ruff check src -q"), "plan_passed"),
-        ([step("run_command", "make lint")], call("run_command", "make"), "asks"),
-        ([step("run_command", "make lint")], call("run_command", "makefile lint"), "asks"),
-        ([step("send", "bob")], call("send", "bob"), "plan_passed"),
-        ([step("send", "bob")], call("send", "bob2"), "asks"),
-        ([step("send", "*")], call("send", "bob"), "plan_passed"),
-        ([step("delete_path", "a.txt")], call("send", "a.txt"), "asks"),
-        ([step("run_shell", "rm x")], call("run_shell", "rm x"), "asks"),
-        ([step("odd", "a.txt")], call("odd", "a.txt"), "asks"),
+        (pay(), True),
+        (pay(BEN, 70), True),
+        (pay(BEN, 50), False),
+        (pay(ANN, 70), False),
+        (pay(ANN, 50, tool="wire"), False),
     ],
 )
-def test_a_later_call_is_covered_by_effect_kind_and_pattern_and_a_shell_line_never(
-    steps: list[dict[str, Any]], later: Any, expected: str
+def test_roles_are_bound_by_the_plan_whoever_makes_the_call(call: ToolCall, fits: bool) -> None:
+    for source in ("mentioned", "unclear"):
+        assert covers(call, in_force(TO_ANN, TO_BEN), to=source, amount=source) is fits
+
+
+def test_of_two_targets_each_must_be_named_by_its_argument() -> None:
+    there, back = pay(BEN, 50, tool="move", payer=ANN), pay(ANN, 50, tool="move", payer=BEN)
+    named = in_force(blind_step("move", ("payer", ANN), ("to", BEN), amount=("equals", "50")))
+    assert (covers(there, named), covers(back, named)) == (True, False)
+    vague = in_force(blind_step("move", ANN, BEN, amount=("equals", "50")))
+    assert (covers(there, vague), covers(back, vague)) == (False, False)
+
+
+def test_of_high_impact_a_value_in_an_unclear_role_stays_the_persons_to_name() -> None:
+    plan = in_force(blind_step("wire", ("to", ANN), amount=("equals", "50")))
+    assert covers(pay(tool="wire"), plan)
+    assert not covers(pay(tool="wire"), plan, to="unclear")
+    need = judged(of_calls(pay(tool="wire"), to="unclear"))
+    assert isinstance(need, Need)
+    assert (need.who, need.code) == ("person", "outside_mandate")
+
+
+def test_what_cannot_be_undone_and_has_high_impact_is_shown_though_the_plan_covers_it() -> None:
+    need = planned(of_calls(pay(tool="wire")), blind_step("wire", ("to", ANN), amount=("equals", "50")))
+    assert isinstance(need, Need)
+    (shown,) = need.request["calls"]
+    assert (need.code, shown["why"][0].endswith("it rests on the planned step: do it")) == ("approval_required", True)
+
+
+@pytest.mark.parametrize("claimed", ["EVE77000000000001", "eve@lake.example", "", "XX2100000000000\u0661"])
+def test_a_planner_that_names_what_the_person_did_not_say_opens_nothing(claimed: str) -> None:
+    plan = in_force(blind_step("pay", ("to", claimed), uses=9, amount=("free", None)))
+    for source in ("unsaid", "outside", "unclear", "mentioned"):
+        assert not covers(pay(claimed or "x", 50), plan, to=source, amount="said")
+
+
+def test_a_bound_holds_only_where_the_person_said_its_number() -> None:
+    for bound, fits in (("50", True), ("5000", False)):
+        plan = in_force(blind_step("pay", ("to", ANN), amount=("at_most", bound)))
+        assert covers(pay(ANN, 49), plan, amount="unsaid") is fits
+    assert not covers(pay(ANN, -5), in_force(blind_step("pay", ("to", ANN), amount=("at_most", "50"))), amount="unsaid")
+
+
+def test_nobody_plans_for_a_child_task() -> None:
+    of = replace(of_calls(pay(), to="said", amount="said"), depth=1, plan=in_force(TO_ANN))
+    asked = judged(of)
+    assert isinstance(asked, Need)
+    assert (asked.who, asked.code) == ("person", "plan_drift")
+
+
+def test_what_was_done_before_the_plan_counts_against_it() -> None:
+    made = BlindPlan.model_validate(blind_plan(TO_ANN))
+    used = replace(of_calls(), said_used={f"words:{ANN.casefold()}": 1})
+    plan = bring_into_force(made, [], CATALOGUE, used, POLICY)
+    assert (plan.items[0].used, covers(pay(), plan)) == (1, False)
+
+
+def test_what_may_flow_where_is_carried_by_the_plan_in_force() -> None:
+    assert in_force(flows=[{"read": "get_bill", "to": ANN}]).flows == (Flow("get_bill", ANN),)
+
+
+def test_the_request_of_a_call_that_was_shown_is_no_answer_to_one_that_was_not() -> None:
+    shown = judge(of_calls(pay()), build_prelude(policy_with(), CATALOGUE))
+    assert isinstance(shown, Need)
+    of = answered(of_calls(pay()), shown, blind_plan(TO_ANN))
+    need = judged(of)
+    assert isinstance(need, Need)
+    assert "calls" not in need.request
+
+
+NUMBERS = st.integers(-3, 60) | st.decimals(0, 40, places=2).map(float)
+SOURCES = st.sampled_from(["said", "mentioned", "found", "configured", "unsaid", "unclear", "outside"])
+STEPS = st.lists(
+    st.builds(
+        blind_step,
+        st.sampled_from(["pay", None]),
+        st.sampled_from([("to", ANN), ANN, ("to", BEN), ("to", "EVE77000000000001"), (None, "50")]),
+        uses=st.integers(1, 4) | st.none(),
+        effect=st.just("send"),
+        amount=st.sampled_from(
+            [("at_most", "50"), ("at_most", "70"), ("at_most", "99"), ("equals", "50"), ("free", None)]
+        ),
+    ),
+    max_size=3,
+)
+CALLS = st.lists(st.tuples(st.sampled_from([ANN, BEN, "EVE77000000000001"]), NUMBERS, SOURCES, SOURCES), max_size=8)
+
+
+@given(STEPS, CALLS)
+@settings(max_examples=150, deadline=None)
+def test_no_call_with_a_value_from_outside_is_covered_and_no_use_and_no_sum_is_exceeded(
+    steps: list[dict[str, Any]], made: list[tuple[str, Any, Source, Source]]
 ) -> None:
-    assert outcome(in_force(*steps), later) == expected
+    plan = in_force(*steps)
+    spent = [Decimal(0) for _ in plan.items]
+    for to, amount, source, other in made:
+        call = pay(to, amount)
+        of = of_calls(call, to=source, amount=other)
+        at = find_planned_item(compute_turn_facts(of, POLICY, CATALOGUE)["c1"], plan, of, POLICY)
+        if at is None:
+            continue
+        assert "outside" not in (source, other)
+        assert to != "EVE77000000000001" or source == "configured"
+        plan = use_items(plan, (at,), call.arguments or {})
+        spent[at] += Decimal(str(amount))
+    for item, total in zip(plan.items, spent, strict=True):
+        assert item.used <= item.uses
+        for term in item.terms or ():
+            if term.rule == "at_most":
+                assert Decimal(term.spent) == total <= Decimal(term.value)
+                assert not item.used or term.value != "99"
 
 
-@pytest.mark.parametrize(
-    ("item", "later", "expected"),
-    [
-        ("python3", "python3 -c pass", "asks"),
-        ("python3", "python3", "plan_passed"),
-        ("python3 -c pass", "python3 -c pass", "plan_passed"),
-        ("python3 -c 'pass'", "python3 -c pass", "plan_passed"),
-        ("python3 -c pass", "python3 -c pass more", "asks"),
-        ("python3 -m", "python3 -m pytest", "asks"),
-        ("python3 -m pytest", "python3 -m pytest -q tests", "plan_passed"),
-        ("python3 tools/x.py", "python3 tools/x.py --all", "plan_passed"),
-        ("./env", "env sh -c ls", "asks"),
-        ("env", "env sh -c ls", "asks"),
-        ("sudo pytest", "sudo pytest -q", "asks"),
-        ("sh build.sh", "sh build.sh --fast", "plan_passed"),
-        ("npm test", "npm test -- -u", "plan_passed"),
-        ("npx", "npx anything", "asks"),
-        ("make lint", "make lint SHELL=x", "asks"),
-        ("git", "git -c alias.x=!ls x", "asks"),
-        ("git", "git status", "asks"),
-        ("git -c alias.x=!ls", "git -c alias.x=!ls x", "asks"),
-        ("git status", "git status --short", "plan_passed"),
-    ],
-)
-def test_further_words_are_covered_only_where_an_item_says_what_runs(item: str, later: str, expected: str) -> None:
-    assert outcome(in_force(step("run_command", item, uses=50)), call("run_command", later)) == expected
+def test_calls_of_one_response_share_what_is_left() -> None:
+    step = blind_step("pay", ("to", ANN), uses=3, amount=("at_most", "50"))
+    of = of_calls(pay(ANN, 30), pay(ANN, 15, 2), pay(ANN, 10, 3), amount="unsaid")
+    need = planned(of, step)
+    assert isinstance(need, Need)
+    assert (need.code, need.calls) == ("plan_drift", ("c3",))
 
 
-def test_an_amendment_cannot_leave_open_what_runs_either() -> None:
-    steps = [step("send", SEND.arguments["path"]), step("run_command", "python3", uses=50)]
-    plan = judged(consented(planned(turn(SEND, plan=in_force()), plan_for(SEND, planned_steps=steps))), POLICY).plan
-    assert plan is not None
-    assert outcome(plan, call("run_command", "python3")) == "plan_passed"
-    assert outcome(plan, call("run_command", "python3 -c pass")) == "asks"
-
-
-def test_a_plan_is_judged_again_as_it_was_under_a_policy_that_knew_no_open_ended_commands() -> None:
-    before = policy_with({**ALONE, "commands.open_ended": []})
-    steps = [step("run_command", words) for words in ("make test", "python3", "env")]
-    asked = planned(turn(RUN), plan_for(RUN, planned_steps=steps))
-    plan = judged(consented(asked), before).plan
-    assert plan is not None
-    assert [(item.pattern, item.exact) for item in plan.items[1:]] == [("python3", False), ("env", False)]
-    assert outcome(plan, call("run_command", "python3 -m pytest")) == "plan_passed"
-
-
-def test_a_sheet_shows_further_words_only_of_commands_that_say_what_runs_and_the_plan_says_what_to_write() -> None:
-    steps = [step("run_command", words) for words in ("make test", "python3", "env", "sh -c 'a b'", "git", "pytest")]
-    plan = plan_for(RUN, planned_steps=steps)
-    alone, beside = planned(turn(RUN), plan), planned(turn(RUN, call("run_command", "python3 -c pass", 2)), plan)
-    items = need_of(alone, POLICY).request["plan"]["items"]
-    assert [item["pattern"] for item in items if "further" in item] == ["pytest"]
-    accepted = row(judged(consented(alone), POLICY), "plan")
-    assert accepted.detail["exactly"] == ["python3", "env", "sh -c 'a b'", "git"]
-    held = judged(consented(beside), POLICY).verdicts[1].ruling
-    assert (held.code, held.reason) == ("plan_drift", "not_in_plan")
-    for sentence in (accepted.summary, held.message):
-        assert "of `python3`, `env`, `sh -c 'a b'` and 1 more it covers exactly these words" in sentence
-        assert "name the script, module or subcommand" in sentence
-
-
-@pytest.mark.parametrize("words", ["make test", "pytest", "pytest -k x"])
-@pytest.mark.parametrize("home", [".", "a"])
-def test_a_plan_for_a_command_covers_it_in_the_folder_of_its_first_call_only(words: str, home: str) -> None:
-    steps = [step("run_command", "make test", uses=2), step("run_command", "pytest")]
-    of = planned(turn(RUN, surveys=(placed(RUN, home),)), plan_for(RUN, planned_steps=steps))
-    plan = judged(consented(of), POLICY).plan
-    later = call("run_command", words, text="again")
-    for folder in (".", "a", "a/b", "b"):
-        expected = "plan_passed" if folder == home else "asks"
-        assert coded(turn(later, surveys=(placed(later, folder),), plan=plan)) == expected
-    assert outcome(plan, later) == ("plan_passed" if home == "." else "asks")
-
-
-def test_the_sheet_names_the_folder_of_each_call_and_of_each_command_of_the_plan() -> None:
-    steps = [step("run_command", "make test"), step("run_command", "make lint"), step("send", "bob")]
-    of = planned(turn(RUN, surveys=(placed(RUN, "a"),)), plan_for(RUN, planned_steps=steps))
-    request = need_of(of, POLICY).request
-    assert [asked["folder"] for asked in request["calls"]] == ["a"]
-    assert [item.get("folder") for item in request["plan"]["items"]] == ["a", "a", None]
-
-
-def test_the_sheet_names_the_item_that_covers_each_call_and_says_where_none_does() -> None:
-    def items(of: Turn, policy: Any) -> list[Any]:
-        return [asked["plan_items"] for asked in need_of(of, policy).request["calls"]]
-
-    steps = [step("run_command", "make test"), step("run_command", "make lint")]
-    lint, edit = call("run_command", "make lint", 2), call("edit_file", "a.txt", 3)
-    both = planned(turn(RUN, lint), plan_for(RUN, planned_steps=steps))
-    assert items(both, POLICY) == [[1], [2]]
-    plan, each = in_force(*steps[1:]), policy_with({"critique.mode": "off", "approval.mode": "each"})
-    assert items(turn(edit, plan=plan), each) == [[]]
-    assert items(turn(lint, edit, plan=unapproved(plan)), each) == [[2], []]
-    deletes = unapproved(in_force(step("delete_path", "a.txt")))
-    steps_bind = policy_with({"critique.mode": "off", "approval.mode": "each", "plan.binding": "steps"})
-    assert (items(turn(edit, plan=deletes), each), items(turn(edit, plan=deletes), steps_bind)) == ([[2]], [[]])
-    assert items(turn(RUN), policy_with({"critique.mode": "off", "plan.mode": "off"})) == [None]
-
-
-def test_leave_is_used_up() -> None:
-    plan = in_force(step("send", "bob", uses=2))
-    spent = replace(plan, items=tuple(replace(item, used=item.uses) for item in plan.items))
-    assert outcome(plan, call("send", "bob")) == "plan_passed"
-    assert outcome(plan, call("send", "bob"), call("send", "bob", 2, text="b")) == "plan_passed"
-    assert outcome(plan, *(call("send", "bob", n, text=str(n)) for n in (1, 2, 3))) == "asks"
-    assert outcome(spent, call("send", "bob")) == "asks"
-
-
-def test_a_plan_for_one_target_does_not_cover_another() -> None:
-    assert outcome(in_force(), call("run_command", "rm -r build")) == "asks"
-
-
-def test_past_the_amendments_an_uncovered_call_is_plan_drift() -> None:
-    assert outcome(replace(in_force(), amendments=3), SEND) == "plan_drift"
-
-
-def test_an_amendment_that_fails_twice_is_drift_of_its_call_only() -> None:
-    of = planned(turn(SEND, plan=in_force()), plan_for(SEND, goal=""), plan_for(SEND, goal=""))
-    verdict = judged(of, POLICY).verdicts[0]
-    assert (verdict.ruling.code, verdict.ruling.reason) == ("plan_drift", "missing_goal")
-
-
-def test_an_amendment_adds_to_the_scope_under_the_next_revision() -> None:
-    judgement = judged(consented(planned(turn(SEND, plan=in_force()), plan_for(SEND))), POLICY)
-    assert judgement.plan is not None
-    assert (judgement.plan.revision, judgement.plan.amendments, len(judgement.plan.items)) == (2, 1, 2)
-
-
-def test_binding_by_first_action_asks_no_more_once_a_plan_is_in_force() -> None:
-    policy = policy_with({**ALONE, "plan.binding": "first_action", "approval.mode": "never"})
-    assert codes(judged(turn(SEND, plan=in_force()), policy))["plan"] == "plan_passed"
-
-
-def test_binding_by_first_action_plans_the_first_due_call_of_a_response_and_no_other() -> None:
-    policy = policy_with({**ALONE, "plan.binding": "first_action"})
-    of = turn(RUN, call("send", "bob@example.org", 2))
-    need = need_of(of, policy)
-    assert need.calls == ("c1",)
-    of = answered(of, need, plan_for(RUN))
-    assert need_of(of, policy).calls == ("c1", "c2")
-    judgement = judged(answered(of, need_of(of, policy), {"choice": "yes", "text": "", "by": "person"}), policy)
-    assert [verdict.standing for verdict in judgement.verdicts] == [Standing.ALLOW, Standing.ALLOW]
-
-
-def test_binding_by_steps_ties_leave_to_the_tool_of_its_step() -> None:
-    policy = policy_with({**ALONE, "plan.binding": "steps", "plan.due": "first_side_effect", "approval.mode": "never"})
-    plan = in_force(step("delete_path", "a.txt"))
-    same = judge(turn(call("delete_path"), plan=plan), build_prelude(policy, CATALOGUE))
-    other = judge(turn(call("edit_file"), plan=plan), build_prelude(policy, CATALOGUE))
-    assert not isinstance(same, Need)
-    assert isinstance(other, Need)
-
-
-def test_a_plan_at_depth_is_due_unless_the_policy_says_top_level() -> None:
-    policy = policy_with({**ALONE, "plan.depth": "top_level", "approval.mode": "never"})
-    assert need_of(turn(RUN, depth=1), POLICY).gate == "plan"
-    assert codes(judged(turn(RUN, depth=1), policy))["plan"] == "plan_passed"
+def test_a_plan_is_rebuilt_with_what_was_spent_of_it() -> None:
+    plan = use_items(in_force(blind_step("pay", ("to", ANN), uses=2, amount=("at_most", "50"))), (0,), {"amount": 20.5})
+    use = TurnRecord.of(of_calls(plan=plan)).plan
+    assert use is not None
+    assert (use.used, use.spent) == ((1,), ("20.5",))
 
 
 def test_the_decision_records_the_plan_and_its_counts() -> None:
-    detail = row(judged(consented(planned(turn(RUN), plan_for(RUN))), POLICY), "plan").detail
-    assert (detail["result"], detail["criteria"], detail["risks"]) == ("accepted", 1, 1)
+    done = planned(of_calls(pay()), TO_ANN)
+    assert isinstance(done, Judgement)
+    detail = row(done, "plan").detail
+    assert (detail["result"], detail["revision"], detail["criteria"]) == ("accepted", 1, 1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foregate.evidence.state.task import REFUSALS
-from foregate.gates.plan import is_same_target
+from foregate.gates.call_plan import is_same_target
 from foregate.gates.plan_scope import find_covering_items
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.plan import PlanInForce, ScopeItem

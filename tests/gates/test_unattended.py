@@ -14,7 +14,7 @@ from foregate.schemas.judgement import Grant, Judgement, Need, Standing
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Counters, Turn
-from tests.gates.test_plan import ALONE, POLICY, RUN, SEND, planned
+from tests.gates.test_call_plan import ALONE, POLICY, RUN, SEND, planned
 from tests.gates.turns import ACCEPT, CATALOGUE, answered, call, codes, judged, need_of, plan_for, row, turn
 from tests.policies import policy_with
 

@@ -10,9 +10,9 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from foregate.agent.tools.builtin import declaration
-from foregate.agent.tools.tool import Arguments, Tool
+from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace.git_repository import UNENTERED, GitRepository, find_repository
-from foregate.agent.workspace.process import ProcessResult, cap_text
+from foregate.agent.workspace.process import ProcessResult
 from foregate.agent.workspace.workspace import Workspace, check_readable
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import find_protection

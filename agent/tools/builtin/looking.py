@@ -10,10 +10,9 @@ from typing import Any
 import re2
 
 from foregate.agent.tools.builtin import declaration
-from foregate.agent.tools.tool import Arguments, Tool
+from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.directory import Entry
-from foregate.agent.workspace.process import cap_text
 from foregate.agent.workspace.workspace import Workspace, check_readable
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import find_protection, is_off_limits, matches

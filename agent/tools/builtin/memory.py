@@ -8,9 +8,8 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.agent.tools.builtin import declaration
-from foregate.agent.tools.tool import Arguments, Tool
+from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace.json_file import LockedJsonFile
-from foregate.agent.workspace.process import cap_text
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError

@@ -10,8 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from foregate.agent.tools.builtin import declaration
-from foregate.agent.tools.tool import Arguments, Tool
-from foregate.agent.workspace.process import cap_text
+from foregate.agent.tools.tool import Arguments, Tool, cap_text
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json

@@ -17,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.mcp.transport import ServerProcess, Transport
-from foregate.agent.workspace.process import cap_text
+from foregate.agent.tools.tool import cap_text
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson

@@ -10,11 +10,11 @@ from types import FrameType
 
 from foregate.agent.loop.runner import take_step
 from foregate.agent.testing.model import calls, says
+from foregate.policy.source.load import default_policy
 from tests.agent.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST = 47
-"""The nine gates, the judge and what they read of the policy are 17 of them."""
+MOST = 40
 READ = ("read_file", {"path": "a.txt"})
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 
@@ -37,7 +37,7 @@ def traced(found: dict[str, None]) -> Iterator[None]:
 
 
 async def test_no_further_file_is_needed_to_follow_one_edit() -> None:
-    world, found = World(), dict[str, None]()
+    world, found = World(policy=default_policy()), dict[str, None]()
     session = await world.open([calls(READ), calls(EDIT), says("mended")])
     await session.record_message("in a.txt replace teh with the")
     while session.state.open is None or session.state.open.response.calls[0].name != "edit_file":

@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.testing.model import ScriptedModel, calls, says
-from foregate.agent.tools.tool import BaseToolSource, Tool, Toolbox, ToolSources, WrappedToolSource
+from foregate.agent.tools.tool import BaseToolSource, Tool, Toolbox, ToolSources, WrappedToolSource, cap_text
 from foregate.api import Agent
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
@@ -300,3 +302,17 @@ async def test_tools_of_several_sources_keep_their_order_and_are_one_sequence_wh
     assert [spec.name for spec in both.specs()] == ["c", "a", "b"]
     going[0] = False
     assert [spec.name for spec in both.specs()] == ["c", "b"]
+
+
+@given(st.text(max_size=300), st.integers(2, 60))
+def test_cut_text_is_short_whole_characters_and_an_exact_count(text: str, cap: int) -> None:
+    shown, dropped = cap_text(text, cap)
+    size = len(text.encode())
+    if size <= cap:
+        assert (shown, dropped) == (text, 0)
+    else:
+        head, _, rest = shown.partition(f"\n[... {dropped} bytes left out ...]\n")
+        assert text.startswith(head)
+        assert text.endswith(rest)
+        assert len(head.encode()) + len(rest.encode()) + dropped == size
+        assert size - dropped <= cap

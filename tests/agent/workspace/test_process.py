@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.agent.tools.builtin.commands import run_command, run_shell
-from foregate.agent.workspace.process import HeadTail, build_environment, cap_text, run_program
+from foregate.agent.workspace.process import HeadTail, build_environment, run_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
@@ -149,20 +149,6 @@ async def test_a_command_that_closes_its_output_is_still_waited_for(workspace: W
         ["/bin/sh", "-c", "exec >&- 2>&-; exit 4"], workspace, cwd=".", environment={}, timeout=10, cap=10
     )
     assert ran.code == 4
-
-
-@given(st.text(max_size=300), st.integers(2, 60))
-def test_cut_text_is_short_whole_characters_and_an_exact_count(text: str, cap: int) -> None:
-    shown, dropped = cap_text(text, cap)
-    size = len(text.encode())
-    if size <= cap:
-        assert (shown, dropped) == (text, 0)
-    else:
-        head, _, rest = shown.partition(f"\n[... {dropped} bytes left out ...]\n")
-        assert text.startswith(head)
-        assert text.endswith(rest)
-        assert len(head.encode()) + len(rest.encode()) + dropped == size
-        assert size - dropped <= cap
 
 
 @given(st.lists(st.binary(max_size=50)), st.integers(2, 40))
