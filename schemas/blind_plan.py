@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict
 
-from foregate.schemas.plan import Criterion, EffectName, PlannedAction
+from foregate.schemas.plan import EffectName, PlanHead
 
 BoundRule = Literal["equals", "at_most", "contains", "free"]
 """How a value may be; `at_most` is a sum over all uses of the step."""
@@ -56,14 +56,8 @@ class BlindFlow(_Part):
     to: str
 
 
-class BlindPlan(_Part):
-    """`pre_execution_plan_v2`: on the wire every key is required, optional ones are nullable."""
+class BlindPlan(PlanHead):
+    """`pre_execution_plan_v2`."""
 
-    goal: str
-    success_criteria: list[Criterion]
-    first_action: PlannedAction
-    requires_verification: bool
-    risky_actions: list[str]
-    version: int = 0
     planned_steps: list[BlindStep]
     flows: list[BlindFlow]

@@ -45,8 +45,8 @@ class PlannedStep(BaseModel):
     uses: int | None
 
 
-class Plan(BaseModel):
-    """`pre_execution_plan_v1`: on the wire every key is required, optional ones are nullable."""
+class PlanHead(BaseModel):
+    """What every plan says: on the wire every key is required, optional ones are nullable."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
     goal: str
@@ -55,6 +55,11 @@ class Plan(BaseModel):
     requires_verification: bool
     risky_actions: list[str]
     version: int = 0
+
+
+class Plan(PlanHead):
+    """`pre_execution_plan_v1`."""
+
     planned_steps: list[PlannedStep] | None
 
 
