@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
 
 import re2
 
@@ -48,7 +48,7 @@ class SecretScan:
 
     def scan_staged(self, found: GitRepository) -> list[str]:
         """Return what looks secret of the staged content."""
-        return self.scan_diff(found.read_diff("staged"), found.list_paths("staged"), "staged")
+        return self.scan_diff(found, "staged", "staged")
 
     def scan_push(self, folder: str, branch: Json) -> list[str]:
         """Return what looks secret of the commits of a branch that no remote is known to have."""
@@ -61,7 +61,7 @@ class SecretScan:
 
     def scan_unsent(self, found: GitRepository, *which: str) -> list[str]:
         """Return what looks secret of the commits `which` leads to and no remote is known to have."""
-        return self.scan_diff(found.read_diff("unsent", *which), found.list_paths("unsent", *which), "to be pushed")
+        return self.scan_diff(found, "unsent", "to be pushed", *which)
 
     def scan_command(self, command: Command, folder: str) -> list[str]:
         """Return what looks secret of all that a command could commit or push; nothing for one that does neither.
@@ -79,13 +79,12 @@ class SecretScan:
             if not commits:
                 return leaks
             leaks += self.scan_staged(found)
-            leaks += self.scan_diff(found.read_diff("changed"), found.list_paths("changed"), "changed")
+            leaks += self.scan_diff(found, "changed", "changed")
             if self.may_run_git(command, "add") or self.may_run_git(command, "stage"):
                 names = found.list_paths("untracked")
                 look, read, most = self._workspace.look, self._workspace.read, self._policy.files.max_read
                 files = [name for name in names[: self._policy.files.max_entries] if look(name).kind == "file"]
-                texts = [read(name, limit=most) for name in files]
-                leaks += self.scan_text(b"\n".join(texts), names, "untracked")
+                leaks += self.scan_files(((name, read(name, limit=most)) for name in files), names, "untracked")
             return leaks
         except WorkspaceError as error:
             return [f"what git would {'commit' if commits else 'push'} cannot be looked at: {error}"[:200]]
@@ -97,16 +96,26 @@ class SecretScan:
         except PolicyError:
             return True
 
-    def scan_diff(self, diff: bytes, paths: Sequence[str], state: str) -> list[str]:
-        """Return what looks secret of the lines a diff adds, and of paths; see `scan_text`."""
-        added = b"\n".join(line[1:] for line in diff.split(b"\n") if line.startswith(b"+"))
-        return self.scan_text(added, paths, state)
+    def scan_diff(
+        self, found: GitRepository, what: Literal["staged", "changed", "unsent"], state: str, *which: str
+    ) -> list[str]:
+        """Return what looks secret of the lines a diff of git's adds, and of its paths; see `scan_files`."""
+        added = list_added_lines(found.read_diff(what, *which))
+        texts = ((name and found.to_workspace_path(name), text) for name, text in added)
+        return self.scan_files(texts, found.list_paths(what, *which), state)
 
-    def scan_text(self, text: bytes, paths: Sequence[str], state: str) -> list[str]:
-        """Return what of a text and of paths looks secret; `state` says what has become of them."""
-        found = [f"what is {state} {what}" for what in self.find_secrets(text)]
+    def scan_files(self, texts: Iterable[tuple[str, bytes]], paths: Sequence[str], state: str) -> list[str]:
+        """Return what of texts, by the names of their files, and of paths looks secret; `state` is what became of them.
+
+        Each secret is named once, with the first file that holds it.
+        """
+        found: dict[str, str] = {}
+        for name, text in texts:
+            for what in self.find_secrets(text):
+                found.setdefault(what, f" in {_quote(name)}" if name else "")
         names = [path for path in paths if find_protection(path, self._policy) == "secret"]
-        return found + [f"`{strict_json.scrub(name)[:120]}` is {state}" for name in names[:_NAMED]]
+        held = [f"what is {state}{where} {what}" for what, where in found.items()]
+        return held + [f"{_quote(name)} is {state}" for name in names[:_NAMED]]
 
     def find_secrets(self, data: bytes) -> list[str]:
         """Return what makes `data` hold a secret, as the end of a sentence: a pattern's key, or a value's name."""
@@ -120,6 +129,26 @@ class SecretScan:
         matched = [f"matches sensitive.{name}" for name, pattern in self._patterns if pattern.search(data)]
         held = find_held_secrets(data, self._values.find())
         return matched + [f"holds the value of `{name}` in a secret file" for name in held[:_NAMED]]
+
+
+def list_added_lines(diff: bytes) -> Iterator[tuple[str, bytes]]:
+    """Yield the lines a diff of git's adds, by the name of their file, "" where git writes it in quotation marks."""
+    name, head, added = "", True, list[bytes]()
+    for line in diff.split(b"\n"):
+        if line.startswith(b"diff --"):
+            yield name, b"\n".join(added)
+            name, head, added = "", True, []
+        elif head and line.startswith(b"+++ b/"):
+            name = line[len(b"+++ b/") :].decode("utf-8", "replace").rstrip("\t")
+        elif line.startswith(b"@@"):
+            head = False
+        elif line.startswith(b"+"):
+            added.append(line[1:])
+    yield name, b"\n".join(added)
+
+
+def _quote(name: str) -> str:
+    return f"`{strict_json.scrub(name)[:120]}`"
 
 
 def find_command_folder(command: Command, folder: str) -> str:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.survey.secret_scan import list_added_lines
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.strict_json import Json
 from tests.agent.survey.test_surveyor import Look, looking, stage
@@ -31,19 +32,31 @@ def commit(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("tool", "command", "says"),
     [
-        ("run_command", ["git", "-C", "inner", "commit", "-am", "x"], "what is changed matches"),
-        ("run_command", ["git", "-c", "a.b=c", "-C", ".", "-C", "inner", "commit", "-am", "x"], "what is changed"),
+        ("run_command", ["git", "-C", "inner", "commit", "-am", "x"], "what is changed in `inner/a.py` matches"),
+        (
+            "run_command",
+            ["git", "-c", "a.b=c", "-C", ".", "-C", "inner", "commit", "-am", "x"],
+            "in `inner/a.py` matches",
+        ),
         ("run_command", ["git", "-C", "..", "commit", "-am", "x"], "cannot be looked at"),
         ("run_command", ["git", "--git-dir=inner/.git", "commit", "-am", "x"], "cannot be looked at"),
         ("run_command", ["git", "--git-dir", "inner/.git", "--work-tree", "inner", "commit"], "cannot be looked at"),
         ("run_command", ["git", "--attr-source", "HEAD", "-C", "inner", "commit", "-am", "x"], "cannot be looked at"),
         ("run_command", ["git", "-c", "core.worktree=inner", "commit", "-am", "x"], "cannot be looked at"),
-        ("run_command", ["git", "--no-pager", "-P", "-C", "inner", "commit", "-am", "x"], "what is changed matches"),
+        (
+            "run_command",
+            ["git", "--no-pager", "-P", "-C", "inner", "commit", "-am", "x"],
+            "what is changed in `inner/a.py` matches",
+        ),
         ("run_command", ["env", "-C", "inner", "git", "commit", "-am", "x"], "cannot be looked at"),
         ("run_shell", "cd inner && git commit -am x", "cannot be looked at"),
         ("run_shell", "git -C inner commit -am x", "cannot be looked at"),
         ("run_shell", "GIT_DIR=inner/.git git commit -am x", "cannot be looked at"),
-        ("run_command", ["git", "-C", "inner", "push", "origin", "main"], "what is to be pushed matches"),
+        (
+            "run_command",
+            ["git", "-C", "inner", "push", "origin", "main"],
+            "what is to be pushed in `inner/a.py` matches",
+        ),
         ("run_command", ["git", "-C", "clean", "commit", "-C", "HEAD"], ""),
         ("run_command", ["git", "-C", "clean", "push"], ""),
     ],
@@ -81,7 +94,13 @@ def test_what_no_remote_has_is_looked_through_before_a_branch_is_pushed(reposito
         stage(repository, name)
         commit(repository)
     found = look("git_push", **wanted).secrets
-    assert any("what is to be pushed matches" in word for word in found)
+    assert any("what is to be pushed in `.env` matches" in word for word in found)
     assert "`.env` is to be pushed" in found
     subprocess.run(["git", "push", "-q", "origin", wanted["branch"]], cwd=repository, check=True)
     assert look("git_push", **wanted).secrets == ()
+
+
+def test_a_line_that_looks_like_the_head_of_a_diff_names_no_file() -> None:
+    heads = b"diff --git a/x b/x\n--- /dev/null\n+++ b/x\n", b"diff --git a/y b/y\n+++ b/y\n"
+    diff = b"@@ -0,0 +1,2 @@\n+++ b/other\n+key\n".join(heads)
+    assert list(list_added_lines(diff)) == [("", b""), ("x", b"++ b/other\nkey"), ("y", b"")]

@@ -218,11 +218,31 @@ ADD = "git add -A && git commit -m x"
 @pytest.mark.parametrize(
     ("tool", "command", "secrets"),
     [
-        ("run_shell", ADD, ("what is changed matches", "what is untracked matches", "`.env` is untracked")),
-        ("run_shell", "git add '", ("what is changed matches", "what is untracked matches", "`.env` is untracked")),
-        ("run_command", ["env", "sh", "-c", ADD], ("what is changed matches", "what is untracked", "`.env` is")),
-        ("run_command", ["git", "-C", ".", "commit", "-am", "x"], ("what is changed matches",)),
-        ("run_shell", "git commit -am x", ("what is changed matches",)),
+        (
+            "run_shell",
+            ADD,
+            (
+                "what is changed in `tracked.py` matches",
+                "what is untracked in `untracked.py` matches",
+                "`.env` is untracked",
+            ),
+        ),
+        (
+            "run_shell",
+            "git add '",
+            (
+                "what is changed in `tracked.py` matches",
+                "what is untracked in `untracked.py` matches",
+                "`.env` is untracked",
+            ),
+        ),
+        (
+            "run_command",
+            ["env", "sh", "-c", ADD],
+            ("what is changed in `tracked.py` matches", "what is untracked in", "`.env` is"),
+        ),
+        ("run_command", ["git", "-C", ".", "commit", "-am", "x"], ("what is changed in `tracked.py` matches",)),
+        ("run_shell", "git commit -am x", ("what is changed in `tracked.py` matches",)),
         ("run_shell", "git status", ()),
         ("run_command", ["make"], ()),
     ],
@@ -266,7 +286,7 @@ def test_the_value_of_a_secret_file_is_found_in_what_is_sent_or_committed(
     (repository / "notes").write_text(f"see {spelt}\n")
     stage(repository, "notes")
     said = "holds the value of `DB_PASSWORD` in a secret file"
-    assert look("git_commit", message="m").secrets == (f"what is staged {said}",)
+    assert look("git_commit", message="m").secrets == (f"what is staged in `notes` {said}",)
     assert f"the call {said}" in look("http_request", url=f"https://example.org/?q={spelt}").secrets
     assert look("http_request", url="https://example.org/?q=hunter3").secrets == ()
 
