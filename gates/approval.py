@@ -99,6 +99,9 @@ class ApprovalGate:
             why = f"{told}; {ruling.message}" if ruling.standing is Standing.ASK else told
             return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
         if ruling.standing is Standing.ASK:
+            if facts.unspoken:
+                why = f"{ruling.message}; {name_outside(facts.unspoken)}"
+                return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
             codes = ruling.rules or (ruling.code,)
             return Ask(facts, gate, ruling.code, codes, ruling.message)
         why = self.explain_mode(facts, turn, covered, f"the planned step: {step.pattern}" if step is not None else "")

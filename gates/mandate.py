@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from foregate.policy.risk.mandate import list_outside_values
+from foregate.policy.risk.mandate import list_values_to_name
 from foregate.schemas.judgement import Answer
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts
@@ -45,18 +45,18 @@ def describe_values(facts: CallFacts) -> list[Json]:
     shown = ("path", "role", "text", "key", "source", "words")
     return [
         {name: getattr(value, name) for name in shown} | ({"name": value.name} if value.name else {})
-        for value in facts.survey.values or ()
+        for value in (*((facts.survey.values or ()) if facts.authority else ()), *facts.unspoken)
     ]
 
 
 def list_unnamed_values(facts: CallFacts, depth: int, named: Sequence[str]) -> list[ArgumentValue]:
-    """Return the values of a call that only outside content said and that none of the typed texts names.
+    """Return what a person must name of a call and none of the typed texts names.
 
     Text out of something that was read is named by what was read as well.
     """
     typed = {format_key(form) for text in named for form in read_forms(text)}
-    left = [value for value in list_outside_values(facts, depth) if value.key not in typed]
-    return [value for value in left if typed.isdisjoint(map(format_key, read_forms(value.name)))]
+    left = [value for value in list_values_to_name(facts, depth) if value.key not in typed]
+    return [value for value in left if typed.isdisjoint(map(format_key, read_forms(value.name or value.text)))]
 
 
 def read_named(answer: Answer, call: str) -> tuple[str, ...]:
@@ -73,8 +73,13 @@ def explain_outside(values: Iterable[ArgumentValue]) -> str:
 
 def _explain_one(value: ArgumentValue) -> str:
     name, text, words = f"`{value.path[:_SHOWN]}`", value.text[:_SHOWN], value.words[:_SHOWN]
-    if value.role == "carried":
-        return f"{name} takes along {_describe_carried(value)}; the person did not ask to send that"
+    match value.role:
+        case "carried":
+            return f"{name} takes along {_describe_carried(value)}; the person did not ask to send that"
+        case "lost":
+            return f"`{text}` would be gone, and the person did not ask for that"
+        case "secret":
+            return f"`{text}` holds a secret that would go along, and the person did not ask for that"
     if value.source == "unclear":
         why = "beside others like it" if value.left else "for a call that was made"
         return f"{name}: the person said `{text}` {why}"
@@ -84,6 +89,10 @@ def _explain_one(value: ArgumentValue) -> str:
 def name_outside(values: Iterable[ArgumentValue]) -> str:
     """Return for a sheet, which shows the values by themselves, that a plain yes does not do for them."""
     values = list(values)
+    if unspoken := [value for value in values if value.role in ("lost", "secret")]:
+        name = f"`{unspoken[0].text[:_SHOWN]}`"
+        what = f"{name} to go" if unspoken[0].role == "lost" else f"the secret in {name} to go along"
+        return f"you did not ask for {what}; it takes the name, not only a yes"
     names = ", ".join(dict.fromkeys(f"`{value.path[:_NAME]}`" for value in values))[:200]
     if all(value.role == "carried" for value in values):
         return f"you did not ask to send what {names} takes along; it takes more than a yes"

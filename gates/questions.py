@@ -23,7 +23,7 @@ from foregate.gates.plan_scope import (
     name_exact_call,
 )
 from foregate.policy.policy import Policy, Unavailable
-from foregate.policy.risk.mandate import hash_values, list_outside_values
+from foregate.policy.risk.mandate import hash_values, list_values_to_name
 from foregate.policy.risk.stakes import describe_stakes
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Grant, Need, Ruling, Standing, Who
@@ -198,9 +198,9 @@ def describe_ask(ask: Ask, policy: Policy, depth: int, accepted: Sequence[Json] 
         "risk": facts.risk.value,
         "at_stake": describe_stakes(facts, policy),
         "said_first": find_first_origin(facts),
-        **({"values": describe_values(facts)} if facts.authority else {}),
+        **({"values": values} if (values := describe_values(facts)) else {}),
         **({"critic": accepted} if accepted else {}),
-        **({"to_name": [one.name or one.text for one in list_outside_values(facts, depth)]} if ask.is_outside else {}),
+        **({"to_name": [one.name or one.text for one in list_values_to_name(facts, depth)]} if ask.is_outside else {}),
         **describe_undeclared(facts, policy),
     }
 

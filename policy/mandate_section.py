@@ -39,7 +39,8 @@ class Mandate(PolicySection):
     `texts` names the parameters that are free text where a tool says of none what it is. A reply with one of `unsure`
     answers nothing. An answer of the model that ends with a question, or with one of `proposals`, proposes something; a
     reply that begins with one of `yeses` and holds words of `agreeing`, beside those any reply may hold, is a plain yes
-    to it. Without `proposals` nothing carries over from one message to the next.
+    to it. Without `proposals` nothing carries over from one message to the next. `naming` says what else a person
+    names before a call that asks goes on.
     """
 
     mode: Literal["enforce", "off"]
@@ -60,4 +61,5 @@ class Mandate(PolicySection):
     proposals: tuple[str, ...]
     yeses: tuple[str, ...]
     agreeing: tuple[str, ...]
+    naming: tuple[Literal["losses", "secrets"], ...]
     flows: Flows

@@ -167,8 +167,8 @@ MEANINGS: dict[str, tuple[str, str]] = {
     ),
     "approval_granted": ("A person said yes, or had given permission that covers the call.", ""),
     "outside_mandate": (
-        "Only text from outside says a value of the call; the person did not.",
-        "Have the person name the value, on the sheet or in a message; a plain yes does not do.",
+        "Only text from outside says a value of the call, or it would lose or reveal what the person did not speak of.",
+        "Have the person name it, on the sheet or in a message; a plain yes does not do.",
     ),
     "approval_denied": ("A person said no.", "Read the reason; do something else."),
     "approval_expired": ("No one answered in time.", "Send the call again while somebody is there."),

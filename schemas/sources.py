@@ -21,6 +21,10 @@ _SAYS = {
 }
 _COMPOSED = "you did not say this"
 _TAKEN = "you did not ask to send this; it was read in"
+_UNSPOKEN = {
+    "lost": "you did not ask for this to go, and git cannot bring it back",
+    "secret": "it holds a secret, and you did not ask for that to go along",
+}
 _ENCODED = "encoded text that nobody said"
 
 
@@ -33,7 +37,10 @@ def explain_source(value: Mapping[str, Json], *, details: bool = False) -> str:
     'found: field amount of get_bill'
     """
     source, words = get_text(value, "source", ""), get_text(value, "words", "")
-    if get_text(value, "role", "") == "carried":
+    role = get_text(value, "role", "")
+    if role in _UNSPOKEN:
+        return _UNSPOKEN[role]
+    if role == "carried":
         return f"{_TAKEN}: {words}" if words else _ENCODED
     says = _SAYS.get(source, "nobody can tell who said this")
     if source == "outside" and words.startswith("nobody "):
@@ -49,11 +56,16 @@ def explain_naming(value: Mapping[str, Json], path: str) -> str:
     >>> explain_naming({"role": "carried", "words": "settings.ini"}, "text")
     'the name of what `text` was read in'
     """
-    if get_text(value, "role", "") != "carried":
-        return f"the value of `{path}`"
-    return (
-        f"the name of what `{path}` was read in" if get_text(value, "words", "") else f"how the code in `{path}` begins"
-    )
+    match get_text(value, "role", ""):
+        case "lost":
+            return "the name of what would be lost"
+        case "secret":
+            return "the name of the file with the secret"
+        case "carried" if get_text(value, "words", ""):
+            return f"the name of what `{path}` was read in"
+        case "carried":
+            return f"how the code in `{path}` begins"
+    return f"the value of `{path}`"
 
 
 def excerpt_sentence(sentence: str, text: str) -> str:

@@ -296,7 +296,8 @@ class CallFacts(Struct, frozen=True):
 
     `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
     `contained` is: its program works in a sandbox, so that nothing gets out before it was judged; and what got out.
-    `spec` is None for a tool nobody knows.
+    `spec` is None for a tool nobody knows. `unspoken` is what would be lost, or a secret that would leave, and that no
+    word of the person's is about.
     """
 
     call: ToolCall
@@ -313,6 +314,7 @@ class CallFacts(Struct, frozen=True):
     uncertainty: Score
     contained: bool = False
     authority: Authority = ""
+    unspoken: tuple[ArgumentValue, ...] = ()
 
     @property
     def changes(self) -> bool:

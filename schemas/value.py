@@ -43,7 +43,8 @@ class ArgumentValue(Struct, frozen=True, forbid_unknown_fields=True):
     """A value of a call's arguments that says to whom, to what or how much, and where it comes from.
 
     `path` is where it stands, such as `to` or `items[0].price`. `role` is what its tool declares of it: a target, an
-    amount, or nothing (`value`); `carried` is text out of something that was read, which `name` names. `text` is the
+    amount, or nothing (`value`); `carried` is text out of something that was read, which `name` names; `lost` is a
+    thing a sandbox took away, `secret` a file whose secret would leave.  `text` is the
     value, shortened as atoms are, and `key` what it is compared by. `seq` is the event that brought it first, 0 for
     none, and `words` are what a person is told of that: the sentence, or the read with its field. `left` says for how
     many calls more the person's mentions are good.
@@ -51,7 +52,7 @@ class ArgumentValue(Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     path: str
-    role: Literal["target", "amount", "value", "carried"]
+    role: Literal["target", "amount", "value", "carried", "lost", "secret"]
     text: str
     key: str
     source: Source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.protocols import Person
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and so it would be by what tests start
 settings.register_profile("foregate", deadline=None, max_examples=60)
 settings.load_profile("foregate")
 

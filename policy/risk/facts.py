@@ -12,14 +12,15 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.declared import find_tool_entry
+from foregate.policy.risk.losses import explain_losses, list_unspoken
 from foregate.policy.risk.mandate import find_authority, list_used_keys
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import (
     RequestFacts,
-    find_kept_word,
     find_namesake,
-    find_partly_named,
+    find_target_to_keep,
     is_named,
+    is_named_by_user,
     read_own_request,
 )
 from foregate.schemas.tool_call import (
@@ -49,6 +50,8 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
         survey = surveys.get(call.id) or Survey(call.id, problem="nobody looked at this call")
         try:
             bare = compute_facts(call, survey, turn, policy, catalogue)
+            if survey.changes or survey.secrets:
+                bare = replace(bare, unspoken=list_unspoken(bare, turn, read_user_request(turn, policy), policy))
             authority = find_authority(bare, turn, policy, spent) if survey.values is not None else ""
             facts[call.id] = replace(bare, authority=authority) if authority else bare
             spent.update(list_used_keys(bare) if authority else ())
@@ -240,7 +243,7 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple
     weights, request, aimed = policy.scores.uncertainty, read_user_request(turn, policy), find_targets(facts)
     origins = {atom.text: atom.origin for atom in facts.survey.atoms}
     if facts.survey.changes:
-        yield from _find_lost(facts, turn, request, origins, policy)
+        yield from explain_losses(facts, turn, request, policy)
         return
     known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed)}
     nobodys, outsiders = known.get(Origin.NOBODY, ""), known.get(Origin.EXTERNAL, "")
@@ -265,30 +268,6 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple
     ):
         if applies:
             yield Reason(name, getattr(weights, name), why), slot
-
-
-def _find_lost(
-    facts: CallFacts, turn: Turn, request: RequestFacts, origins: Mapping[str, Origin], policy: Policy
-) -> Iterator[tuple[Reason, str]]:
-    """Yield why a person is asked about what a sandbox took away: that they want it kept, or never spoke of it.
-
-    Of the command itself it was judged before it ran whether enough is known.
-    """
-    weights, lost = policy.scores.uncertainty, [r for r in facts.resources if r.loses in ("moved", "replaced", "all")]
-    kept = next(filter(None, (find_target_to_keep(r, request) for r in lost)), "")
-    if kept:
-        yield Reason("target_kept", weights.target_kept, f"the request says to keep `{kept[:120]}`"), "scope"
-    reverts = any(r.kind is ResourceKind.REPOSITORY for r in facts.resources)
-    unspoken = (r.id for r in lost if (r.access is Effect.DELETE or reverts) and not r.changed_before)
-    named = {r.id for r in lost if is_named_by_user(r, request, origins)}
-    named -= find_partly_named([r.id for r in lost], request.things)
-    replaced = next((r.id for r in lost if r.loses == "replaced" and not request.destructive), "")
-    unasked = replaced or next((name for name in unspoken if name not in named), "")
-    if unasked and not request.confirms and turn.plan is None:
-        why = "the request sets no bounds to it"
-        yield Reason("destructive_without_scope", weights.destructive_without_scope, why), "scope"
-        why = f"`{unasked[:120]}` would be gone, nobody spoke of that, and git cannot bring it back"
-        yield Reason("deletion_unasked", weights.deletion_unasked, why), "target"
 
 
 def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: RequestFacts) -> bool:
@@ -359,16 +338,3 @@ def is_unscoped(
         return False
     aimed = find_targets(facts)
     return not (all(is_named_by_user(r, request, origins) for r in aimed) if aimed else request.names)
-
-
-def is_named_by_user(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
-    return is_named(resource.id, request.things) or origins.get(resource.id) is Origin.USER
-
-
-def find_target_to_keep(resource: SurveyedResource, request: RequestFacts) -> str:
-    """Return what a request says to keep and a deletion or move of a resource would take away, "" when nothing."""
-    if resource.access not in (Effect.DELETE, Effect.MOVE):
-        return ""
-    if is_named(resource.id, request.kept):
-        return resource.id
-    return find_kept_word(resource.id, request.kept) if resource.kind is ResourceKind.DIRECTORY else ""

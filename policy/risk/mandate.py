@@ -79,6 +79,11 @@ def list_outside_values(facts: CallFacts, depth: int = 0) -> list[ArgumentValue]
     return [value for value in facts.survey.values or () if value.source in outside]
 
 
+def list_values_to_name(facts: CallFacts, depth: int = 0) -> list[ArgumentValue]:
+    """Return all that a person must name before a call that asks may run, or what it did may be kept."""
+    return [*list_outside_values(facts, depth), *facts.unspoken]
+
+
 def list_used_keys(facts: CallFacts) -> tuple[str, ...]:
     """Return the keys of the mentions a call uses up."""
     return tuple(dict.fromkeys(value.key for value in facts.survey.values or () if value.source == "said"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import chain, permutations, takewhile
@@ -12,6 +12,8 @@ from typing import Literal, TypeVar
 
 from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Contract, Policy
+from foregate.schemas.tool_call import Origin, SurveyedResource
+from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Said
 
 STOP = "\n"
@@ -277,6 +279,20 @@ def find_kept_word(folder: str, words: Set[str]) -> str:
     """Return the first word that names something in a folder or is a file's bare name; "" when none does."""
     inside = "" if folder == "." else f"{folder.casefold().rstrip('/')}/"
     return min((word for word in words if word.startswith(inside) or ("." in word and "/" not in word)), default="")
+
+
+def is_named_by_user(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> bool:
+    """Whether the user named a resource: with words of the request, or as its atoms say."""
+    return is_named(resource.id, request.things) or origins.get(resource.id) is Origin.USER
+
+
+def find_target_to_keep(resource: SurveyedResource, request: RequestFacts) -> str:
+    """Return what a request says to keep and a deletion or move of a resource would take away, "" when nothing."""
+    if resource.access not in (Effect.DELETE, Effect.MOVE):
+        return ""
+    if is_named(resource.id, request.kept):
+        return resource.id
+    return find_kept_word(resource.id, request.kept) if resource.kind is ResourceKind.DIRECTORY else ""
 
 
 Wanted = Literal["yes", "no", "unknown"]

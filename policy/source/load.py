@@ -254,6 +254,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("postlude", "claims"): {name: [] for name in Claims.model_fields},
     ("postlude", "promises"): [],
     ("mandate", "flows"): {"verbatim": 0, "encoded": 0, "passing": [], "courtesies": [], "senders": []},
+    ("mandate", "naming"): [],
     ("plan", "form"): "call",
     ("sensitive", "formats"): {},
     ("sensitive", "values"): {"named": 0, "random": 8, "entropy": 0, "besides": []},

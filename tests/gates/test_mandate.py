@@ -283,3 +283,29 @@ def test_before_anything_from_outside_was_read_a_yes_is_enough() -> None:
 
 def test_with_nobody_present_text_nobody_named_does_not_leave() -> None:
     assert ruling(judged(replace(carries(), attended=False), POLICY)) == ("deny", "outside_mandate")
+
+
+def commits(*secrets: str, **more: Any) -> Turn:
+    """Return the turn of a call that a rule asks about, for what it would take along."""
+    found = replace(survey(PAY), values=(value("said", X, left=1),), secrets=secrets)
+    return turn(PAY, surveys=(found,), says=f"pay {X}", **more)
+
+
+def test_a_secret_that_nobody_spoke_of_goes_along_only_by_the_name_of_its_file() -> None:
+    of = commits("what is staged in `keys.ini` matches sensitive.patterns[0]")
+    need = need_of(of, POLICY)
+    (shown,) = need.request["calls"]
+    assert (need.code, shown["to_name"], need.request["grants"]) == ("outside_mandate", ["keys.ini"], [])
+    assert "you did not ask for the secret in `keys.ini` to go along" in shown["why"][0]
+    assert [(one["path"], one["role"]) for one in shown["values"]][-1] == ("secret", "secret")
+    assert ruling(reply(of, "yes", "./keys.ini"))[0] == "allow"
+    for typed in ("", "yes", X, "other.py"):
+        assert ruling(reply(of, "yes", typed)) == ("hold", "outside_mandate")
+    nobody = judged(commits("`.env` is staged", attended=False), POLICY)
+    assert ruling(nobody) == ("deny", "outside_mandate")
+
+
+def test_a_secret_of_which_no_file_is_known_takes_a_plain_yes() -> None:
+    of = commits("the call matches sensitive.patterns[2]")
+    assert need_of(of, POLICY).code == "asked_by_rule"
+    assert ruling(reply(of, "yes"))[0] == "allow"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from foregate.schemas.sources import excerpt_sentence, is_named_by, list_to_name
+from foregate.schemas.sources import excerpt_sentence, explain_naming, explain_source, is_named_by, list_to_name
 from foregate.schemas.value import Value, format_key
 
 
@@ -72,3 +72,21 @@ def test_text_that_was_read_is_named_by_what_it_was_read_in_or_by_itself() -> No
     assert is_named_by("Token = 7", taken)
     assert not is_named_by("token", taken)
     assert [*list_to_name({"values": [taken], "to_name": ["settings.ini"]})] == [taken]
+
+
+@pytest.mark.parametrize(
+    ("role", "says", "typed"),
+    [
+        ("lost", "you did not ask for this to go, and git cannot bring it back", "the name of what would be lost"),
+        (
+            "secret",
+            "it holds a secret, and you did not ask for that to go along",
+            "the name of the file with the secret",
+        ),
+    ],
+)
+def test_what_nobody_spoke_of_is_named_by_its_name(role: str, says: str, typed: str) -> None:
+    value = {"path": role, "role": role, "text": "data/a.csv", "source": "unsaid"}
+    assert explain_source(value).endswith(says)
+    assert explain_naming(value, role) == typed
+    assert is_named_by("./data/a.csv", value)

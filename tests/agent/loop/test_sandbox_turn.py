@@ -232,16 +232,18 @@ async def test_a_link_that_leads_out_is_left_out_and_the_rest_is_applied(play: P
     assert "`out` is a link that leads out of the workspace" in finished.content
 
 
-@pytest.mark.parametrize(("says", "kept"), [("no", True), ("yes", False)])
-async def test_a_stash_nobody_spoke_of_is_dropped_only_after_a_yes(
-    play: Play, folder: Path, says: str, kept: bool
-) -> None:
+@pytest.mark.parametrize("typed", ["", "a.txt", "stash"])
+async def test_a_stash_nobody_spoke_of_is_dropped_only_by_its_name(play: Play, folder: Path, typed: str) -> None:
+    def answer(need: Need) -> Reply:
+        (asked,) = need.request["calls"]
+        return Reply("yes", named={asked["call"]: (typed,)})
+
     (folder / "a.txt").write_text("one\n")
     commit_all(folder)
     (folder / "a.txt").write_text("two\n")
     run_git(folder, "stash", "-q")
-    await play("run the tests", "true; git stash drop", person=ScriptedPerson([says]))
-    assert (folder / ".git/refs/stash").exists() is kept
+    await play("run the tests", "true; git stash drop", person=ScriptedPerson([answer]))
+    assert (folder / ".git/refs/stash").exists() is (typed != "stash")
 
 
 async def test_a_stash_of_the_same_task_is_dropped_unasked(play: Play, folder: Path) -> None:
