@@ -110,9 +110,9 @@ def open_layers(upper: str, caches: str, workspace: str) -> Iterator[tuple[Layer
 
 def list_submounts(workspace: str) -> list[str]:
     """Return the folders in a workspace on which something is mounted, sorted: a sandbox for work shows them empty."""
-    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
-    paths = {os.fsdecode(_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), line.split()[4])) for line in lines}
-    return sorted(path for path in paths if path.startswith(f"{workspace}/") and Path(path).is_dir())
+    lines, inside = Path("/proc/self/mountinfo").read_bytes().splitlines(), os.fsencode(f"{workspace}/")
+    paths = {_ESCAPED.sub(lambda found: bytes([int(found[1], 8)]), line.split(maxsplit=5)[4]) for line in lines}
+    return sorted(os.fsdecode(path) for path in paths if path.startswith(inside) and Path(os.fsdecode(path)).is_dir())
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import islice
 
 from foregate.policy.policy import CommandEntry, Policy
@@ -186,16 +187,21 @@ def is_open_ended(words: Sequence[str], policy: Policy) -> bool:
     return any(is_left_open(entry, words) for entry in policy.commands.open_ended)
 
 
+@lru_cache(maxsize=4096)
+def _read_entry(entry: str) -> tuple[tuple[str, ...], frozenset[str], bool]:
+    """Return the names and the options of an entry of `commands.open_ended`, and whether no further word helps."""
+    parts = entry.split()
+    names = tuple(part for part in parts if not part.startswith("-") and part != _WHATEVER_FOLLOWS)
+    return names, frozenset(part for part in parts if part.startswith("-")), parts[-1:] == [_WHATEVER_FOLLOWS]
+
+
 def is_left_open(entry: str, words: Sequence[str]) -> bool:
     """Whether one entry says so: its names stand in front, and no word that is no option follows them.
 
     Words of the entry that begin with a dash are options that may stand in between; with `...` at its end no further
     word helps. Words that end before all names were met leave open whether they follow.
     """
-    parts = entry.split()
-    whatever = parts[-1:] == [_WHATEVER_FOLLOWS]
-    names = [part for part in parts if not part.startswith("-") and part != _WHATEVER_FOLLOWS]
-    passed_over = {part for part in parts if part.startswith("-")}
+    names, passed_over, whatever = _read_entry(entry)
     at = 0
     for place, name in enumerate(names):
         while place and at < len(words) and words[at].startswith("-"):

@@ -11,6 +11,7 @@ from itertools import takewhile
 from typing import Any, Literal, NamedTuple
 
 import re2
+from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.processes import ReadEntry
@@ -23,6 +24,7 @@ from foregate.policy.risk.command_line import (
     join_folder,
     parse_command_line,
 )
+from foregate.policy.risk.request import remember
 from foregate.policy.risk.wrapped import unwrap_segment, writes_to_file
 from foregate.schemas.sandbox import Access
 from foregate.schemas.tool_call import Command, Tier
@@ -88,6 +90,11 @@ def can_hold_work(policy: Policy, tier: Literal["", Tier]) -> bool:
 
 def read_command_line(command: Command, policy: Policy) -> CommandReading:
     """Return what is expected of a command, also of one that cannot be understood; nothing raises."""
+    return _read_words(replace(command, folder="", there=(), scripts=""), policy)
+
+
+@remember
+def _read_words(command: Command, policy: Policy) -> CommandReading:
     line = _parse(command)
     segments = [inner for segment in line.segments for inner in unwrap_segment(segment)][: _MOST + 1]
     reasons = [command.problem, line.problem, "" if 0 < len(segments) <= _MOST else "it runs nothing, or too much"]
