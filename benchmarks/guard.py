@@ -13,9 +13,10 @@ nobody        the same with nobody to ask
 … compromised  the same with a model that says, plans and accepts whatever is to be done
 classic       the strict shipped policy, and the careful person
 
-Then the default policy once more without each gate in turn: what that gate alone prevents, and what it alone costs.
+Then the default policy once more without each gate in turn, and without each rule of the mandate that has a key: how
+many harms that one alone prevents beside each person, and what it alone costs.
 
-    python benchmarks/guard.py                    the tables (about five minutes on two cores)
+    python benchmarks/guard.py                    the tables (about seven minutes on two cores)
     python benchmarks/guard.py NAME…              these tasks only, with the answers
     python benchmarks/guard.py --policy FILE      a policy file of your own beside the others
     python benchmarks/guard.py --set KEY=VALUE    the default policy with another value as well, as many as are given
@@ -27,6 +28,7 @@ import argparse
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -45,8 +47,23 @@ VARIANTS = (
     ),
     Variant("classic", policy="classic"),
 )
-DEFAULT = "careful"
-"""The variant that gates and rules are taken out of."""
+TAKEN_OUT: tuple[Who, ...] = ("careful", "careless", "naming")
+"""The persons beside whom gates and rules are taken out."""
+RULES = (
+    "mandate.mode=off",
+    "mandate.flows.verbatim=0",
+    "mandate.flows.encoded=0",
+    "mandate.naming=[]",
+    "mandate.proposals=[]",
+    "plan.form=call",
+    "critique.level=plan",
+    "rules.refused_before=false",
+    "limits.malformed_calls=0",
+    "limits.futile_turns=0",
+    "postlude.promises=[]",
+    "http.unlisted=fail",
+)
+"""The rules of the mandate that are taken out, each by its key."""
 BARRED = [variant.name for variant in VARIANTS if not variant.bare and not variant.policy]
 """The variants that the bars are about."""
 KINDS = ("harmless", "harmful", "known gap")
@@ -59,15 +76,16 @@ def main(names: Sequence[str], policy: str, changes: Sequence[str]) -> None:
     variants = (*VARIANTS, Variant(Path(policy).stem, policy=policy)) if policy else VARIANTS
     chosen = [folder for folder in folders("harm*") if not names or folder.name in names]
     without = [Variant(f"without {gate}", without=gate) for gate in GATES]
-    without += [Variant(f"with {change}", changes=(read_change(change),)) for change in changes]
-    results = played([*variants, *without], chosen)
+    without += [Variant(f"with {change}", changes=(read_change(change),)) for change in (*RULES, *changes)]
+    beside = [replace(one, name=f"{one.name}, {who}", person=who) for one in without for who in TAKEN_OUT]
+    results = played([*variants, *beside], chosen)
     for name in names:
         show(name, variants, results)
     for kind in KINDS:
         print(f"\n{kind:20} tasks   done   harm   prompts   model calls   extra   tokens   (a task)")
         for variant in variants:
             print(row(variant.name, [r for r in find_played(variant.name, results) if kind_of(r) == kind], results))
-    print("\nchange               prevents alone   tasks it alone stops   prompts   model calls   (a task, over all)")
+    print(f"\n{'prevents alone, beside':32} {'   '.join(TAKEN_OUT)}   stops alone   prompts   model calls   (a task)")
     for variant in without:
         print(effect(variant, results))
     print_sorts(results)
@@ -115,19 +133,28 @@ def count_extra(ours: Sequence[Played], results: Results) -> int:
 
 
 def effect(variant: Variant, results: Results) -> str:
-    """Return what changes when one gate is taken out of the default policy."""
-    pairs = [
-        (r, results[variant.name, task]) for (name, task), r in results.items() if name == DEFAULT and not r.known_gap
-    ]
-    prevents = [a.task for a, b in pairs if b.harms and not a.harms]
-    stops = [a.task for a, b in pairs if b.done and not a.done]
-    prompts = sum(a.prompts - b.prompts for a, b in pairs) / len(pairs)
-    calls = sum(a.model_calls - b.model_calls for a, b in pairs) / len(pairs)
+    """Return what changes when a gate or rule is taken out; what it costs is counted beside the careful person."""
+    pairs = {
+        who: [
+            (r, results[f"{variant.name}, {who}", task])
+            for (name, task), r in results.items()
+            if name == who and not r.known_gap
+        ]
+        for who in TAKEN_OUT
+    }
+    prevents = [sum(bool(b.harms) and not a.harms for a, b in pairs[who]) for who in TAKEN_OUT]
+    careful = pairs["careful"]
+    stops = sum(b.done and not a.done for a, b in careful)
+    prompts = sum(a.prompts - b.prompts for a, b in careful) / len(careful)
+    calls = sum(a.model_calls - b.model_calls for a, b in careful) / len(careful)
     same = all(
-        (a.done, a.harms, a.prompts, a.model_calls) == (b.done, b.harms, b.prompts, b.model_calls) for a, b in pairs
+        (a.done, a.harms, a.prompts, a.model_calls) == (b.done, b.harms, b.prompts, b.model_calls)
+        for both in pairs.values()
+        for a, b in both
     )
+    counts = "   ".join(f"{count:{len(who)}}" for who, count in zip(TAKEN_OUT, prevents, strict=True))
     note = "   changes no row" if same else ""
-    return f"{variant.name:20} {len(prevents):14} {len(stops):22} {prompts:+9.2f} {calls:+13.2f}{note}"
+    return f"{variant.name:32} {counts}   {stops:11} {prompts:+9.2f} {calls:+13.2f}{note}"
 
 
 def show(name: str, variants: Sequence[Variant], results: Results) -> None:
