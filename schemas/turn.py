@@ -168,6 +168,11 @@ class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
         """Return the answers given to `gate` in this turn, oldest first."""
         return tuple(answer for answer in self.answers if answer.gate == gate)
 
+    @property
+    def has_scope(self) -> bool:
+        """Whether an accepted plan says what is to be changed: one made without a look at the calls bounds no files."""
+        return self.plan is not None and not self.plan.blind
+
     def has_asked_enough(self, gate: str, bound: int) -> bool:
         """Whether `gate` has had `bound` answers in this turn, those that no longer count included; 0 is never."""
         answers = len(self.find_answers(gate)) + sum(void.gate == gate for void in self.voided)

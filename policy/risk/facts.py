@@ -334,7 +334,7 @@ def is_unscoped(
         return False
     if facts.effect is not Effect.DELETE and not facts.irreversible and not is_deletion(facts, policy):
         return False
-    if turn.plan is not None or request.confirms:
+    if turn.has_scope or request.confirms:
         return False
     aimed = find_targets(facts)
     return not (all(is_named_by_user(r, request, origins) for r in aimed) if aimed else request.names)

@@ -47,7 +47,7 @@ def list_taken(facts: CallFacts) -> list[SurveyedResource]:
 
 def find_unspoken_loss(facts: CallFacts, turn: Turn, request: RequestFacts) -> str:
     """Return the first thing a sandbox took away that neither the request nor a plan is about, "" for none."""
-    if request.confirms or turn.plan is not None:
+    if request.confirms or turn.has_scope:
         return ""
     lost, origins = list_taken(facts), {atom.text: atom.origin for atom in facts.survey.atoms}
     if replaced := next((r.id for r in lost if r.loses == "replaced" and not request.destructive), ""):

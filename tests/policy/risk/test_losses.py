@@ -54,6 +54,10 @@ def test_what_was_asked_for_and_what_the_policy_leaves_to_a_yes_is_not(known: di
     assert unspoken(file("kept.txt", **GONE), **known) == []
 
 
+def test_a_plan_that_was_made_without_the_calls_is_about_no_file() -> None:
+    assert unspoken(file("kept.txt", **GONE), plan=PlanInForce(1, "tidy up", (), blind=True)) == [("lost", "kept.txt")]
+
+
 def test_a_file_another_one_replaces_is_named_even_as_the_place_to_move_it_to() -> None:
     onto = file("archive/a.txt", Effect.EDIT, loses="replaced")
     assert unspoken(onto, says="move a.txt to archive/a.txt") == [("lost", "archive/a.txt")]

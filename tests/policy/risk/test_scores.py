@@ -304,3 +304,10 @@ def test_names_in_pasted_text_are_not_the_persons() -> None:
     assert any(reason.name == "deletion_unasked" for reason in asked.uncertainty.reasons)
     named = facts("delete_path", folder("build"), said="delete the build folder")
     assert not any(reason.name == "deletion_unasked" for reason in named.uncertainty.reasons)
+
+
+def test_only_a_plan_that_saw_the_call_sets_bounds_to_it() -> None:
+    for blind in (False, True):
+        plan = PlanInForce(1, "tidy up", (), blind=blind)
+        found = doubts(facts("delete_path", folder("build"), said="tidy up", plan=plan))
+        assert ("destructive_without_scope" in found) is blind
