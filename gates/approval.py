@@ -100,7 +100,8 @@ class ApprovalGate:
             return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
         if ruling.standing is Standing.ASK:
             if facts.unspoken:
-                why = f"{ruling.message}; {name_outside(facts.unspoken)}"
+                told = name_outside(facts.unspoken)
+                why = told if gate == "uncertainty" else f"{ruling.message}; {told}"  # which says the same
                 return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
             codes = ruling.rules or (ruling.code,)
             return Ask(facts, gate, ruling.code, codes, ruling.message)
