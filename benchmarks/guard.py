@@ -60,8 +60,6 @@ RULES = (
     "rules.refused_before=false",
     "limits.malformed_calls=0",
     "limits.futile_turns=0",
-    "postlude.promises=[]",
-    "http.unlisted=fail",
 )
 """The rules of the mandate that are taken out, each by its key."""
 BARRED = [variant.name for variant in VARIANTS if not variant.bare and not variant.policy]
