@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -72,6 +73,25 @@ def test_a_sandbox_has_no_capability_no_new_privilege_and_a_filter(place: Place,
     fields = dict(line.split(":\t", 1) for line in status.splitlines())
     assert {fields[f"Cap{kind}"] for kind in ("Inh", "Prm", "Eff", "Bnd", "Amb")} == {"0" * 16}
     assert (fields["NoNewPrivs"], fields["Seccomp"]) == ("1", "2")
+
+
+@pytest.mark.parametrize("sandbox", ["read", "work"])
+@pytest.mark.parametrize("kind", ["user", "mnt", "pid", "net", "ipc", "uts"])
+def test_a_sandbox_has_every_namespace_for_itself(place: Place, sandbox: str, kind: str) -> None:
+    plan = place.plan if sandbox == "read" else place.make_work_plan()
+    inside = place.run_inside("/bin/readlink", f"/proc/self/ns/{kind}", **plan).stdout
+    assert inside.startswith(f"{kind}:[")
+    assert inside != f"{os.readlink(f'/proc/self/ns/{kind}')}\n"
+
+
+def test_an_ordinary_user_is_nobody_but_themselves_and_takes_no_other_group(place: Place) -> None:
+    mapped = place.run_inside("/bin/cat", "/proc/self/uid_map").stdout.split()
+    if place.user is None and os.geteuid() == 0:
+        assert mapped == [*Path("/proc/self/uid_map").read_text().split()]  # so that files show their owners
+        return
+    user = str(place.user if place.user is not None else os.geteuid())
+    assert mapped == [user, user, "1"]
+    assert place.run_inside("/bin/cat", "/proc/self/setgroups").stdout == "deny\n"
 
 
 @pytest.mark.parametrize("sandbox", ["read", "work"])
