@@ -8,7 +8,7 @@ import select
 import signal
 import stat
 import struct
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from foregate.agent.sandbox.bpf import load_filter
 from foregate.agent.sandbox.capabilities import drop_capabilities
@@ -30,50 +30,43 @@ _NULL = os.makedev(1, 3)
 _STATUS = struct.Struct("=i")
 
 
-def confine(plan: Plan, command: Command, parent: int, report: int, line: int | None = None) -> NoReturn:
-    """Run the command in a sandbox and end as it ended: with its exit code, or by its signal.
+class Started(NamedTuple):
+    """The first process inside a sandbox, and where it says how the command ended."""
 
-    Called in a forked child of a process with one thread, which becomes the sandbox's keeper: when it dies, however,
-    so does everything inside, and so does it when `parent` dies, the process that forked it. The streams 0, 1 and 2 are
-    pipes or /dev/null, which also stands for one that is closed; every other descriptor is closed before the command
-    runs. `report` is the writing end of a pipe: it ends empty when the command's program has started, and holds a
-    `Failure` as JSON when a step before that failed. Then nothing ran, and the exit code is 125. `line` is a Unix
-    socket to whoever serves what the command is given of the network; the sockets of `open_listeners` are sent there.
+    first: int
+    told: int
+
+
+def start_confined(plan: Plan, command: Command, report: int, line: int | None = None) -> Started:
+    """Start the command in a sandbox.
+
+    The caller, a process with one thread, is the sandbox's keeper: when it dies, however, so does everything inside.
+    The streams 0, 1 and 2 are pipes or /dev/null, which also stands for one that is closed; they are the command's,
+    and the caller opens others for itself. Every other descriptor is closed before the command runs. `report` is the
+    writing end of a pipe: once the caller has closed its own, it ends empty when the command's program has started,
+    and holds a `Failure` as JSON when a step before that failed. Then nothing ran, and the first process ends with exit
+    code 125. `line` is a Unix socket to whoever serves what the command is given of the network; the sockets of
+    `open_listeners` are sent there. Raises StepFailed.
     """
-    try:
-        die_with_parent(parent)
-        take_streams()
-        program = build_filter(unix_sockets=bool(plan["access"]["sockets"]))
-        view = make_early_view(plan)
-        alive, keeper = os.pipe()  # open for reading inside, for writing only here
-        ended, tell = os.pipe()
-        first = fork_into_namespaces()
-        if first == 0:
-            os.close(keeper)
-            os.close(ended)
-            _run_first_process(plan, command, program, view, alive, tell, report, line)
-    except BaseException as error:  # nothing may return into the caller's half of the fork
-        fail(error, report)
-    for descriptor in (report, alive, tell, *([] if view is None else [view])):
+    take_streams()
+    program = build_filter(unix_sockets=bool(plan["access"]["sockets"]))
+    view = make_early_view(plan)
+    alive, keeper = os.pipe()  # open for reading inside, for writing only here
+    told, tell = os.pipe()
+    first = fork_into_namespaces()
+    if first == 0:
+        os.close(keeper)
+        os.close(told)
+        _run_first_process(plan, command, program, view, alive, tell, report, line)
+    for descriptor in (alive, tell, *([] if view is None else [view])):
         os.close(descriptor)
-    _end_as(_wait_for(first, ended))
+    return Started(first, told)
 
 
-def _wait_for(first: int, ended: int) -> int:
-    """Return how the command ended, as `waitpid` says it; everything it had started is gone by then."""
-    told = os.read(ended, _STATUS.size)
-    status = os.waitpid(first, 0)[1]
-    return int(_STATUS.unpack(told)[0]) if len(told) == _STATUS.size else status
-
-
-def _end_as(status: int) -> NoReturn:
-    if os.WIFSIGNALED(status):
-        number = os.WTERMSIG(status)
-        if number != signal.SIGKILL:
-            signal.signal(number, signal.SIG_DFL)
-        signal.pthread_sigmask(signal.SIG_SETMASK, [])
-        os.kill(os.getpid(), number)
-    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else NOT_STARTED)
+def read_end(told: int, status: int) -> int:
+    """Return how the command ended, as `waitpid` says it; `status` is how the first process did, which is gone."""
+    said = os.read(told, _STATUS.size)
+    return int(_STATUS.unpack(said)[0]) if len(said) == _STATUS.size else status
 
 
 def close_others(report: int) -> int:

@@ -24,7 +24,7 @@ def confine_limited(plan: Plan, command: Command, parent: int, report: int, scra
 
     Called in a forked child of a process with one thread, which leads a session of its own. It is killed when `parent`
     dies; what it has started is for `parent` to end, and for whoever reaps after it. Streams and `report` are as in
-    `confine`.
+    `start_confined`.
     """
     try:
         die_with_parent(parent)

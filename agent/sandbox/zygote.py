@@ -107,16 +107,14 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     line, woken = socket.socket(fileno=named["line"]), watch_children()
     failed, failing = os.pipe()
     watch = open_watch(request, line)
-    pid = os.fork()
-    if pid == 0:
-        execute(request, named, failing)
+    pid, told = start(request, named, failing)
     os.close(failing)
     for name in NAMES[1:]:
         os.close(named[name])
     with open(failed, "rb") as failure:  # noqa: PTH123 - a descriptor
         error = failure.read()
     say(line, error=json.loads(error)) if error else say(line, pid=pid)
-    ending, runs, rounds = bool(error), True, 0
+    ending, runs, rounds = bool(error), bool(pid), 0
     while not ending or (rounds < _ROUNDS and (runs or list_tree(os.getpid()))):
         if ending:
             kill_tree(os.getpid(), pid)
@@ -124,7 +122,7 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
         watched: list[Any] = [woken] if ending else [woken, line]
         ready, _, _ = select.select(watched, [], [], _ROUND if ending or watch else None)
         if line in ready:
-            ending = obey(line, pid)
+            ending = obey(line, pid, told)
         if not ending and watch and (excess := watch.find_excess()):
             ending = True
             say(line, excess=excess)
@@ -132,7 +130,7 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
             os.read(woken, 4096)
             if (status := reap_children().get(pid)) is not None:
                 runs = False
-                say(line, status=status)
+                say(line, status=load_sandbox("confine").read_end(told, status) if told else status)
     aside = load_sandbox("view").set_aside_work(request["plan"]) if request["plan"] else []
     say(line, left=len(list_tree(os.getpid())))
     line.close()  # nobody has to wait until private folders are removed
@@ -144,22 +142,54 @@ def guard(request: dict[str, Any], descriptors: list[int]) -> NoReturn:
     os._exit(0)
 
 
-def obey(line: socket.socket, pid: int) -> bool:
-    """Do what Foregate says; True when the tree is to end, which a line that broke says as well."""
+def start(request: dict[str, Any], named: dict[str, int], failing: int) -> tuple[int, int]:
+    """Start the program; return its number, and 0.
+
+    In namespaces that is the number of their first process, 0 where there is none, and then where that process says how
+    the program ended.
+    """
+    if request["plan"] is None or request["plan"]["tier"] == "limited":
+        pid = os.fork()
+        if pid == 0:
+            execute(request, named, failing)
+        return pid, 0
+    confine, null = load_sandbox("confine"), os.open(os.devnull, os.O_RDWR)
+    for place, name in enumerate(NAMES[2:]):
+        os.dup2(named[name], place)
+    try:
+        started = confine.start_confined(
+            request["plan"], request, failing, named["line"] if request["served"] else None
+        )
+        return started.first, started.told
+    except BaseException as error:
+        os.write(failing, json.dumps(confine.describe_failure(error)).encode())
+        return 0, 0
+    finally:
+        for place in range(3):
+            os.dup2(null, place)
+        os.close(null)
+
+
+def obey(line: socket.socket, pid: int, told: int) -> bool:
+    """Do what Foregate says; True when the tree is to end, which a line that broke says as well.
+
+    The first process of namespaces is deaf to being asked, so its children are.
+    """
     try:
         said = line.recv(16)
     except OSError:
         said = b""
     if TERMINATE in said:
-        with suppress(OSError):
-            os.killpg(pid, signal.SIGTERM)
+        for group in list_children(pid) if told else [pid]:
+            with suppress(OSError):
+                os.killpg(group, signal.SIGTERM)
     return not said or KILL in said
 
 
 def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoReturn:
     """Become the program, in a session of its own, with no descriptor but the three; write the error where it fails.
 
-    With a plan in the request it runs in a sandbox, and the way into it writes what failed.
+    With a plan in the request it runs in a sandbox without namespaces, and the way into it writes what failed.
     """
     try:
         os.setsid()
@@ -168,10 +198,8 @@ def execute(request: dict[str, Any], named: dict[str, int], failing: int) -> NoR
         for place, name in enumerate(NAMES[2:]):
             os.dup2(named[name], place)
         if request["plan"] is not None:
-            about = (request["plan"], request, os.getppid(), failing)
-            if request["plan"]["tier"] == "limited":
-                load_sandbox("limited").confine_limited(*about, request["scratch"])
-            load_sandbox("confine").confine(*about, named["line"] if request["served"] else None)
+            confine_limited = load_sandbox("limited").confine_limited
+            confine_limited(request["plan"], request, os.getppid(), failing, request["scratch"])
         os.fchdir(named["folder"])
         os.execve(request["program"], request["argv"], request["environment"])  # noqa: S606 - it was judged
     except BaseException as error:
@@ -243,7 +271,8 @@ def kill_tree(pid: int, program: int) -> None:
         with suppress(OSError):
             os.kill(one, signal.SIGKILL)
     with suppress(OSError):
-        os.killpg(program, signal.SIGKILL)
+        if program:
+            os.killpg(program, signal.SIGKILL)
 
 
 def list_children(pid: int) -> list[int]:

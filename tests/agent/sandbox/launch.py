@@ -13,18 +13,18 @@ import os
 import sys
 from pathlib import Path
 from types import ModuleType
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[3]
 for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of Foregate but this one folder
     sys.modules[name] = package = ModuleType(name)
     package.__path__ = [str(ROOT / "agent/sandbox")]
 
-from foregate.agent.sandbox import limited  # noqa: E402
-from foregate.agent.sandbox.confine import confine  # noqa: E402
+from foregate.agent.sandbox import confine, limited  # noqa: E402
 from foregate.agent.sandbox.landlock import require_landlock  # noqa: E402
 from foregate.agent.sandbox.limited import confine_limited  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
-from foregate.agent.sandbox.plan import Failure  # noqa: E402
+from foregate.agent.sandbox.plan import Command, Failure, Plan  # noqa: E402
 from foregate.agent.sandbox.scratch import Scratch  # noqa: E402
 from foregate.agent.sandbox.system_calls import call  # noqa: E402
 
@@ -50,6 +50,21 @@ def enter_outer_namespace(user: int | None, mounted: str | None = None) -> None:
         os.setresuid(user, user, user)
 
 
+def keep_sandbox(plan: Plan, command: Command, parent: int, report: int, line: int | None) -> NoReturn:
+    """Start the command in a sandbox and end as it ends: with its exit code, or by its signal."""
+    try:
+        confine.die_with_parent(parent)
+        first, told = confine.start_confined(plan, command, report, line)
+    except BaseException as error:
+        confine.fail(error, report)
+    for descriptor in (0, 1, 2, report):
+        os.close(descriptor)
+    status = confine.read_end(told, os.waitpid(first, 0)[1])
+    if os.WIFSIGNALED(status):
+        os.kill(os.getpid(), os.WTERMSIG(status))
+    os._exit(os.waitstatus_to_exitcode(status))
+
+
 def main() -> None:
     """Run the request on standard input."""
     request = json.load(sys.stdin)
@@ -71,7 +86,7 @@ def main() -> None:
         if scratch is not None:
             limited.require_landlock = lambda: request["landlock"] or require_landlock()
             confine_limited(plan, request["command"], parent, report, scratch.path)
-        confine(plan, request["command"], parent, report, request.get("line"))
+        keep_sandbox(plan, request["command"], parent, report, request.get("line"))
     os.close(report)
     with open(result, "rb") as reports:
         told = reports.read()

@@ -58,6 +58,10 @@ def start_foregate(place: Place, plan: Plan, token: str) -> Iterator[tuple[int, 
         os.waitpid(pid, 0)
 
 
+CHAIN = ["Foregate", "zygote", "guard", "first process"]
+"""Who starts whom on the way to the command."""
+
+
 def run_foregate(place: Place, plan: Plan, token: str, printed: int, told: int) -> None:
     os.write(printed, b"0\n")
     folder = os.open("/", os.O_RDONLY)
@@ -104,7 +108,7 @@ def look(folder: Path) -> object:
     return seen
 
 
-@pytest.mark.parametrize("whom", ["Foregate", "zygote", "guard", "keeper"])
+@pytest.mark.parametrize("whom", CHAIN)
 @given(lines=st.integers(0, 40))
 @settings(max_examples=4, phases=[Phase.generate])
 def test_who_is_killed_leaves_no_process_and_no_change(place: Place, whom: str, lines: int) -> None:
@@ -129,10 +133,27 @@ def test_who_is_killed_leaves_no_process_and_no_change(place: Place, whom: str, 
 def find_victim(foregate: int, whom: str) -> int:
     """Return the number of a process on the way to the command, 0 where Foregate has ended it already."""
     found = foregate
-    for _ in range(["Foregate", "zygote", "guard", "keeper"].index(whom)):
+    for _ in range(CHAIN.index(whom)):
         while not (children := list_children(found)):
             if not is_running(found):
                 return 0
             os.sched_yield()
         found = children[0]
     return found
+
+
+def test_a_program_in_a_sandbox_can_clear_up_when_it_is_asked_to_end(place: Place) -> None:
+    def ask() -> None:
+        words = ["sh", "-c", "trap 'echo asked; exit 3' TERM; echo up; while :; do :; done"]
+        where, folder = (place.plan, str(place.workspace)), os.open("/", os.O_RDONLY)
+        started = Starter().start(
+            words, program="/bin/sh", environment=place.environment, folder=folder, merged=True, sandbox=where
+        )
+        assert started.stdout is not None
+        os.set_blocking(started.stdout.fileno(), True)
+        assert started.stdout.readline() == b"up\n"
+        started.terminate()
+        assert started.stdout.read() == b"asked\n"
+        assert started.end() == 3
+
+    run_as(place.user, ask)
