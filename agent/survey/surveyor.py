@@ -319,7 +319,7 @@ class Surveyor:
                 continue
             if resource.access is Effect.COMMIT and not resource.protected:
                 repository = git_repository.find_repository(self._workspace, self._policy, resource.id)
-                found += self._leaks.scan_staged(repository)
+                found += [*self._leaks.scan_staged(repository), *self._leaks.scan_call(call)]
             if spec.effect is Effect.SEND:
                 found += self._leaks.scan_push(resource.id, (call.arguments or {}).get("branch"))
         if survey.command is not None:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.request import (
     RequestFacts,
+    collect_names,
     find_partly_named,
     find_target_to_keep,
     is_named,
     is_named_by_user,
+    split_words,
 )
 from foregate.schemas.tool_call import CallFacts, Reason, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
@@ -46,14 +49,21 @@ def list_taken(facts: CallFacts) -> list[SurveyedResource]:
 
 
 def find_unspoken_loss(facts: CallFacts, turn: Turn, request: RequestFacts) -> str:
-    """Return the first thing a sandbox took away that neither the request nor a plan is about, "" for none."""
-    if request.confirms or turn.has_scope:
+    """Return the first thing a sandbox took away that neither the request nor a plan is about, "" for none.
+
+    A plain yes is about what it answers: what the model proposed by name, or what was asked about in this task.
+    """
+    if turn.has_scope or (request.confirms and turn.proposal is None):
         return ""
+    if turn.proposal is not None:
+        proposed = collect_names(split_words(turn.proposal.text))
+        request = replace(request, things=request.things | proposed)
     lost, origins = list_taken(facts), {atom.text: atom.origin for atom in facts.survey.atoms}
     if replaced := next((r.id for r in lost if r.loses == "replaced" and not request.destructive), ""):
         return replaced
     reverts = any(r.kind is ResourceKind.REPOSITORY for r in facts.resources)
-    unspoken = (r.id for r in lost if (r.access is Effect.DELETE or reverts) and not r.changed_before)
+    gone = (r for r in lost if r.loses != "moved" and not r.changed_before)
+    unspoken = (r.id for r in gone if r.access is Effect.DELETE or reverts)
     named = {r.id for r in lost if is_named_by_user(r, request, origins)}
     named -= find_partly_named([r.id for r in lost], request.things)
     return next((name for name in unspoken if name not in named), "")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, permutations, takewhile
 from typing import Literal, TypeVar
@@ -131,10 +131,23 @@ def remember(read: Callable[[Asked, Policy], Found]) -> Callable[[Asked, Policy]
 
 @remember
 def read_own_request(texts: tuple[str, ...], policy: Policy) -> RequestFacts:
-    """Return what messages say together, without what is pasted into them where a mandate tells the two apart."""
-    if policy.mandate.mode != "off":
-        texts = tuple(cut_pasted(text, policy.mandate).strip() for text in texts)
-    return read_request(texts, policy)
+    """Return what messages say together, without what is pasted into them where a mandate tells the two apart.
+
+    There only a newest message that says nothing else confirms: "ok, now count the lines" agrees to nothing.
+    """
+    if policy.mandate.mode == "off":
+        return read_request(texts, policy)
+    found = read_request(tuple(cut_pasted(text, policy.mandate).strip() for text in texts), policy)
+    return found if not found.confirms or is_plain(texts[-1], policy) else replace(found, confirms=False)
+
+
+def is_plain(reply: str, policy: Policy) -> bool:
+    """Whether a reply has no words but those that agree, fill, or name nothing."""
+    scores, mandate = policy.scores, policy.mandate
+    agreeing = (word for phrase in (*scores.confirmations, *mandate.yeses) for word in split_phrase(phrase))
+    return {STOP, *scores.filler_words, *scores.vague_words, *mandate.agreeing, *agreeing}.issuperset(
+        split_words(reply)
+    )
 
 
 def cut_pasted(text: str, section: Mandate) -> str:

@@ -125,6 +125,12 @@ def test_secrets_of_a_commit_are_named_by_pattern_and_never_shown(repository: Pa
     assert look("git_commit", message="m").secrets == ()
 
 
+def test_a_commit_s_message_is_looked_through_as_well(repository: Path, look: Look) -> None:
+    (repository / "clean").write_text("nothing")
+    stage(repository, "clean")
+    assert look("git_commit", message=f"Use AKIA{'A' * 16}").secrets == ("the call matches sensitive.patterns[1]",)
+
+
 ADD = "git add -A && git commit -m x"
 
 

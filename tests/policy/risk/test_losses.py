@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.losses import list_unspoken
-from foregate.policy.risk.request import read_request
+from foregate.policy.risk.request import read_own_request
 from foregate.policy.source.load import default_policy
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.tool_call import Survey, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
+from foregate.schemas.turn import Said
 from tests.gates.turns import call, turn
 from tests.policies import policy_with
 from tests.policy.making import facts, file
@@ -31,7 +32,7 @@ def unspoken(
     """Return role and name of what is to be named of a call that has run in a sandbox, or that commits."""
     surveyed = Survey("c1", resources=lost, changes="blob" if lost else "", secrets=secrets)
     bare = replace(facts("run_command", argv=["make"]), call=RUN, survey=surveyed)
-    found = list_unspoken(bare, turn(RUN, says=says, **more), read_request((says,), policy), policy)
+    found = list_unspoken(bare, turn(RUN, says=says, **more), read_own_request((says,), policy), policy)
     return [(value.role, value.text) for value in found]
 
 
@@ -52,6 +53,23 @@ def test_the_first_thing_that_git_cannot_bring_back_is_to_be_named() -> None:
 )
 def test_what_was_asked_for_and_what_the_policy_leaves_to_a_yes_is_not(known: dict[str, Any]) -> None:
     assert unspoken(file("kept.txt", **GONE), **known) == []
+
+
+@pytest.mark.parametrize("says", ["ok, now count the lines of notes.txt", "yes, and tell me what is new"])
+def test_a_yes_before_another_request_is_about_no_file(says: str) -> None:
+    assert unspoken(file("kept.txt", **GONE), says=says) == [("lost", "kept.txt")]
+
+
+@pytest.mark.parametrize(
+    ("proposal", "named"),
+    [("I would delete kept.txt, shall I?", []), ("Shall I remove her mail?", [("lost", "kept.txt")])],
+)
+def test_a_yes_to_a_proposal_is_about_what_that_names(proposal: str, named: list[tuple[str, str]]) -> None:
+    assert unspoken(file("kept.txt", **GONE), says="yes please", proposal=Said(2, proposal, "model")) == named
+
+
+def test_what_lies_elsewhere_now_is_not_lost() -> None:
+    assert unspoken(file("kept.txt", Effect.DELETE, loses="moved")) == []
 
 
 def test_a_plan_that_was_made_without_the_calls_is_about_no_file() -> None:
