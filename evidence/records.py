@@ -24,6 +24,7 @@ from ruamel.yaml.events import (
     ScalarEvent,
 )
 
+from foregate.evidence.table import read_table
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
@@ -85,9 +86,10 @@ class Record:
 
 
 def read_records(content: str) -> tuple[Record, ...]:
-    """Return the records of JSON, JSON lines, a dict or list as Python prints it, or YAML in block style.
+    """Return the records of JSON, JSON lines, a dict or list as Python prints it, YAML in block style, or a table.
 
-    An outer record comes before those within it. Returns none for anything else, and for what is too large or deep.
+    An outer record comes before those within it; each row of a table is one, as `read_table` reads it. Returns none for
+    anything else, and for what is too large or deep.
     """
     if len(content) > LONGEST:
         return ()
@@ -183,9 +185,11 @@ def _parse(text: str) -> Json:
         for parse in (_parse_json, _parse_lines, _parse_printed):
             with suppress(InvalidJson):
                 return parse(bare)
-    elif _BLOCK.match(bare) is not None:
+    elif _BLOCK.match(bare) is not None and not bare.startswith(("|", "#")):
         return _parse_yaml(text)
-    return _parse_json(bare)
+    with suppress(InvalidJson):
+        return _parse_json(bare)
+    return list(read_table(text))
 
 
 def _parse_json(text: str) -> Json:
