@@ -8,7 +8,7 @@ from functools import partial
 
 from tenacity import AsyncRetrying, retry_if_exception_type, stop_after_attempt, wait_exponential
 
-from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable, build_result
+from foregate.agent.tools.mcp.connection import McpConnection, ServerRefusal, ServerUnavailable
 from foregate.agent.tools.mcp.definition import (
     Definition,
     Pins,
@@ -19,6 +19,7 @@ from foregate.agent.tools.mcp.definition import (
     read_definitions,
     read_effect,
 )
+from foregate.agent.tools.mcp.result import build_result
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.tools.mcp.server_sandbox import ServerSandbox
 from foregate.agent.tools.mcp.transport import ServerAtUrl, ServerProcess

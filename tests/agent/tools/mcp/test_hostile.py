@@ -246,6 +246,7 @@ async def test_results_are_text_from_outside_bounded_with_sizes_for_what_is_no_t
         "(mem://a)",
         "inside \ufffd",
         "(mem://b, x/y, 5 bytes, not shown)",
+        "(the structured content)",
         '{"n": 1}',
     ]
     assert len(big.content) < 70_000

@@ -53,7 +53,7 @@ async def test_a_server_at_a_url_is_called_with_its_headers_and_a_lost_answer_is
     at(bench, port, call_timeout=2)
     steps = [calls(("web.add", {"a": 2, "b": 3})), calls(("web.wait", {})), calls(("web.leave", {})), says("x")]
     events, _ = await bench.play(*steps, replies=["yes"] * 4)
-    assert bodies(events, ToolFinished)[0].content == '5\n{"result": 5}'
+    assert bodies(events, ToolFinished)[0].content == "5"
     assert [body.tool for body in bodies(events, OutcomeUnknown)] == ["web.wait", "web.leave"]
     events, _ = await bench.play(says("x"))
     assert bench.notes[0].startswith("MCP server `web` is not available: All connection attempts failed")
@@ -82,7 +82,7 @@ async def test_a_server_that_was_started_anew_between_two_calls_is_greeted_again
     with began[0] as process:
         process.kill()
     (told,) = bodies(events, ToolFinished)
-    assert (told.ok, told.content) == (True, '5\n{"result": 5}')
+    assert (told.ok, told.content) == (True, "5")
 
 
 async def test_a_server_that_was_gone_before_the_call_got_nothing(bench: Bench, port: int) -> None:
