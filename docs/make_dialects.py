@@ -62,6 +62,8 @@ RULES = """\
   bare text that could be several parameters, JSON that ends too early. Tags in letters that only resemble others stay
   text.
 - **A tag of no tool** that is written like a call is a call of an unknown tool, and is refused by its name.
+- **A response without a word is no answer**: nothing but the name of a result, or tags that call nothing. It is refused
+  like a call that cannot be read. Tags of HTML, markup in a code block, and a tag that holds words are words.
 - **Results are data.** They come back in a form in which no tag can stand. A `<result>` that the model writes itself
   ends the response there. A tag of that name has no other meaning among words; write it in backticks to mention it.
 - **Thoughts** (`<think>`, `<thinking>`, `<thought>`) are kept apart: recorded, never shown as an answer, and nothing in

