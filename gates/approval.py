@@ -13,7 +13,7 @@ from foregate.gates.mandate import explain_outside, list_unnamed_values, name_ou
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
-from foregate.policy.risk.mandate import hash_values, list_outside_values
+from foregate.policy.risk.mandate import hash_values, is_configured, list_outside_values
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
@@ -114,8 +114,8 @@ class ApprovalGate:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
         if facts.contained and not facts.survey.changes:
             return ""  # what it has changed is asked about, if anything is
-        covered = covered or facts.authority == "said"
-        if covered and facts.irreversible and facts.high_impact:
+        covered, usual = covered or facts.authority == "said", is_configured(facts, self.policy)
+        if covered and facts.irreversible and facts.high_impact and not usual:
             rests_on = step or f'"{quote_request(facts)}"'
             return f"it cannot be undone and has high impact; it rests on {rests_on}"
         if covered:
@@ -128,7 +128,7 @@ class ApprovalGate:
 
     def explain_wish(self, facts: CallFacts, turn: Turn) -> str:
         """Return why somebody wants a yes for a change whatever it is, "" when nobody does."""
-        if facts.capabilities.needs_approval:
+        if facts.capabilities.needs_approval and not is_configured(facts, self.policy):
             return "its tool is declared to need a yes"
         spared = self.policy.approval.mode != "each" or (turn.auto and facts.effect in _UNDOABLE)
         return "" if spared else "the policy asks for each change"

@@ -40,7 +40,8 @@ class Mandate(PolicySection):
     answers nothing. An answer of the model that ends with a question, or with one of `proposals`, proposes something; a
     reply that begins with one of `yeses` and holds words of `agreeing`, beside those any reply may hold, is a plain yes
     to it. Without `proposals` nothing carries over from one message to the next. `naming` says what else a person
-    names before a call that asks goes on.
+    names before a call that asks goes on. Words of `pushing` may stand behind `push` in a request that names neither
+    branch nor remote; without any, no such request is enough.
     """
 
     mode: Literal["enforce", "off"]
@@ -62,4 +63,5 @@ class Mandate(PolicySection):
     yeses: tuple[str, ...]
     agreeing: tuple[str, ...]
     naming: tuple[Literal["losses", "secrets"], ...]
+    pushing: tuple[str, ...]
     flows: Flows

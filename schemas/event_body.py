@@ -60,12 +60,23 @@ def get_kind(body: type[EventBody]) -> Kind:
     return cast(Kind, body.__struct_config__.tag)
 
 
+class Remotes(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where the workspace's repository pushes to: the address behind each remote's name.
+
+    `usual` is the remote git takes where none is named, `branch` the branch that is checked out; "" for none.
+    """
+
+    addresses: Mapping[str, str]
+    usual: str = ""
+    branch: str = ""
+
+
 class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"):
     """The first event: everything needed to judge the session again elsewhere.
 
     `policy` holds every value in force, `layers` where each comes from. `dialect` is "" for the native one. `runtime`
     names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` the session and event
-    a child was started at.
+    a child was started at. `remotes` are those there were, for a child when its parent's session started.
     """
 
     workspace: str
@@ -82,6 +93,7 @@ class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"
     agent: str = ""
     parent: str = ""
     parent_event: int = 0
+    remotes: Remotes | None = None
 
 
 class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"):

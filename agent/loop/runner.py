@@ -358,7 +358,9 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
             await resume(inner)
         else:
             dialect = session.state.dialect if session.state.dialect != "native" else ""
-            await inner.start(dialect=dialect, parent=session.name, parent_event=session.state.seq)
+            started = session.state.started
+            remotes = started.remotes if started is not None else None
+            await inner.start(dialect=dialect, parent=session.name, parent_event=session.state.seq, remotes=remotes)
         if session.state.dialect != inner.state.dialect:
             await inner.record(Draft(PolicyChanged(dialect=session.state.dialect), "parent"))
         if session.state.dry_run and not inner.state.dry_run:

@@ -17,6 +17,7 @@ from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
 from foregate.agent.session.turn_builder import TurnBuilder
 from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.tools.builtin.git_push import read_remotes
 from foregate.agent.tools.declarations import Declarations
 from foregate.agent.workspace.secret_values import SecretValues
 from foregate.agent.workspace.workspace import Workspace
@@ -113,6 +114,8 @@ class Session:
     async def start(self, **known: Any) -> None:
         """Write the first event, by which all can be judged again; `known` are further fields of SessionStarted."""
         tools = self.catalogue_event
+        if "remotes" not in known and "git_push" in self.catalogue and self.policy.mandate.mode != "off":
+            known["remotes"] = await asyncio.to_thread(read_remotes, self.workspace, self.policy)
         body = SessionStarted(
             workspace=str(self.workspace.root),
             model=self.model.name,

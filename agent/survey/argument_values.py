@@ -33,8 +33,9 @@ _WORD = re.compile(r"[^\W\d]+(?:-[^\W\d]+)*")
 """A key that is a plain word, as the names of fields are."""
 _IN_LISTS = re.compile(r"(?:\[\d+\])*")
 """Where a text stands in its argument: it is the argument, or an item of lists, and no part of an object."""
-_MOST = 64
+MOST = 64
 """Values a person could still be shown; a call with more of them is to be split."""
+TOO_MANY = f"the call names more than {MOST} values, the most a person could look at; split it"
 _ORDER = ("outside", "unclear", "unsaid", "mentioned", "configured", "found", "said")
 Role = Literal["target", "amount", "value"]
 
@@ -58,10 +59,9 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     entry = find_tool_entry(spec, policy, call.arguments or {})
     effect = effect_of_call(spec, entry, found, policy)
     changes = effect.changes
-    listed = list(islice(_list_counted(call, spec, policy, changes=changes), _MOST + 1))
-    if len(listed) > _MOST:
-        why = f"the call names more than {_MOST} values, the most a person could look at; split it"
-        return Survey(call.id, declared_effect=found.declared_effect, problem=why)
+    listed = list(islice(_list_counted(call, spec, policy, changes=changes), MOST + 1))
+    if len(listed) > MOST:
+        return Survey(call.id, declared_effect=found.declared_effect, problem=TOO_MANY)
     grave = is_grave(spec, policy)
     sources = ValueSources(state, policy, spec.name, {value for _, value, _ in listed}, grave=grave, changes=changes)
     values = [
@@ -73,7 +73,7 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
         for leaf, value, role in listed
         for text in (_write(leaf.given),)
     ]
-    leaves = "" if changes else next((_write(leaf.given)[:_MOST] for leaf, _, _ in listed), "")
+    leaves = "" if changes else next((_write(leaf.given)[:MOST] for leaf, _, _ in listed), "")
     if leaves or (changes and _reaches_out(spec, effect, policy)):
         counted = {(leaf.path, leaf.given) for leaf, _, _ in listed if isinstance(leaf.given, str)}
         every = ((leaf.path, leaf.given) for leaf in _list_leaves(call.arguments or {}, spec))

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.command_arguments import find_holder, read_access, read_command
+from foregate.agent.survey.own_values import find_own_values
 from foregate.agent.survey.remote_survey import OPERANDS, survey_remote_call
 from foregate.agent.survey.request_survey import carries_something
 from foregate.agent.survey.secret_scan import SecretScan
@@ -83,10 +84,11 @@ class Surveyor:
             if command is not None:
                 work, unheld = find_holder(self._workspace, self._policy, spec, command)
                 found = replace(found, work=work, unheld=unheld)
-            if secrets := self._find_secrets(spec, call, found):
-                found = replace(found, secrets=secrets)
+            found = replace(found, secrets=self._find_secrets(spec, call, found))
             if spec.may_need_somebody:
                 found = find_values(call, spec, found, state, self._policy)
+            elif command is not None or spec.effect is Effect.SEND:
+                found = find_own_values(self._workspace, call, spec, found, state, self._policy)
         except WorkspaceError as error:
             return Survey(call.id, declared_effect=None if again else declared, problem=str(error))
         bound = self._policy.files.max_survey

@@ -73,6 +73,16 @@ def is_spoken(value: ArgumentValue, spent: Mapping[str, int]) -> bool:
     return value.source in _SPOKEN
 
 
+def is_configured(facts: CallFacts, policy: Policy) -> bool:
+    """Whether the person asked for what a built-in tool does where that was configured before the session.
+
+    What the tool declares of itself wants no yes then; what the operator's policy says of it does.
+    """
+    own = facts.spec is not None and facts.spec.provenance == "builtin" and facts.call.name not in policy.tools
+    known = any(value.source == "configured" for value in facts.survey.values or ())
+    return own and known and facts.authority == "said"
+
+
 def list_outside_values(facts: CallFacts, depth: int = 0) -> list[ArgumentValue]:
     """Return the values of a call that a person must name; in a child task all that nothing but a person can raise."""
     outside = ("outside", "unclear", "unsaid") if depth else ("outside", "unclear")

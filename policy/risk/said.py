@@ -348,22 +348,32 @@ def asks_for(effect: Effect, tool: str, messages: tuple[Said, ...], policy: Poli
 def is_asked(asked: tuple[Effect, str, tuple[Said, ...]], policy: Policy) -> bool:
     effect, tool, messages = asked
     phrases = list_asking_phrases(effect, tool, policy)
-    section = widen_contract(None, policy)
-    proposing = section.model_copy(update={"about": ()})
     for said in sorted(messages, key=lambda said: said.seq, reverse=True):
         if said.actor not in ("user", "model"):
             continue
         own = read_own_words(said.text, policy)
         if own.is_cut:
             return False
-        wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]
-        if any(find_wishes(wished, phrases, section if said.actor == "user" else proposing)):
+        if has_wish(own, phrases, policy, proposing=said.actor != "user"):
             return True
         forbidden = any(start in own.negated for start, _, _ in find_phrases(own.words, phrases))
         contract = read_message(said.text, policy)
         if forbidden or (contract is not None and contract.text_only == "yes"):
             return False
     return False
+
+
+def is_wished(text: str, phrases: tuple[str, ...], policy: Policy) -> bool:
+    """Whether a text of the person's wishes for one of these phrases."""
+    return has_wish(read_own_words(text, policy), phrases, policy)
+
+
+def has_wish(own: OwnWords, phrases: tuple[str, ...], policy: Policy, *, proposing: bool = False) -> bool:
+    """Whether own words wish for one of these phrases; `proposing` are those of a proposal, of which a question is."""
+    section = widen_contract(None, policy)
+    section = section.model_copy(update={"about": ()}) if proposing else section
+    wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]
+    return any(find_wishes(wished, phrases, section))
 
 
 def list_asking_phrases(effect: Effect, tool: str, policy: Policy) -> tuple[str, ...]:

@@ -255,6 +255,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("postlude", "promises"): [],
     ("mandate", "flows"): {"verbatim": 0, "encoded": 0, "passing": [], "courtesies": [], "senders": []},
     ("mandate", "naming"): [],
+    ("mandate", "pushing"): [],
     ("plan", "form"): "call",
     ("sensitive", "formats"): {},
     ("sensitive", "values"): {"named": 0, "random": 8, "entropy": 0, "besides": []},

@@ -8,17 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.git import open_named_repository, resolve_commit, split_names
 from foregate.agent.tools.tool import Arguments, Tool
-from foregate.agent.workspace.git_repository import GitRepository, open_repository
+from foregate.agent.workspace.git_repository import GitRepository, open_repository, seek_repository
 from foregate.agent.workspace.process import ProcessResult, build_environment
 from foregate.agent.workspace.workspace import Workspace, check_judged
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.event_body import Remotes
 from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Change, ToolResult
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
@@ -34,6 +38,9 @@ _FORMS = (
 _REMOTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}\Z")
 _LEADS_ELSEWHERE = re.compile(r"(url\..*\.(insteadof|pushinsteadof)|http\..*|credential\..*\..*)\Z", re.DOTALL)
+_SETS_URL = re.compile(r"remote\.(.+)\.(?:push)?url", re.DOTALL)
+_ON_BRANCH = "ref: refs/heads/"
+_MOST_REMOTES = 32
 _UNUSED = ("push.followTags=false", "push.gpgSign=false", "push.negotiate=false", "push.recurseSubmodules=no")
 _SETTINGS = (*_UNUSED, "push.pushOption=", "ssh.variant=ssh")
 _SSH = "ssh -oBatchMode=yes -oStrictHostKeyChecking=yes -oPermitLocalCommand=no -oClearAllForwardings=yes"
@@ -121,9 +128,9 @@ def resolve_address(repository: GitRepository, remote: str) -> PushAddress:
     """Return where a remote's name leads; raise WorkspaceError where a setting could lead elsewhere."""
     if not _REMOTE.match(remote):
         raise WorkspaceError("`remote` is no plain name of a remote; name one of the repository, such as `origin`")
-    url = read_remote_url(repository, remote)
-    listed = repository.run("config", "--list", "--includes", "--name-only", "-z")
-    for name in split_names(listed, "its settings", "replace"):
+    settings = read_settings(repository)
+    url = find_remote_url(settings, remote)
+    for name, _ in settings:
         if _LEADS_ELSEWHERE.match(name.lower()) or name.lower().startswith(f"remote.{url}.".lower()):
             raise WorkspaceError(
                 f"the repository's setting `{name[:80]}` could lead a push elsewhere; remove it, or push it yourself"
@@ -132,15 +139,46 @@ def resolve_address(repository: GitRepository, remote: str) -> PushAddress:
     return PushAddress(protocol, url, url) if protocol else resolve_local_address(repository, url)
 
 
-def read_remote_url(repository: GitRepository, remote: str) -> str:
+def read_settings(repository: GitRepository) -> list[tuple[str, str]]:
+    """Return the names and values of a repository's settings in git's order, those it includes as well."""
+    listed = repository.run("config", "--list", "--includes", "-z")
+    entries = (entry.partition("\n") for entry in split_names(listed, "its settings", "replace"))
+    return [(name, value) for name, _, value in entries]
+
+
+def find_remote_url(settings: Iterable[tuple[str, str]], remote: str) -> str:
     for key in ("pushurl", "url"):
-        ran = repository.run("config", "--includes", "-z", "--get-all", f"remote.{remote}.{key}", check=False)
-        urls = ran.out.text()[0].split("\0")[:-1] if ran.code == 0 else []
+        urls = [value for name, value in settings if name == f"remote.{remote}.{key}"]
         if len(urls) > 1:
             raise WorkspaceError(f"the remote `{remote}` has several addresses; push it yourself, or leave it one")
         if urls:
             return urls[0]
     raise WorkspaceError(f"the repository has no remote `{remote}`; add it, or name another one")
+
+
+def read_remotes(workspace: Workspace, policy: Policy) -> Remotes | None:
+    """Return the remotes of the repository that is the workspace, None where there is none or nobody can say.
+
+    Left out is a remote that a push would refuse.
+    """
+    try:
+        repository = seek_repository(workspace, policy, ".")
+        if repository is None:
+            return None
+        settings = read_settings(repository)
+        head = workspace.read(f"{repository.git}/HEAD", limit=4096).decode("utf-8", "replace").strip()
+    except (WorkspaceError, OSError):
+        return None
+    names = dict.fromkeys(found[1] for name, _ in settings if (found := _SETS_URL.fullmatch(name)))
+    addresses = {}
+    for name in islice(names, _MOST_REMOTES):
+        with suppress(WorkspaceError, OSError):
+            addresses[name] = resolve_address(repository, name).shown
+    branch = head.removeprefix(_ON_BRANCH) if head.startswith(_ON_BRANCH) else ""
+    values = dict(settings)
+    keys = (f"branch.{branch}.pushremote", "remote.pushdefault", f"branch.{branch}.remote")
+    usual = next((values[key] for key in keys if key in values), "origin")
+    return Remotes(addresses, usual if usual in addresses else "", branch)
 
 
 def resolve_local_address(repository: GitRepository, url: str) -> PushAddress:
