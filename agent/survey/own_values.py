@@ -53,9 +53,9 @@ def _list_push_values(
 ) -> Iterator[ArgumentValue]:
     """Yield where a push goes and what it takes along, each with who said it.
 
-    A remote that leads where it led when the session began is configured. Its name and the branch are where the person
-    said only to push, and they are what git takes then. The name of a remote says nothing beside an address that the
-    person typed.
+    A remote that leads where it led when the session began is configured; of any other the person has to name the
+    address, in words or at the sheet. The name and the branch are configured where the person said only to push, and
+    git takes them then. The name of a remote says nothing beside an address that the person typed.
     """
     given = call.arguments or {}
     remote, branch = get_text(given, "remote"), get_text(given, "branch")
@@ -80,6 +80,9 @@ def _list_push_values(
                 values["branch"] = _configure(values["branch"], f"the branch that was checked out {_WHEN}")
     elif values["address"].source == "said":
         del values["remote"]
+    elif known is not None and values["address"].source == "unsaid":
+        came = f"a remote that is not as it was {_WHEN}"
+        values["address"] = replace(values["address"], source="outside", words=came)
     yield from values.values()
     if get_bool(given, "force", False):
         yield ArgumentValue("force", "value", "true", "words:true", "unsaid")
