@@ -24,6 +24,8 @@ from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)
 _DECIDE_READS = ("read_only", "reads", "about", "access", "confinement")
 """Keys of `commands` by which one is known to only read."""
+_DECIDE_VALUES = ("access", "installs")
+"""Keys of `commands` by which what it takes from outside is known."""
 _COMMITTING = ("commit", "add", "stage")
 """What git does when what a command could commit is looked through."""
 _INSIDE = (Effect.DELETE, Effect.MOVE)
@@ -48,6 +50,10 @@ def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Po
     One that observes no longer stands for itself, unless its call names more than the command.
     """
     command = survey.command
+    if command is not None and survey.values is not None:
+        for key in _DECIDE_VALUES:
+            if getattr(before.commands, key) != getattr(after.commands, key):
+                return f"commands.{key}"
     if command is None or all(getattr(before.commands, key) == getattr(after.commands, key) for key in _DECIDE_READS):
         return survey
     observed, observes = (is_read(command, policy, survey.confinement) for policy in (before, after))

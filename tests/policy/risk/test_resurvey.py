@@ -13,6 +13,7 @@ from foregate.policy.source.load import default_policy
 from foregate.policy.source.values import replace_values
 from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
+from foregate.schemas.value import ArgumentValue
 from tests.policies import policy_with
 
 SPEC = ToolSpec(
@@ -45,6 +46,10 @@ GREP = Survey(
 )
 
 GIT = Survey("", command=Command(("git", "commit", "-m", "x")))
+
+
+RICH = ArgumentValue("package", "target", "rich", "words:rich", "said")
+INSTALL = Survey("", command=Command(("pip", "install", "rich")), values=(RICH,))
 
 
 def looked(survey: Survey, changes: dict[str, Any], spec: ToolSpec = SPEC) -> Survey | str:
@@ -122,3 +127,10 @@ def test_a_command_that_no_longer_observes_stands_for_itself() -> None:
     with_folder = replace(SPEC, targets=(*SPEC.targets, TargetParameter("cwd", ResourceKind.DIRECTORY, Effect.EDIT)))
     call = ToolCall.parse("run", json.dumps({"argv": ["cat", "a.txt"], "cwd": "d"}))
     assert resurvey(call, CAT, with_folder, default_policy(), without) == "commands.read_only.cat"
+
+
+@pytest.mark.parametrize("key", ["access", "installs"])
+def test_who_named_what_an_install_takes_is_known_again_only_under_the_same_entries(key: str) -> None:
+    value: Any = {"pip* install": ["network:index.example"]} if key == "access" else ["true install"]
+    assert looked(INSTALL, {f"commands.{key}": value}) == f"commands.{key}"
+    assert looked(replace(INSTALL, values=None), {f"commands.{key}": value}) == replace(INSTALL, values=None)
