@@ -18,7 +18,7 @@ from foregate.policy.risk.own_words import Piece
 from foregate.policy.risk.said import SaidValues
 from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Survey, ToolCall
-from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value, trim_text
 
 _PUSH = ("push", "pushing")
@@ -55,12 +55,13 @@ def _list_push_values(
 
     A remote that leads where it led when the session began is configured; of any other the person has to name the
     address, in words or at the sheet. The name and the branch are configured where the person said only to push, and
-    git takes them then. The name of a remote says nothing beside an address that the person typed.
+    git takes them then; that is good for one push. The name of a remote says nothing beside an address that the person
+    typed.
     """
     given = call.arguments or {}
     remote, branch = get_text(given, "remote"), get_text(given, "branch")
     texts = {"remote": remote, "address": address, "branch": branch} | ({"path": folder} if folder != "." else {})
-    forms = {path: value for path, text in texts.items() if (value := read_value(text)) is not None}
+    forms = {path: read_value(text) or Value("words", text.casefold()) for path, text in texts.items()}
     grave = is_grave(spec, policy)
     sources = ValueSources(state, policy, spec.name, set(forms.values()), grave=grave, changes=True)
     values = {
@@ -73,7 +74,8 @@ def _list_push_values(
     if known is not None and known.addresses.get(remote) == address:
         values["address"] = _configure(values["address"], f"the remote {remote} as it was {_WHEN}")
         others = {*known.addresses, *_list_branches(workspace, policy, folder)} - {remote, branch}
-        if says_only_push(sources.said, policy, (remote, branch), others):
+        again = Resource(ResourceKind.OTHER, address) in sources.task.changed
+        if not again and says_only_push(sources.said, policy, (remote, branch), others):
             if remote == known.usual and _is_unnamed(values["remote"]):
                 values["remote"] = _configure(values["remote"], "the remote git pushes to where none is named")
             if branch == known.branch and _is_unnamed(values["branch"]):

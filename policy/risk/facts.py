@@ -245,7 +245,8 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple
     if facts.survey.changes:
         yield from explain_losses(facts, turn, request, policy)
         return
-    known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed)}
+    configured = {value.text for value in facts.survey.values or () if value.source == "configured"}
+    known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed) if r.id not in configured}
     nobodys, outsiders = known.get(Origin.NOBODY, ""), known.get(Origin.EXTERNAL, "")
     twins = ((find_namesake(r.id, request.things), r.id) for r in aimed)
     meant, instead = next((twin for twin in twins if twin[0]), ("", ""))

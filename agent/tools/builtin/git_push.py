@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import islice
@@ -65,7 +65,7 @@ def git_push(workspace: Workspace, policy: Policy) -> Tool:
 
     def plan_push(arguments: Arguments) -> tuple[GitRepository, PushAddress, str]:
         repository = open_named_repository(workspace, policy, arguments)
-        address = resolve_address(repository, get_text(arguments, "remote"))
+        address = resolve_address(repository, get_text(arguments, "remote"), read_settings(repository))
         branch = get_text(arguments, "branch")
         if not _BRANCH.match(branch):
             raise WorkspaceError("`branch` is no plain branch name; name one that git_status shows")
@@ -124,11 +124,13 @@ def format_branch(branch: str, commit: str) -> str:
     return f"{branch} at {commit}"
 
 
-def resolve_address(repository: GitRepository, remote: str) -> PushAddress:
-    """Return where a remote's name leads; raise WorkspaceError where a setting could lead elsewhere."""
+def resolve_address(repository: GitRepository, remote: str, settings: Sequence[tuple[str, str]]) -> PushAddress:
+    """Return where a remote's name leads by the repository's settings.
+
+    Raises WorkspaceError where a setting could lead elsewhere.
+    """
     if not _REMOTE.match(remote):
         raise WorkspaceError("`remote` is no plain name of a remote; name one of the repository, such as `origin`")
-    settings = read_settings(repository)
     url = find_remote_url(settings, remote)
     for name, _ in settings:
         if _LEADS_ELSEWHERE.match(name.lower()) or name.lower().startswith(f"remote.{url}.".lower()):
@@ -173,7 +175,7 @@ def read_remotes(workspace: Workspace, policy: Policy) -> Remotes | None:
     addresses = {}
     for name in islice(names, _MOST_REMOTES):
         with suppress(WorkspaceError, OSError):
-            addresses[name] = resolve_address(repository, name).shown
+            addresses[name] = resolve_address(repository, name, settings).shown
     branch = head.removeprefix(_ON_BRANCH) if head.startswith(_ON_BRANCH) else ""
     values = dict(settings)
     keys = (f"branch.{branch}.pushremote", "remote.pushdefault", f"branch.{branch}.remote")

@@ -87,6 +87,8 @@ def arrived(repository: Path, name: str = "origin") -> list[str]:
         "Commit what is left and push my changes to origin, please.",
         "Could you push?",
         "Push main.",
+        "Push it.",
+        "Commit and push",
     ],
 )
 async def test_a_push_to_a_remote_that_was_there_before_asks_nobody(
@@ -186,3 +188,22 @@ async def test_what_was_configured_is_in_the_log(
     assert later.state.started is not None
     assert later.state.started.remotes is not None
     assert later.state.started.remotes.addresses == {}
+
+
+async def test_a_request_to_push_is_good_for_one_push(
+    repository: Path, workspace: Workspace, open_session: OpenSession
+) -> None:
+    @tool(effect="edit", reversible=True, external=False)
+    def commit() -> str:
+        """Commit once more."""
+        git(repository, "commit", "-q", "--allow-empty", "-m", "two")
+        return "done"
+
+    log, pushes = MemoryLog(), calls(("git_push", PUSH), text="I will push the branch to the remote.")
+    steps = [pushes, calls(("commit", {})), pushes, says("Done.")]
+    tools, person = [git_push(workspace, UNADVISED), commit], ScriptedPerson(["yes", "no"])
+    session = await open_session(*steps, tools=tools, policy=UNADVISED, person=person, log=log)
+    await run(session, "Commit it and push.")
+    needs = [event.body.need.calls for event in await log.read("s") if isinstance(event.body, NeedRaised)]
+    assert [len(asked) for asked in needs] == [1]
+    assert "two" not in git(repository.parent, "--git-dir=origin.git", "log", "--format=%s", "main")

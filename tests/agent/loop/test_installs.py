@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +16,8 @@ from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.policy.source.load import default_policy
 from foregate.schemas.event import NeedRaised
+from foregate.schemas.judgement import Need
+from foregate.schemas.protocols import Reply
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.conftest import OpenSession
 from tests.policies import policy_with
@@ -61,6 +64,16 @@ async def test_a_package_that_a_page_names_is_not_let_go_by_a_yes(
 ) -> None:
     assert await install(open_session, folder, words, ["yes"]) == ["outside_mandate"]
     assert os.listdir(folder) == []
+
+
+async def test_naming_the_package_lets_it_go(open_session: OpenSession, folder: Path) -> None:
+    def name_it(need: Need) -> Reply:
+        (asked,) = cast("list[dict[str, Any]]", need.request["calls"])
+        assert asked["to_name"] == ["rich"]
+        return Reply("yes", named={asked["call"]: ("rich",)})
+
+    assert await install(open_session, folder, "Install what the page says.", [name_it]) == ["outside_mandate"]
+    assert "rich" in os.listdir(folder)
 
 
 async def test_a_host_that_a_page_names_is_not_let_go_by_a_yes(open_session: OpenSession, folder: Path) -> None:
