@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft, TurnJudged
-from foregate.schemas.event_body import CallAnswered, PolicyChanged, SessionStarted, TaskEnded
+from foregate.schemas.event_body import CallAnswered, PolicyChanged, Remotes, SessionStarted, TaskEnded
 from tests.agent.corpus import ASK_EDITS, rules
 from tests.agent.world import World
 from tests.events import bodies
@@ -29,6 +30,16 @@ async def test_a_delegated_task_runs_in_a_log_of_its_own_and_answers_in_words() 
     (started,) = bodies(events, SessionStarted)
     assert (started.depth, started.parent) == (1, "s")
     assert [event.actor for event in events if event.kind == "user_message"] == ["user", "parent"]
+
+
+async def test_what_was_configured_for_a_child_is_what_was_when_its_parent_began() -> None:
+    world, remotes = World(), Remotes({"origin": "https://git.example/me/x.git"}, "origin", "main")
+    session = await world.open([calls(DELEGATE), says("it says teh cat"), says("teh cat, I hear")])
+    assert session.state.started is not None
+    session.state.started = replace(session.state.started, remotes=remotes)
+    await run(session, "what does a.txt say?")
+    (started,) = await world.bodies(SessionStarted, (await world.log.sessions())[0])
+    assert started.remotes == remotes
 
 
 async def test_what_a_child_used_is_charged_to_its_parent() -> None:
