@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
 
+from foregate.evidence.passages import fold_text
 from foregate.gates.flows import is_planned_flow
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import is_asked_for
+from foregate.policy.risk.request import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem
 from foregate.schemas.plan_terms import add_amounts, find_values, is_about, list_leaves
@@ -21,6 +23,8 @@ from foregate.schemas.turn import Turn
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms, read_value
 
 _NAMED = ("said", "found")
+_SPOKEN_BELOW = ("said", "mentioned", "unclear", "configured")
+"""Sources of values that a plan may cover in a child task."""
 _WORD = re.compile(r"[^\W_]+")
 _HEAD = re.compile(r"[.\[]")
 _TRUTHS = ("words:true", "words:false")
@@ -29,11 +33,13 @@ _TRUTHS = ("words:true", "words:false")
 def find_planned_item(facts: CallFacts, plan: PlanInForce, turn: Turn, policy: Policy) -> int | None:
     """Return the number of the first planned step that covers a call and has a use left, None where none does.
 
-    In a child task none does, for a plan is made for the person's task.
+    In a child task, which shares its parent's plan, only the person's own words count: what the child found its parent
+    may have put there, and a longer text may be one that its parent read.
     """
     fit = _Fit(facts, turn, policy, tuple((flow.read, flow.to) for flow in plan.flows))
-    items = enumerate(plan.items) if turn.depth == 0 else ()
-    return next((at for at, item in items if item.uses > item.used and fit.is_covered_by(item)), None)
+    if turn.depth > 0 and not fit.is_all_spoken():
+        return None
+    return next((at for at, item in enumerate(plan.items) if item.uses > item.used and fit.is_covered_by(item)), None)
 
 
 @dataclass(frozen=True)
@@ -52,6 +58,16 @@ class _Fit:
     @property
     def arguments(self) -> Mapping[str, Json]:
         return self.facts.call.arguments or {}
+
+    def is_all_spoken(self) -> bool:
+        """Whether every value of a call is the person's or the operator's, and all texts but short ones stand in the
+        person's own words."""
+        values, messages = self.facts.survey.values or (), self.turn.user_messages
+        bound = {value.path for value in values}
+        own = [fold_text(cut_pasted(said.text, self.policy.mandate)) for said in messages if said.actor == "user"]
+        texts = [fold_text(str(given)) for path, given in list_leaves(self.arguments) if path not in bound]
+        rest = sum(len(text) for text in texts if not any(text in words for words in own))
+        return rest < self.policy.mandate.flows.verbatim and all(value.source in _SPOKEN_BELOW for value in values)
 
     def is_covered_by(self, item: ScopeItem) -> bool:
         """Whether a step is for such a call, and all its terms are kept."""

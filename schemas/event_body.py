@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.judgement import Remedy
+from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit, Tier
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, ToolSpec
@@ -172,13 +173,15 @@ class Report(Struct, frozen=True, forbid_unknown_fields=True):
 class TaskStarted(EventBody, frozen=True, kw_only=True, tag="task_started"):
     """A task begins: its number in the session and its depth, 0 for a person's.
 
-    `plan` says that the person asked for a plan. A child task inherits `refusals`; None for any other task.
+    `plan` says that the person asked for a plan. A child task inherits `refusals`, and shares what `leave` says of its
+    parent's mandate; None for any other task.
     """
 
     task: int
     depth: int
     plan: bool = False
     refusals: tuple[Refusal, ...] | None = None
+    leave: Leave | None = None
 
 
 class UserMessage(EventBody, frozen=True, kw_only=True, tag="user_message"):
@@ -251,7 +254,8 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     holds the programs it starts, "" where it starts none. `applies` is the event by which the program ended in its
     sandbox whose changes are about to be applied, `images` the blob of those changes and of what was there before.
     `snapshot` names the copies of the workspace that were kept before a program works in the workspace itself, as in
-    the tier `limited`; what it changed is taken back before it is judged, or when the session is resumed.
+    the tier `limited`; what it changed is taken back before it is judged, or when the session is resumed. `lends` marks
+    a child task that shares the mandate: until an event says what it used, nothing of that is left to its parent.
     """
 
     call: str
@@ -268,6 +272,7 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     images: str = ""
     applies: int | None = None
     snapshot: str = ""
+    lends: bool = False
 
 
 class SandboxEnded(EventBody, frozen=True, kw_only=True, tag="sandbox_ended"):
@@ -295,7 +300,8 @@ class SandboxEnded(EventBody, frozen=True, kw_only=True, tag="sandbox_ended"):
 class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
     """How a call that ran ended. `duration` is in milliseconds; `dropped` counts the bytes of the text left out.
 
-    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter.
+    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter, and
+    `shared` what it used of the mandate, None where nobody knows or it shares none.
     """
 
     call: str
@@ -313,6 +319,7 @@ class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
     exit_code: int | None = None
     early: bool = False
     look: int | None = None
+    shared: SharedUses | None = None
 
 
 class RemedyResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 from pydantic import BaseModel, ConfigDict
 
 from foregate.schemas.tool_spec import Effect, ResourceKind
@@ -142,3 +142,22 @@ class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
         """Return the first step of the person's words among the items a call uses, None where there is none."""
         found = (self.items[at] for at in used if at < len(self.items))
         return next((item for item in found if item.terms is not None), None)
+
+
+class Leave(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a child task may use of its parent's mandate: the blind plan in force, and what is used of the mentions.
+
+    `said_used` counts uses by the key of the value; `outside` says that the parent has read something from outside.
+    """
+
+    plan: PlanInForce | None = None
+    said_used: Mapping[str, int] = field(default_factory=dict)
+    outside: bool = False
+
+
+class SharedUses(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a child task used of its parent's plan, by item and by bound that is a sum, and of the mentions by key."""
+
+    used: tuple[int, ...] = ()
+    spent: tuple[str, ...] = ()
+    said: Mapping[str, int] = field(default_factory=dict)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
+from itertools import chain, repeat
 
 from msgspec.structs import replace
 
-from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem
+from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem, SharedUses
 from foregate.schemas.strict_json import Json
 from foregate.schemas.value import read_value
 
@@ -50,20 +51,38 @@ def add_amounts(term: PlanTerm, arguments: Mapping[str, Json]) -> Decimal | None
     return sum(amounts, Decimal(0)) if values and len(amounts) == len(values) and min(amounts) >= 0 else None
 
 
-def use_items(plan: PlanInForce, used: tuple[int, ...], arguments: Mapping[str, Json]) -> PlanInForce:
-    """Return a plan once a call with these arguments has used up the items with these numbers."""
-    items = tuple(_use(item, used.count(at), arguments) if at in used else item for at, item in enumerate(plan.items))
+def use_items(
+    plan: PlanInForce, used: tuple[int, ...], arguments: Mapping[str, Json], *, back: bool = False
+) -> PlanInForce:
+    """Return a plan once a call with these arguments has used up the items with these numbers, or given them `back`."""
+    sign = -1 if back else 1
+    items = tuple(
+        _use(item, sign * used.count(at), arguments, sign) if at in used else item for at, item in enumerate(plan.items)
+    )
     return replace(plan, items=items)
 
 
-def _use(item: ScopeItem, count: int, arguments: Mapping[str, Json]) -> ScopeItem:
+def _use(item: ScopeItem, count: int, arguments: Mapping[str, Json], sign: int) -> ScopeItem:
     terms = item.terms and tuple(
-        replace(term, spent=str(Decimal(term.spent) + (add_amounts(term, arguments) or 0)))
+        replace(term, spent=str(Decimal(term.spent) + sign * (add_amounts(term, arguments) or 0)))
         if term.rule == "at_most"
         else term
         for term in item.terms
     )
     return replace(item, used=item.used + count, terms=terms)
+
+
+def add_uses(plan: PlanInForce, shared: SharedUses) -> PlanInForce:
+    """Return a plan with what a child task has used of it."""
+    used, sums = chain(shared.used, repeat(0)), chain(shared.spent, repeat("0"))
+    spent = tuple(str(Decimal(one) + Decimal(more)) for one, more in zip(list_spent(plan), sums, strict=False))
+    items = (replace(item, used=item.used + more) for item, more in zip(plan.items, used, strict=False))
+    return replace(plan, items=restore_spent(tuple(items), spent))
+
+
+def subtract_spent(now: tuple[str, ...], before: tuple[str, ...]) -> tuple[str, ...]:
+    """Return what was spent of each bound since; both in the order of the bounds."""
+    return tuple(str(Decimal(one) - Decimal(other)) for one, other in zip(now, before, strict=True))
 
 
 def list_spent(plan: PlanInForce) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.plan import SharedUses
 from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceKind, ToolSpec
@@ -367,7 +368,8 @@ class ToolResult(Struct, frozen=True):
     `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.
     `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
     something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
-    `sandboxed` is what a program changed in its sandbox, still to be judged.
+    `sandboxed` is what a program changed in its sandbox, still to be judged, and `shared` what a child task used of the
+    mandate.
     """
 
     ok: bool
@@ -381,6 +383,7 @@ class ToolResult(Struct, frozen=True):
     exit_code: int | None = None
     used: Mapping[str, int] = field(default_factory=dict)
     sandboxed: SandboxedChanges = SandboxedChanges()
+    shared: SharedUses | None = None
 
 
 class Permit(Struct, frozen=True, forbid_unknown_fields=True):

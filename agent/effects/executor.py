@@ -104,7 +104,8 @@ async def execute(
     if facts.changes or call.name == DELEGATE.name:
         session.prefetched.clear()  # what was read before a change, or a task that may make one, may not be so after
     look = prefetched.judged if prefetched is not None else None
-    started = _build_start(permit, facts, kept, early=early, look=look)
+    lends = call.name == DELEGATE.name and session.delegates and session.policy.mandate.mode != "off"
+    started = replace(_build_start(permit, facts, kept, early=early, look=look), lends=lends)
     if facts.contained and facts.survey.work == "limited":
         try:
             copies = await run_to_end(keep_before, session.workspace, session.policy)
@@ -122,6 +123,8 @@ async def execute(
             raise
         clock = time.monotonic_ns()
         result = await _run_started(session, facts, now, actor, started)
+        if started.lends:
+            result = replace(result, shared=await session.read_shared(call.id))
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
         result = snapshots.add_missing_changes(_clean_result(result, session.read_hidden(), session.policy), kept)
     if result.sandboxed.changes:
@@ -198,7 +201,7 @@ def _may_change_unseen(facts: CallFacts) -> bool:
 
 async def _run_child(session: Session, call: ToolCall) -> ToolResult:
     """Run the child task a call asks for; its name follows from the call, so that it can be resumed."""
-    outcome = await session.run_child(get_text(call.arguments, "task"), name=f"{session.name}.{call.id}")
+    outcome = await session.run_child(get_text(call.arguments, "task"), name=session.name_child(call.id))
     if outcome.is_paused:
         raise ChildPaused(outcome)
     ok = outcome.status == "completed"
@@ -272,6 +275,7 @@ def draft_finish(started: ToolStarted, result: ToolResult, elapsed: int, actor: 
         exit_code=result.exit_code,
         early=started.early,
         look=started.look,
+        shared=result.shared,
     )
     return Draft(body, "tool" if actor == "model" else actor)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -31,8 +32,8 @@ from foregate.schemas.event_body import PolicyChanged, Report
 from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.plan import Leave
 from foregate.schemas.strict_json import Json, get_list
-from foregate.schemas.turn import Refusal
 from foregate.telemetry.diagnostics import get_diagnostics
 
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
@@ -368,23 +369,22 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         if session.state.mode != "direct" and inner.state.mode != "plan":
             await inner.record(Draft(PolicyChanged(mode="plan"), "parent"))  # what it does, nobody confirmed
         if inner.state.tasks == 0:
-            await start_child_task(inner, parent, text)
+            await start_child_task(inner, parent, text, session.build_leave(name))
         if inner.state.task is None:
             raise LogError(f"the child task `{name}` has ended already; start another")
-        if inner.state.task.paused == "needs_input" and parent is not None:
+        if inner.state.task.paused == "needs_input" and parent is not None and parent.messages[-1].actor == "user":
             await inner.record_message(parent.messages[-1].text, "user")
         return replace(await run_to_outcome(inner), used=inner.state.spent)
     finally:
         await inner.close(end=inner.state.task is None)
 
 
-async def start_child_task(inner: Session, parent: TaskState | None, text: str) -> None:
+async def start_child_task(inner: Session, parent: TaskState | None, text: str, leave: Leave | None) -> None:
     """Start the child's task: the person's words as the person's, the task itself as the parent's."""
-    refusals: tuple[Refusal, ...] | None = tuple(parent.refusals) if parent else ()
+    begins: dict[str, Any] = {"refusals": tuple(parent.refusals) if parent else (), "leave": leave}
     for words in [message.text for message in parent.messages if message.actor == "user"] if parent else []:
-        await inner.record_message(words, "user", refusals=refusals)
-        refusals = None
-    await inner.record_message(text, "parent", refusals=refusals)
+        await inner.record_message(words, "user", **begins)
+    await inner.record_message(text, "parent", **begins)
 
 
 def count_spent(parent: TaskState, now: str) -> dict[str, dict[str, int]]:

@@ -42,10 +42,10 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, Need
+from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Declaration, ToolSpec, build_catalogue, hash_catalogue, hash_definition
-from foregate.schemas.turn import Refusal
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, Secret
 
@@ -212,11 +212,25 @@ class Session:
             raise UsageError("this session runs no child tasks; open it with `delegate`")
         return await self.delegate(self, text, name)
 
-    async def record_message(
-        self, text: str, actor: Actor = "user", *, plan: bool = False, refusals: tuple[Refusal, ...] | None = None
-    ) -> None:
-        """Record a message; it answers what was asked, or starts a task with `plan` and `refusals` (TaskStarted)."""
-        begun = TaskStarted(task=self.state.tasks + 1, depth=self.depth, plan=plan, refusals=refusals)
+    def name_child(self, call: str) -> str:
+        """Return the name of the child task that a call starts: it follows from the call, so that it can be resumed."""
+        return f"{self.name}.{call}"
+
+    def build_leave(self, child: str) -> Leave | None:
+        """Return what the child task of this name may use of the mandate, None where no call has started it."""
+        task, open_ = self.state.task, self.state.open
+        if task is None or open_ is None:
+            return None
+        call, outside = child.removeprefix(self.name_child("")), bool(self.state.outside_since)
+        return task.uses.build_leave(call, task.plan, open_.unanswered, outside=outside)
+
+    async def read_shared(self, call: str) -> SharedUses | None:
+        """Return what the child task that a call started has used of the mandate, None where it has not ended."""
+        return (await fold_session(self.log.store, self.name_child(call))).shared
+
+    async def record_message(self, text: str, actor: Actor = "user", **begins: Any) -> None:
+        """Record a message; it answers what was asked, or starts a task with further fields of TaskStarted."""
+        begun = TaskStarted(task=self.state.tasks + 1, depth=self.depth, **begins)
         drafts = [Draft(begun, "foregate")] if self.state.task is None else []
         await self.record(*drafts, Draft(UserMessage(text=strict_json.scrub(text)), actor))
 

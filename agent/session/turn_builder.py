@@ -101,7 +101,7 @@ class TurnBuilder:
             auto=state.auto,
             dry_run=state.dry_run,
             counters=task.counters_at(now),
-            plan=task.plan,
+            plan=task.plan and task.uses.limit(task.plan),
             narrated=max(task.narrated, self.count_narrated(task)),
             slots_asked=tuple(task.slots_asked),
             slots_answered=tuple(task.slots_answered),
@@ -120,7 +120,7 @@ class TurnBuilder:
         facts = self._prelude.facts(turn)
         may_ask = self._policy.plans_blind and actor == "model" and (turn.plan is None or not turn.plan.blind)
         if may_ask and any(wants_plan(one, turn, self._policy) for one in facts.values()):
-            used = {key: count for key, count in task.said_used.items() if count > 0}
+            used = task.uses.list_counts(value.key for survey in turn.surveys for value in survey.values or ())
             turn = replace(turn, masked_words=mask_words(state), said_used=used)
         return TurnInHand(turn, facts)
 

@@ -53,11 +53,11 @@ class ValueSources:
     def describe(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         """Return a value of the call with its source."""
         mention = self.said.find(value, text)
-        left = mention.count - self.task.said_used[model.key] if mention is not None else 0
+        left = mention.count - self.task.uses.count(model.key) if mention is not None else 0
         if mention is not None and mention.alone and left > 0:
             return _build(model, "said", mention.seq, mention.sentence, left)
         if self.agreed is not None and self.agreed.binds(value, text):
-            again, left_again = self.said_before.find(value, text), 1 - self.task.said_used[model.key]
+            again, left_again = self.said_before.find(value, text), 1 - self.task.uses.count(model.key)
             if again is not None and left_again > 0:
                 return _build(model, "said", again.seq, again.sentence, left_again)
             if again is None and (read := self.find_in_earlier_reads(value, text)) is not None:
@@ -135,7 +135,7 @@ class ValueSources:
 
     def is_unused(self, value: Value) -> bool:
         """Whether neither this call nor an earlier one has used a mention of a value."""
-        return value not in self.values and not self.task.said_used[format_key(value)]
+        return value not in self.values and not self.task.uses.count(format_key(value))
 
     def find_configured(self, value: Value) -> str:
         """Return who configured a value before the session began, "" for nobody; `*` configures nothing."""

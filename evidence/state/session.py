@@ -14,6 +14,7 @@ from foregate.evidence.state.earlier import Earlier
 from foregate.evidence.state.evident_read import is_evident_read
 from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
+from foregate.evidence.state.uses import Uses
 from foregate.schemas import event_body
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
@@ -33,7 +34,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
-from foregate.schemas.plan_terms import use_items
+from foregate.schemas.plan import SharedUses
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Change, EvidenceKind, Origin
 from foregate.schemas.tool_spec import Effect, Resource
@@ -70,8 +71,6 @@ class SessionState:
         self.permits: dict[tuple[int, str], str] = {}
         self.in_flight: dict[str, ToolStarted] = {}
         self.parked: dict[str, OutcomeUnknown] = {}
-        self.uses: dict[str, tuple[int, ...]] = {}
-        self.said: dict[str, tuple[str, ...]] = {}
         self.heard: dict[int, str] = {}
         """By the event of a result from outside the call that brought it."""
         self.outside_since = 0
@@ -81,6 +80,8 @@ class SessionState:
         self.carriers: set[Resource] = set()
         """What calls of the session changed: words that a model chose may stand there now."""
         self.written = Written()
+        self.shared: SharedUses | None = None
+        """What the child task that has ended used of its parent's mandate."""
         self.spent = dict.fromkeys(("model_calls", "tool_calls", "tokens", "cost"), 0)
 
     def apply(self, event: Event) -> None:
@@ -195,9 +196,12 @@ class SessionState:
     def _start_task(self, event: Event, body: TaskStarted) -> None:
         self.tasks = body.task
         self.task = TaskState(body.task, body.depth, event.time, wants_plan=body.plan, earlier=self.earlier)
+        if body.leave is not None:
+            self.task.uses = Uses.of(body.leave)
+            self.task.plan = body.leave.plan and replace(body.leave.plan, seq=event.seq)
+            self.outside_since = self.outside_since or (event.seq if body.leave.outside else 0)
         self.task.refusals.extend(body.refusals or ())
         self.permits.clear()
-        self.uses.clear()
 
     def _add_response(self, event: Event, body: ModelResponded) -> None:
         response, task, planned = body.response, self.running_task, body.places is not None
@@ -211,7 +215,6 @@ class SessionState:
         self.program = Dataflow.from_record(event.seq, body.program) if body.program is not None else None
         if response.calls or self.program is None:
             self.open = OpenTurn.of(event.seq, response)
-        self.uses.clear()
 
     def _add_stage(self, event: Event, response: ModelResponse, places: Sequence[int]) -> None:
         """Take in a further stage: results were put into its calls, and what they said is what their tools said."""
@@ -221,7 +224,6 @@ class SessionState:
                 self.atoms.add_text(text, result.origin, result.seq, content=result.told, whole=True)
         self.program.staged.update(places)
         self.open = OpenTurn.of(event.seq, response, self.program.seq)
-        self.uses.clear()
 
     def _apply_judgement(self, event: Event, body: TurnJudged) -> None:
         turn, judgement, task = body.turn, body.judgement, self.running_task
@@ -233,8 +235,8 @@ class SessionState:
         if turn.actor not in ("model", "sandbox"):
             return
         task.apply_judgement(event.seq, body)
-        self.uses.update(judgement.uses)
-        self.said.update(judgement.said)
+        if judgement.uses or judgement.said:
+            task.uses.permit(judgement, self.open.unanswered if self.open is not None else {})
         for grant in judgement.grants:
             (self.grants if grant.until == "session" else task.grants).append(replace(grant, seq=event.seq))
         if self.open is not None and turn.actor == "model":
@@ -270,24 +272,22 @@ class SessionState:
         self.in_flight[body.call] = body
         self.tried.add(body.tool)
         task.add_counts(tool_calls=body.look is None and body.applies is None)  # what was seen early ran then
-        task.said_used.update(self.said.get(body.call, ()))
         if not body.early and body.applies is None:
             task.runs[permit.digest] = task.runs.get(permit.digest, 0) + 1
         if self.open is not None:
             self.open.started[body.call] = event.seq
             if self.open.sandbox is not None and self.open.sandbox.body.call == body.call:
                 self.open.sandbox = None
-        if task.plan is not None and (used := self.uses.get(body.call)):
-            call = self.open.unanswered.get(body.call) if self.open is not None else None
-            task.plan = use_items(task.plan, used, (call.arguments if call is not None else None) or {})
+        if body.lends or body.call in task.uses.permitted:
+            task.plan = task.uses.start(body, task.plan)
 
     def _finish_tool(self, event: Event, body: ToolFinished) -> None:
         started = self.in_flight.pop(body.call, None)
         if body.early:
             return  # the model has not seen it: it counts from the call that is answered with it
         side_effect = started is not None and started.side_effect != "pure"
-        used = self.said.pop(body.call, ())
-        self.running_task.said_used.subtract(used if not body.ok else ())
+        if body.shared is not None or body.call in self.running_task.uses.taken:
+            self.running_task.plan = self.running_task.uses.finish(body, started, self.running_task.plan)
         if body.origin is Origin.EXTERNAL:
             self.outside_since = self.outside_since or event.seq
             if len(self.heard) < _HEARD:
@@ -330,7 +330,7 @@ class SessionState:
         if body.changes or side_effect:
             task.last_change = event.seq
         task.add_counts(**body.used or {})
-        task.note_finished_call(event.seq, body, side_effect, self.uses.get(body.call, ()))
+        task.note_finished_call(event.seq, body, side_effect)
         changed = {change.resource for change in body.changes}
         if started is not None and started.applies is not None:
             task.applied |= changed - task.changed
@@ -392,5 +392,6 @@ class SessionState:
             answered = self.open if body.text and self.open is not None and not self.open.response.calls else None
             answer = Said(answered.seq, answered.response.text, "model") if answered is not None else None
             self.earlier = self.earlier.follow(task.messages, task.reads, answer)
+            self.shared = task.uses.report(task.plan) if task.depth else None
         self.task = self.open = self.program = None
         self.permits.clear()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -18,6 +17,7 @@ from foregate.evidence.state.criteria import build_observation, check_criterion
 from foregate.evidence.state.earlier import Earlier
 from foregate.evidence.state.steps import StepState, advance_steps, read_steps
 from foregate.evidence.state.truncate import format_line
+from foregate.evidence.state.uses import Uses
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnded, TaskPaused, ToolFinished
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need, Standing
@@ -168,8 +168,7 @@ class TaskState:
     changed: set[Resource] = field(default_factory=set)
     applied: set[Resource] = field(default_factory=set)
     """What of that came out of sandboxes: their changes were judged all at once, and count as none."""
-    said_used: Counter[str] = field(default_factory=Counter)
-    """How many calls have used up a mention of a value that the person said, by the value's key."""
+    uses: Uses = field(default_factory=Uses)
     reads: Reads = field(default_factory=Reads)
     """What reads returned to the model, apart from what the session itself may have put there."""
     earlier: Earlier = field(default_factory=Earlier)
@@ -293,12 +292,10 @@ class TaskState:
         if known.turn != turn:
             self.futile[digest] = FutileCall(name, known.turns + 1, turn)
 
-    def note_finished_call(self, seq: int, body: ToolFinished, side_effect: bool, used: Sequence[int] = ()) -> None:
-        """Take in how a call that ran ended, and what event `seq` tells by that of the plan's criteria and steps.
-
-        `used` are the items of the plan the call used up.
-        """
+    def note_finished_call(self, seq: int, body: ToolFinished, side_effect: bool) -> None:
+        """Take in how a call that ran ended, and what event `seq` tells by that of the plan's criteria and steps."""
         if self.steps:
+            used = self.uses.get_items(body.call)
             advance_steps(self.steps, seq, body, {self.plan.items[at].step for at in used} if self.plan else ())
         for criterion in self.plan.criteria if self.plan else ():
             if (result := check_criterion(criterion, body, changed=side_effect)) is not None:

@@ -24,6 +24,7 @@ from foregate.schemas.event_body import (
     SessionStarted,
     TaskEnded,
     TaskPaused,
+    TaskStarted,
     ToolFinished,
     UserMessage,
     get_kind,
@@ -78,6 +79,8 @@ def find_plan(use: PlanUse, lookup: Lookup) -> PlanInForce:
     """Return the plan in force, from the event that accepted it and the uses made since."""
     body = lookup(use.seq).body
     plan = body.plan if isinstance(body, (TurnJudged, PlanConfirmed)) else None
+    if isinstance(body, TaskStarted) and body.leave is not None:
+        plan = body.leave.plan
     if plan is None or len(plan.items) != len(use.used):
         raise InvalidJson(f"event {use.seq} accepted no plan with {len(use.used)} items")
     items = tuple(replace(item, used=used) for item, used in zip(plan.items, use.used, strict=True))
@@ -111,7 +114,7 @@ class InForce(Struct, frozen=True):
 
 LAYING: tuple[Kind, ...] = ("session_started", "policy_changed", "catalog_changed")
 """Kinds of the events that change what holds."""
-_TOLD: tuple[Kind, ...] = ("user_message", "model_response", "need_answered", "plan_confirmed")
+_TOLD: tuple[Kind, ...] = ("task_started", "user_message", "model_response", "need_answered", "plan_confirmed")
 JUDGING: tuple[Kind, ...] = (*LAYING, *_TOLD, "turn_judged")
 """Kinds of the events a turn is put together from."""
 
