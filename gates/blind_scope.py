@@ -11,6 +11,7 @@ from functools import cached_property
 from foregate.evidence.passages import fold_text
 from foregate.gates.flows import is_planned_flow
 from foregate.policy.policy import Policy
+from foregate.policy.risk.addressed import is_for_another
 from foregate.policy.risk.mandate import is_asked_for
 from foregate.policy.risk.request import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
@@ -122,7 +123,7 @@ class _Fit:
         """
         if value.role == "carried":
             return is_planned_flow(value, self.facts, self.flows, self.said, self.policy)
-        if value.source == "outside":
+        if value.source == "outside" or self.is_only_spoken_of(value):
             return False
         if is_target or value.source == "configured":
             return True
@@ -132,6 +133,15 @@ class _Fit:
         if about:
             return all(self.is_in_bound(term, value) for term in about)
         return value.source in ("said", "found")
+
+    def is_only_spoken_of(self, value: ArgumentValue) -> bool:
+        """Whether a target whose role is unclear is, in the person's sentence, not who or what the deed is for."""
+        facts = self.facts
+        if not facts.external or value.role != "target" or value.source != "unclear":
+            return False
+        targets = [form for one in facts.survey.values or () if one.role == "target" for form in read_forms(one.text)]
+        target = list(read_forms(value.text))
+        return is_for_another(target, targets, facts.effect, facts.call.name, self.said, self.policy)
 
     def is_target(self, term: PlanTerm, value: ArgumentValue) -> bool:
         """Whether a value is the one a term names. Where the message holds two of a kind, the role must be clear."""

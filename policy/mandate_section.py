@@ -41,7 +41,8 @@ class Mandate(PolicySection):
     reply that begins with one of `yeses` and holds words of `agreeing`, beside those any reply may hold, is a plain yes
     to it. Without `proposals` nothing carries over from one message to the next. `naming` says what else a person
     names before a call that asks goes on. Words of `pushing` may stand behind `push` in a request that names neither
-    branch nor remote; without any, no such request is enough.
+    branch nor remote; without any, no such request is enough. `addressing` are the words before whom or what something
+    goes to; without any a plan may take any value that was said for a target.
     """
 
     mode: Literal["enforce", "off"]
@@ -64,4 +65,5 @@ class Mandate(PolicySection):
     agreeing: tuple[str, ...]
     naming: tuple[Literal["losses", "secrets"], ...]
     pushing: tuple[str, ...]
+    addressing: tuple[str, ...]
     flows: Flows

@@ -58,7 +58,9 @@ class _Place(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class Message:
+    """A message of the person's, and where values stand in it."""
+
     seq: int
     words: OwnWords
     places: tuple[_Place, ...]
@@ -87,14 +89,14 @@ class _Message:
                 end = start + size
 
     def list_named(self) -> Iterator[tuple[int, frozenset[Value]]]:
-        """Yield the sentence and the readings of each own value that is no plain word, in order."""
+        """Yield the place and the readings of each own value that is no plain word, in order."""
         known = {place.start: place for place in self.places}
         inner = {at for place in self.places for at in range(place.start + 1, place.end)}
         for at in sorted(self.words.own - inner):
             piece = self.words.pieces[at]
             forms = known[at].forms if at in known else frozenset(read_forms(piece.text))
             if piece.kind == "word" and any(form.kind != "words" or is_identifier(form) for form in forms):
-                yield piece.sentence, forms
+                yield at, forms
 
     def find_rivals(self, value: Value) -> Iterator[Value]:
         """Yield the own values that could stand where this one stands, as another address or account could."""
@@ -106,7 +108,8 @@ class _Message:
         """Yield neighbouring own values; a group ends with its sentence, and where a value of a kind comes again."""
         group: list[frozenset[Value]] = []
         before = 0
-        for sentence, forms in self.list_named():
+        for at, forms in self.list_named():
+            sentence = self.words.pieces[at].sentence
             again = any(are_alike(one, form) for known in group for one in known for form in forms)
             if group and (again or sentence != before):
                 yield group
@@ -131,7 +134,7 @@ class _Message:
 class SaidValues:
     """The values that the person's own words of a task hold."""
 
-    messages: tuple[_Message, ...]
+    messages: tuple[Message, ...]
     section: Mandate
     words: frozenset[str] = frozenset()
     """The folded own words that may tell one record from another: no fillers, and none that asks for an effect."""
@@ -221,12 +224,12 @@ def read_said(messages: tuple[Said, ...], policy: Policy) -> SaidValues:
     """Return the values of the person's own words in a task's messages."""
     own = [said for said in messages if said.actor == "user"]
     read = ((said.seq, read_own_words(said.text, policy)) for said in own)
-    found = (_Message(seq, words, tuple(find_places(words, policy.mandate))) for seq, words in read)
+    found = (Message(seq, words, tuple(find_places(words, policy.mandate))) for seq, words in read)
     kept = tuple(found)
     return SaidValues(kept, policy.mandate, frozenset(_list_telling_words(kept, policy)))
 
 
-def _list_telling_words(messages: Iterable[_Message], policy: Policy) -> Iterator[str]:
+def _list_telling_words(messages: Iterable[Message], policy: Policy) -> Iterator[str]:
     common = {*policy.scores.filler_words, *policy.scores.vague_words, *policy.mandate.general_words}
     common.update(list_deeds(policy))
     for message in messages:

@@ -256,6 +256,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("mandate", "flows"): {"verbatim": 0, "encoded": 0, "passing": [], "courtesies": [], "senders": []},
     ("mandate", "naming"): [],
     ("mandate", "pushing"): [],
+    ("mandate", "addressing"): [],
     ("plan", "form"): "call",
     ("sensitive", "formats"): {},
     ("sensitive", "values"): {"named": 0, "random": 8, "entropy": 0, "besides": []},
