@@ -54,3 +54,16 @@ async def test_the_words_of_a_server_stand_behind_bars_and_what_a_wrong_answer_o
     assert " ".join(shown.split()).count("definition has changed since you said what it does") == 2
     assert "bcc: not given here" in shown
     assert all(len(line) <= 80 for line in shown.splitlines())
+
+
+async def test_what_spares_the_next_question_stands_before_the_yes_that_teaches_nothing() -> None:
+    _, shown = await reply(undeclared(), "y")
+    words = " ".join(shown.split())
+    assert words.index("t say once what the tool does") < words.index("y yes, once")
+
+
+async def test_a_tool_can_be_declared_while_its_calls_are_answered_one_by_one() -> None:
+    about = undeclared().request["calls"][0]["undeclared"]  # type: ignore[index,call-overload]
+    both = approval({"tool": "read_file"}, {"tool": "mail.send", "undeclared": about})
+    answer, _ = await reply(both, "s", "y", "t", "p", "y")
+    assert answer == Reply("yes", declared={"mail.send": {"nature": "proposed"}})

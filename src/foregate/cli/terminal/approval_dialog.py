@@ -119,6 +119,8 @@ class ApprovalDialog:
                     return "no", words
                 case "d":
                     unseen = not await self._show_details(number) and unseen
+                case "t" if "undeclared" in self.calls[number]:
+                    await self._ask_declarations()
                 case _:
                     self.screen.say(f"call {number} has no answer yet: y, n or d (Ctrl-D leaves all open)", CARE)
 

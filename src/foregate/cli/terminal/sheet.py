@@ -136,7 +136,9 @@ def _build_tail(request: Fields, width: int, *, only: int, details: bool = False
 
 
 def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool) -> Iterator[str]:
-    """Yield what answers, and what it does."""
+    """Yield what answers, and what it does: first what spares later questions, for a yes teaches nothing."""
+    if any("undeclared" in call for _, call in calls):
+        yield "t say once what the tool does, for its later calls"
     to_type = sum(len(list(list_to_name(call))) for _, call in calls)
     yield f"y yes, once, and type {pluralise(to_type, 'value')}" if to_type else "y yes, once"
     if has_grants:
@@ -145,8 +147,6 @@ def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool) -> Iterator
     if len(calls) > 1:
         yield "1y 2n each by its number"
         yield "s one by one"
-    if any("undeclared" in call for _, call in calls):
-        yield "t say what the tool does, for its later calls"
     yield "d details"
 
 
