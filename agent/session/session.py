@@ -27,7 +27,7 @@ from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import is_undeclared
 from foregate.schemas import strict_json
-from foregate.schemas.errors import UsageError, WorkspaceError
+from foregate.schemas.errors import LogError, UsageError, WorkspaceError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import (
     CatalogChanged,
@@ -225,8 +225,11 @@ class Session:
         return task.uses.build_leave(call, task.plan, open_.unanswered, outside=outside)
 
     async def read_shared(self, call: str) -> SharedUses | None:
-        """Return what the child task that a call started has used of the mandate, None where it has not ended."""
-        return (await fold_session(self.log.store, self.name_child(call))).shared
+        """Return what the child task that a call started has used of the mandate, None where nobody knows."""
+        try:
+            return (await fold_session(self.log.store, self.name_child(call))).shared
+        except LogError:
+            return None
 
     async def record_message(self, text: str, actor: Actor = "user", **begins: Any) -> None:
         """Record a message; it answers what was asked, or starts a task with further fields of TaskStarted."""
