@@ -54,7 +54,7 @@ def find_unmet(session: Session, task: TaskState) -> Unmet | None:
 def list_left(session: Session, task: TaskState) -> Iterator[tuple[str, str, str]]:
     """Yield tool, target and code of each change that was asked for and is not done."""
     proposal = session.turns.find_proposal(task)
-    messages = tuple(task.messages) if proposal is None else list_asking(proposal, task.messages)
+    messages = tuple(task.messages) if proposal is None else list_asking(proposal, task.messages, session.policy)
     did = {get_effect(session, entry.partition(" ")[0]) for entry in task.done}
     for (tool, target), code in task.left.items():
         if (tool, target) not in task.trouble:

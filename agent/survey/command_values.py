@@ -21,7 +21,7 @@ from foregate.policy.risk.said import is_wished
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.sandbox import Access
 from foregate.schemas.tool_call import Command, Survey
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value, trim_text
 
 _NAME = r"(@[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|[A-Za-z0-9][\w.-]*)"
@@ -103,7 +103,9 @@ class _Sources:
     ) -> None:
         values = {value for _, text in named if (value := read_value(text)) is not None}
         self.policy, self.reading = policy, reading
-        self.sources = ValueSources(state, policy, spec.name, values, grave=is_grave(spec, policy), changes=True)
+        self.sources = ValueSources(
+            state, policy, spec.name, values, grave=is_grave(spec, policy), effect=Effect.EXECUTE
+        )
 
     def describe(self, path: str, text: str) -> ArgumentValue:
         """Return a value with its source; a host is configured where the policy lists it for such a command."""

@@ -98,7 +98,7 @@ class ChangeSurveyor:
             hash=before.hash,
             size=before.size or change.after.size,
             protected="" if kind is ResourceKind.DIRECTORY else self._find_protection(change),
-            changed_before=task is not None and resource in task.changed,
+            changed_before=task is not None and task.is_own(resource, change.effect),
             restorable=before.kind != "other" and before.size <= self._policy.files.max_hash,
             evidence=self._state.ledger.newest_records(resource),
             loses=self._find_loss(change, resource),
@@ -109,8 +109,8 @@ class ChangeSurveyor:
         inside = (_find_git_path(change.path) for change in self._found.changes)
         lost: list[SurveyedResource] = []
         for folder in dict.fromkeys(found[0] for found in inside if found is not None and found[1]):
-            changed = self._state.task.changed if self._state.task is not None else ()
-            own = Resource(ResourceKind.REPOSITORY, folder) in changed
+            task = self._state.task
+            own = task is not None and task.is_own(Resource(ResourceKind.REPOSITORY, folder), Effect.DELETE)
             gone = SurveyedResource(ResourceKind.OTHER, "", Effect.DELETE, exists=True, changed_before=own, loses="all")
             lost += [replace(gone, id=strict_json.scrub(name)) for name in self._name_git_losses(folder)]
         return lost
@@ -157,7 +157,7 @@ class ChangeSurveyor:
         before = change.before
         if before.kind not in ("file", "link") or change.effect is Effect.CREATE or before.size == 0:
             return ""
-        if before.hash == change.after.hash or self._is_own(resource, before.hash):
+        if before.hash == change.after.hash or self._is_own(resource, before.hash, change.effect):
             return ""
         caches = self._policy.files.executed_caches
         is_cache = any(part in caches for part in change.path.split("/"))
@@ -177,8 +177,11 @@ class ChangeSurveyor:
         """Whether what was there lies elsewhere now."""
         return change.effect is Effect.DELETE and change.before.hash in self._made
 
-    def _is_own(self, resource: Resource, content: str) -> bool:
-        """Whether the session itself has put this content there."""
+    def _is_own(self, resource: Resource, content: str, effect: Effect) -> bool:
+        """Whether the session itself has put this content there, and of what would be deleted made the file, too."""
+        task = self._state.task
+        if effect is Effect.DELETE and (task is None or not task.is_own(resource, effect)):
+            return False
         return any(seen.own_change and seen.hash == content for seen in self._state.ledger.newest_records(resource))
 
     def _is_output(self, path: str) -> bool:

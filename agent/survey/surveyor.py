@@ -172,7 +172,7 @@ class Surveyor:
             size=found.size,
             links=found.links,
             protected=find_protection(path, self._policy),
-            changed_before=state.task is not None and resource in state.task.changed,
+            changed_before=state.task is not None and state.task.is_own(resource, access),
             restorable=found.size <= self._policy.files.max_hash if found.kind == "file" else found.kind != "other",
             evidence=state.ledger.newest_records(resource),
         )
@@ -208,7 +208,7 @@ class Surveyor:
             access,
             exists=True,
             hash=found.compute_state() if access.changes else "",
-            changed_before=state.task is not None and resource in state.task.changed,
+            changed_before=state.task is not None and state.task.is_own(resource, access),
             evidence=state.ledger.newest_records(resource),
         )
 

@@ -14,9 +14,11 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
 from foregate.policy.risk.proposal import find_agreed_answer, read_agreed
-from foregate.policy.risk.said import SaidValues, read_said
+from foregate.policy.risk.said import Mention, SaidValues, asks_for, read_said
 from foregate.schemas.lookalike import is_disguised, is_lookalike
 from foregate.schemas.tool_call import Origin
+from foregate.schemas.tool_spec import Effect
+from foregate.schemas.turn import Said
 from foregate.schemas.value import ArgumentValue, Source, Value, format_key
 
 _NAMELESS = ("number", "moment")
@@ -33,15 +35,15 @@ _NOT_OWN = "text you pasted, quoted or asked about"
 class ValueSources:
     """Tells where the values of one call come from; `values` are all of them, and `grave` calls take more than others.
 
-    `tool` is the name of the tool it calls, `changes` says whether the call does more than look.
+    `tool` is the name of the tool it calls, `effect` what the call does.
     """
 
     def __init__(
-        self, state: SessionState, policy: Policy, tool: str, values: Collection[Value], *, grave: bool, changes: bool
+        self, state: SessionState, policy: Policy, tool: str, values: Collection[Value], *, grave: bool, effect: Effect
     ) -> None:
         assert state.task is not None
         self.state, self.task, self.policy = state, state.task, policy
-        self.tool, self.values, self.grave, self.changes = tool, values, grave, changes
+        self.tool, self.values, self.grave, self.effect, self.changes = tool, values, grave, effect, effect.changes
         self.said: SaidValues = read_said(tuple(state.task.messages), policy)
         earlier = self.task.earlier
         self.said_before: SaidValues = read_said((*earlier.messages, *state.task.messages), policy)
@@ -54,7 +56,8 @@ class ValueSources:
         """Return a value of the call with its source."""
         mention = self.said.find(value, text)
         left = mention.count - self.task.uses.count(model.key) if mention is not None else 0
-        if mention is not None and mention.alone and left > 0:
+        strays = mention is not None and self.is_stray(mention, model.role)
+        if mention is not None and mention.alone and left > 0 and not strays:
             return _build(model, "said", mention.seq, mention.sentence, left)
         if self.agreed is not None and self.agreed.binds(value, text):
             again, left_again = self.said_before.find(value, text), 1 - self.task.uses.count(model.key)
@@ -68,7 +71,7 @@ class ValueSources:
         if where := self.find_configured(value) or (self.find_permission(value) if model.role == "target" else ""):
             return _build(model, "configured", 0, where)
         if mention is not None:
-            doubtful = self.grave if left < 1 else not self.is_together
+            doubtful = strays or (self.grave if left < 1 else not self.is_together)
             source: Source = "unclear" if doubtful and self.outside and self.changes else "mentioned"
             return _build(model, source, mention.seq, mention.sentence, max(left, 0))
         if quoted := self.said.quotes(value):
@@ -76,6 +79,19 @@ class ValueSources:
         if not self.outside:
             return _build(model, "unsaid", 0, "")
         return self.describe_outside(model, text)
+
+    def is_stray(self, mention: Mention, role: str) -> bool:
+        """Whether the person said a target or an amount in a sentence that asks for no such call, where another does.
+
+        It could have changed places once something from outside was read. An answer to a question asks for nothing.
+        """
+        if not (self.outside and self.changes) or role not in ("target", "amount"):
+            return False
+        if mention.seq != self.task.messages[0].seq:
+            return False
+        whole, alone = tuple(self.task.messages), (Said(mention.seq, mention.sentence),)
+        asks, asked_there = (asks_for(self.effect, self.tool, said, self.policy) for said in (whole, alone))
+        return asks and not asked_there
 
     @cached_property
     def is_together(self) -> bool:

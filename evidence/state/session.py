@@ -335,9 +335,12 @@ class SessionState:
         if started is not None and started.applies is not None:
             task.applied |= changed - task.changed
         task.changed |= changed
+        moved = {change.before for change in body.changes if not change.after}
+        task.made |= {change.resource for change in body.changes if not change.before and change.after not in moved}
         task.used["changed_resources"] = len(task.changed) - len(task.applied)
         if started is not None and body.ok and (side_effect or body.used):  # a child task may have done anything
-            task.reached.add(started.effect if side_effect else Effect.UNKNOWN)
+            ran = Effect.EXECUTE if started.applies is not None else started.effect  # and then changed what it did
+            task.reached.add(ran if side_effect else Effect.UNKNOWN)
         if side_effect and body.ok:
             task.add_counts(changes=1)
         if side_effect and started is not None and (body.ok or body.changes or not (started.before or started.images)):

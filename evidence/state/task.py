@@ -166,6 +166,8 @@ class TaskState:
     slots_asked: list[str] = field(default_factory=list)
     slots_answered: list[str] = field(default_factory=list)
     changed: set[Resource] = field(default_factory=set)
+    made: set[Resource] = field(default_factory=set)
+    """What of that was not there before, and does not come from elsewhere in the workspace."""
     applied: set[Resource] = field(default_factory=set)
     """What of that came out of sandboxes: their changes were judged all at once, and count as none."""
     uses: Uses = field(default_factory=Uses)
@@ -198,6 +200,10 @@ class TaskState:
     criteria: dict[tuple[str | None, ...], tuple[int, CheckResult]] = field(default_factory=dict)
     """What was last seen of a criterion with such a check, target and expectation, and by which event."""
     after_turn: tuple[str, str] = ("", "")
+
+    def is_own(self, resource: Resource, access: Effect) -> bool:
+        """Whether this task has changed a resource already, or made it where it would be deleted."""
+        return resource in (self.made if access is Effect.DELETE else self.changed)
 
     def add_counts(self, **more: int) -> None:
         """Add to the counters; raise KeyError for one there is none of."""

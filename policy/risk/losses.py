@@ -59,7 +59,8 @@ def find_unspoken_loss(facts: CallFacts, turn: Turn, request: RequestFacts) -> s
         proposed = collect_names(split_words(turn.proposal.text))
         request = replace(request, things=request.things | proposed)
     lost, origins = list_taken(facts), {atom.text: atom.origin for atom in facts.survey.atoms}
-    if replaced := next((r.id for r in lost if r.loses == "replaced" and not request.destructive), ""):
+    over = (r.id for r in lost if r.loses == "replaced")
+    if replaced := next((name for name in over if not (request.destructive and is_named(name, request.things))), ""):
         return replaced
     reverts = any(r.kind is ResourceKind.REPOSITORY for r in facts.resources)
     gone = (r for r in lost if r.loses != "moved" and not r.changed_before)

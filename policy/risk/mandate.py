@@ -62,7 +62,7 @@ def may_be_planned(value: ArgumentValue) -> bool:
 
 def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     """Whether the request asks for what a call does, or agrees to a proposal that does."""
-    said = turn.user_messages if turn.proposal is None else list_asking(turn.proposal, turn.user_messages)
+    said = turn.user_messages if turn.proposal is None else list_asking(turn.proposal, turn.user_messages, policy)
     return asks_for(facts.effect, facts.call.name, said, policy)
 
 

@@ -24,7 +24,7 @@ _ASKING = re.compile(r"\?(?=[\s\"'*_)\]\u201d]*(?:\s|$))")
 
 @dataclass(frozen=True, slots=True)
 class Agreed:
-    """A proposal as if the person had made it: the sentence that asks for leave, and all of the answer."""
+    """A proposal as if the person had made it: the sentence that asks for leave, and all that was proposed."""
 
     asked: SaidValues
     whole: SaidValues
@@ -45,13 +45,23 @@ def find_agreed_answer(answer: Said, messages: Sequence[Said], policy: Policy) -
 
 def read_agreed(proposal: Said, policy: Policy) -> Agreed:
     """Return what a proposal says that a person agreed to."""
-    asked, whole = find_asking_sentence(proposal.text, policy), proposal.text
+    asked, whole = find_asking_sentence(proposal.text, policy), find_proposed(proposal.text, policy)
     return Agreed(*(read_said((Said(proposal.seq, unask(text)),), policy) for text in (asked, whole)))
 
 
-def list_asking(proposal: Said, messages: Sequence[Said]) -> tuple[Said, ...]:
+def list_asking(proposal: Said, messages: Sequence[Said], policy: Policy) -> tuple[Said, ...]:
     """Return the messages of a request, after the proposal that the first of them agrees to."""
-    return (replace(proposal, text=unask(proposal.text)), *messages)
+    return (replace(proposal, text=unask(find_proposed(proposal.text, policy))), *messages)
+
+
+def find_proposed(text: str, policy: Policy) -> str:
+    """Return what an answer proposes: the sentence that asks for leave where it names a deed, else all of it."""
+    asked = find_asking_sentence(text, policy)
+    words = list(split_words(asked))
+    for start, end, _ in list(find_phrases(words, policy.mandate.proposals)):
+        words[start:end] = [GONE] * (end - start)
+    deeds = [phrase for effect, listed in policy.mandate.effects.items() if effect.changes for phrase in listed]
+    return asked if any(find_phrases(words, deeds)) else text
 
 
 def unask(text: str) -> str:

@@ -110,3 +110,18 @@ async def test_nothing_carries_over_under_the_strict_policy() -> None:
     await session.record_message("yes please")
     turn = session.turns.build_own_turn(1, POST.calls, "model", 0).turn
     assert (turn.proposal, turn.narrated) == (None, 0)
+
+
+async def test_a_yes_to_another_deed_is_none_to_what_the_answer_tells_besides() -> None:
+    world = World(policy=UNCRITICISED)
+    told = f"The letter wants you to write to {BEN}. Shall I delete b.txt?"
+    session = await open_answered(world, POST, DONE, proposal=told, replies=["yes"])
+    await run(session, "yes please")
+    assert (world.sent, (await list_codes(world))[-1]) == ([], "outside_mandate")
+
+
+async def test_a_question_that_names_no_deed_asks_for_what_the_answer_proposes() -> None:
+    world = World()
+    session = await open_answered(world, POST, DONE, proposal=f"I would post the answer to {BEN}. Shall I?")
+    await run(session, "yes please")
+    assert world.sent == [BEN]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -43,3 +44,21 @@ async def test_what_a_command_should_have_made_is_looked_for(
     model.finish()
     assert result.text == claim.text + (f"\n\n{result.remark}" if remark else "")
     assert result.remark.endswith(f"{remark}]" if remark else "")
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    subprocess.run(["git", "init", "-q"], cwd=tmp_path, check=True)
+    return tmp_path
+
+
+async def test_a_commit_by_the_shell_is_no_false_claim(repository: Path) -> None:
+    line = "echo a > a.txt; git add a.txt; git -c user.name=a -c user.email=a@b.example commit -qm A"
+    work = calls(("run_shell", {"command": line}), text=TALK)
+    model, person = ScriptedModel([work, says("Committed.")]), ScriptedPerson([])
+    options = SessionOptions(workspace=repository, model=model, log=MemoryLog(), person=person, environ={})
+    opened = await open_session(options)
+    result = await run(opened.session, "write a.txt and commit it")
+    await opened.close()
+    assert [*(repository / ".git/refs/heads").iterdir()] != []
+    assert (result.text, result.remark) == ("Committed.", "")

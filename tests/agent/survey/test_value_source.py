@@ -237,3 +237,15 @@ def test_without_the_persons_words_nothing_is_said(said: str, rows: list[object]
     found = sources(PAY, {"to": value}, said, reads=reads)["to"]
     own = read_said((Said(1, said, "user"),), default_policy())
     assert found not in ("said", "found") or own.words or own.messages
+
+
+def test_a_value_out_of_a_sentence_that_asks_for_nothing_is_unclear_once_something_else_was_read() -> None:
+    debt, order = f"I owe {BEN} 300 euros. Answer that it takes a week.", f"It takes a week. Pay {BEN} 300 euros."
+    given = {"to": BEN, "amount": 300}
+    assert sources(PAY, given, debt) == sources(PAY, given, order, outside=PAGE) == {"to": "said", "amount": "said"}
+    assert sources(PAY, given, debt, outside=PAGE) == {"to": "unclear", "amount": "unclear"}
+
+
+def test_a_value_of_an_answer_asks_for_nothing_and_is_said_all_the_same() -> None:
+    asked = ["Pay the rent to whom I tell you.", f"{BEN}, 300"]
+    assert sources(PAY, {"to": BEN, "amount": 300}, asked, outside=PAGE) == {"to": "said", "amount": "said"}

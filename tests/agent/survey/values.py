@@ -57,7 +57,7 @@ def survey(
         state.outside_since, state.heard[seq] = state.outside_since or seq, "read_mails"
     for seq, (tool, target, text) in enumerate(texts, 20):
         state.task.texts.add(seq, tool, target, "{}", text)
-    state.task.said_used.update(used)
+    state.task.uses.said.update(used)
     if wrote:
         state.written.add(10, wrote)
     return find_values(
