@@ -141,13 +141,12 @@ def read_own_request(texts: tuple[str, ...], policy: Policy) -> RequestFacts:
     return found if not found.confirms or is_plain(texts[-1], policy) else replace(found, confirms=False)
 
 
-def is_plain(reply: str, policy: Policy) -> bool:
-    """Whether a reply has no words but those that agree, fill, or name nothing."""
+def is_plain(reply: str, policy: Policy, besides: Set[str] = frozenset()) -> bool:
+    """Whether a reply has no words but those that agree, fill, or name nothing, and those `besides`."""
     scores, mandate = policy.scores, policy.mandate
     agreeing = (word for phrase in (*scores.confirmations, *mandate.yeses) for word in split_phrase(phrase))
-    return {STOP, *scores.filler_words, *scores.vague_words, *mandate.agreeing, *agreeing}.issuperset(
-        split_words(reply)
-    )
+    known = {STOP, *besides, *scores.filler_words, *scores.vague_words, *mandate.agreeing, *agreeing}
+    return known.issuperset(split_words(reply))
 
 
 def cut_pasted(text: str, section: Mandate) -> str:

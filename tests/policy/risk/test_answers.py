@@ -34,14 +34,24 @@ def test_a_reply_that_names_the_target_answers_all(reply: str) -> None:
     assert answered(reply) == answered(reply, asked=False) == ("target", "scope")
 
 
-@pytest.mark.parametrize("reply", ["yes", "Yes, do it.", "ok"])
+@pytest.mark.parametrize("reply", ["yes", "Yes, do it.", "ok", "Yes, delete it."])
 def test_a_plain_yes_answers_for_the_call_that_was_asked_about_and_for_no_other(reply: str) -> None:
     assert answered(reply) == ("target", "scope")
-    assert answered(reply, asked=False) == ("scope",)
+    assert answered(reply, asked=False) == ()
 
 
 @pytest.mark.parametrize(
-    "reply", ["no idea", "Which one?", "I don't know", "keine Ahnung", "What do you mean?", "a.txt?"]
+    "reply",
+    [
+        "I only want the lines counted.",
+        "ok, count the lines",
+        "no idea",
+        "Which one?",
+        "I don't know",
+        "keine Ahnung",
+        "What do you mean?",
+        "a.txt?",
+    ],
 )
 def test_a_reply_that_knows_nothing_answers_nothing(reply: str) -> None:
     assert answered(reply) == ()
