@@ -13,8 +13,11 @@ from typing import NamedTuple
 from foregate.evidence.ledger import Written
 from foregate.evidence.passages import Passage, PlainText, ReadText, find_passages, fold_text
 from foregate.policy.policy import Policy
+from foregate.policy.risk.command_line import Segment, parse_command_line
+from foregate.policy.risk.reading import list_operands
 from foregate.policy.risk.request import STOP, find_phrases, read_words, remember
 from foregate.policy.risk.said import NAME_PARTS, SaidValues
+from foregate.policy.risk.wrapped import unwrap_segment
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
@@ -24,6 +27,10 @@ from foregate.schemas.value import Value, read_forms, trim_text
 
 _HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
 _BETWEEN = re.compile(r"[-_/+=]")
+_FOR_SHELL = re.compile(r"[\s;&|<>$`(){}]")
+"""What no path holds, and a line for the shell may."""
+_OPTION = re.compile(r"-[A-Za-z]{,3}\d*|--[a-z-]*|\d+")
+"""An option without a value, or a number."""
 _PLACES = ("path", "url", "host")
 """Kinds of targets of which a noun says too little: `the file` may be any."""
 _PAIRED, _SEAM, _END = 6, 80, "\uffff"
@@ -172,15 +179,15 @@ def names_read(read: ReadText, known: WhatWasSaid, policy: Policy) -> bool:
 
     The person says its target, or the name of its file without the ending; where it has none, some argument of it, or
     what they said led to one; or they ask to pass on such a thing as the tool looks at: `send Ben a summary of the last
-    mail` for `read_mail`.
+    mail` for `read_mail`. What a search through a folder looks for names none of the files it finds.
     """
     target, said = read.target, known.said
     nouns = [part.group().casefold() for part in NAME_PARTS.finditer(read.tool)]
-    if target in ("", "."):
+    if not target:
         forms = [form for text in _list_texts(read.arguments) for form in read_forms(text)]
         return any(map(said.names, forms)) or any(map(known.is_found, forms)) or asks_to_pass_on(nouns, said, policy)
-    if len(target.split()) > 1:
-        return names_command(target, said)
+    if len(target.split()) > 1 or ("://" not in target and _FOR_SHELL.search(target)):
+        return names_command(target, said, policy)
     kinds = {form.kind for form in read_forms(target)}
     if names_target(target, said) or ("url" in kinds and any(map(known.is_found, read_forms(target)))):
         return True
@@ -201,14 +208,32 @@ def names_target(target: str, said: SaidValues) -> bool:
     return "://" not in target and stem.casefold() in said.words and said.names(Value("words", stem.casefold()))
 
 
-def names_command(command: str, said: SaidValues) -> bool:
-    """Whether the person says a command as a whole, or a word of it and every file in it."""
-    if said.names(Value("words", trim_text(command).casefold())):
+def names_command(command: str, said: SaidValues, policy: Policy) -> bool:
+    """Whether the person says a command as a whole, or every word that its programs are given, among them a file.
+
+    What the shell, a variable or a text in the line gives them is not known.
+    """
+    if said.names(Value("words", command.strip().casefold())):
         return True
-    words = [trim_text(word) for word in command.split() if not word.startswith("-")]
-    files = [word for word in words if re.search(r"[/.]", word)]
-    plain = (word for word in words if word.casefold() in said.words)
-    return all(names_target(word, said) for word in files) and (bool(files) or any(plain))
+    line = parse_command_line(command)
+    inputs = [redirection.target for redirection in line.redirections if redirection.operator == "<"]
+    if line.problem or "<<" in command or not all(name and names_target(name, said) for name in inputs):
+        return False
+    segments = [inner for segment in line.segments for inner in unwrap_segment(segment)]
+    return bool(segments) and all(_names_operands(segment, said, policy) for segment in segments)
+
+
+def _names_operands(segment: Segment, said: SaidValues, policy: Policy) -> bool:
+    """Whether the person says every word of a simple command, among them a path; `cd` prints nothing."""
+    if segment.words[:1] == ("cd",):
+        return True
+    if segment.variables or not segment.words:
+        return False
+    if (segment.words[0] or "").startswith("python") and segment.words[1:2] == ("-m",):
+        segment = Segment(segment.words[2:])  # the module is the program
+    given = [word for word in segment.words[1:] if word is None or not _OPTION.fullmatch(word)]
+    has_path = any(list_operands(segment, policy)[0])
+    return has_path and all(word is not None and names_target(word, said) for word in given)
 
 
 def asks_to_pass_on(nouns: Sequence[str], said: SaidValues, policy: Policy) -> bool:

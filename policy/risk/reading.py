@@ -107,7 +107,7 @@ def _read_words(command: Command, policy: Policy) -> CommandReading:
     reason = next(filter(None, reasons), "")
     wanted = {one for segment in segments for one in find_access(segment, policy)}
     access = tuple(sorted({*command.access, *wanted}))
-    named = [_list_operands(segment, policy) for segment in segments]
+    named = [list_operands(segment, policy) for segment in segments]
     inputs = [_place(r.target, r.folder) for r in line.redirections if r.operator == "<"]
     return CommandReading(
         "outside" if access else "work" if reason else "read",
@@ -258,7 +258,7 @@ def _iterate_operands(entry: ReadEntry | None, words: Sequence[str | None]) -> I
             yield word
 
 
-def _list_operands(segment: Segment, policy: Policy) -> tuple[list[str], list[str]]:
+def list_operands(segment: Segment, policy: Policy) -> tuple[list[str], list[str]]:
     """Return the operands of a command that are paths, and those that may be something else."""
     if not segment.words or segment.words[0] is None:
         return [], []
