@@ -44,19 +44,29 @@ class ReadText:
         return self.target if self.target not in ("", ".") else self.tool
 
 
+LOST = ReadText(0, "a read that is no longer kept", "", "", "")
+"""Stands for all that was read beyond the bounds of this module."""
+
+
 class ReadTexts:
-    """The texts of one request, within the bounds of this module; the oldest go first."""
+    """The texts of one request, within the bounds of this module; the oldest go first.
+
+    `is_cut` says that there was more than is kept.
+    """
 
     def __init__(self) -> None:
         self.reads: list[ReadText] = []
+        self.is_cut = False
 
     def add(self, seq: int, tool: str, target: str, arguments_raw: str, content: str) -> None:
         """Keep what event `seq` says a call returned; the same again only makes the earlier one the newest."""
         new = ReadText(seq, tool, target, arguments_raw, content)
         known = next((read for read in self.reads if read.key == new.key), new)
-        self.reads = [*(read for read in self.reads if read is not known), known][-KEPT:]
+        every = [*(read for read in self.reads if read is not known), known]
+        self.reads = every[-KEPT:]
         while sum(len(read.content) + len(read.arguments) for read in self.reads) > SIZE:
             del self.reads[0]
+        self.is_cut = self.is_cut or len(self.reads) < len(every) or len(content) > LONGEST
 
 
 class PlainText:

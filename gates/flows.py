@@ -20,9 +20,10 @@ def is_planned_flow(
     """Whether text that a call takes along may go to all its targets, as `flows` say: what was read, and where to.
 
     A plan may be the work of whoever wrote what was read, so it opens only what stands in the person's own words as
-    well: each telling word for the read, and the value it may go to. Encoded text that nobody said no plan opens.
+    well: each telling word for the read, and the value it may go to. Text of which nobody knows where it was read no
+    plan opens.
     """
-    if not value.words:
+    if not value.seq:
         return False
     places = [to for read, to in flows if is_said_name(read, value.name, said, policy)]
     keys = {format_key(form) for to in places for form in read_forms(to) if said.find(form, to) is not None}

@@ -56,12 +56,15 @@ def explain_naming(value: Mapping[str, Json], path: str) -> str:
     >>> explain_naming({"role": "carried", "words": "settings.ini"}, "text")
     'the name of what `text` was read in'
     """
+    text, words, name = (get_text(value, key, "") for key in ("text", "words", "name"))
     match get_text(value, "role", ""):
         case "lost":
             return "the name of what would be lost"
         case "secret":
             return "the name of the file with the secret"
-        case "carried" if get_text(value, "words", ""):
+        case "carried" if words and name and text.startswith(name):
+            return f"how the text in `{path}` begins"
+        case "carried" if words:
             return f"the name of what `{path}` was read in"
         case "carried":
             return f"how the code in `{path}` begins"

@@ -8,7 +8,7 @@ from itertools import islice
 
 from foregate.agent.survey.value_source import has_word
 from foregate.evidence.ledger import shorten_word
-from foregate.evidence.passages import fold_text
+from foregate.evidence.passages import LOST, fold_text
 from foregate.evidence.records import Record
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
@@ -20,7 +20,7 @@ _MOST = 8
 """Texts of a call that are named to a person; one is enough to hold it."""
 _SHOWN = 160
 _NAME = 24
-"""Characters of encoded text that name it."""
+"""Characters of a text that name it, where no read does."""
 
 
 def list_carried_values(
@@ -51,7 +51,7 @@ def list_carried_values(
         return any(folded in fold_text(field.text) for record in records for field in record.fields)
 
     known = WhatWasSaid(task.messages, said, state.written, is_found, goes_back)
-    found = find_carried_texts([text for _, text in texts], task.texts.reads, known, policy)
+    found = find_carried_texts([text for _, text in texts], task.texts, known, policy)
     for carried in islice((one for one in found if one.read is not None or not _is_known(one, state)), _MOST):
         text, read = carried.text, carried.read
         value = read_value(text) or Value("words", text)
@@ -63,7 +63,7 @@ def list_carried_values(
             "outside" if outside else "unsaid",
             read.seq if read is not None else 0,
             read.name[:_SHOWN] if read is not None else "",
-            name=read.name[:_SHOWN] if read is not None else text[:_NAME],
+            name=read.name[:_SHOWN] if read is not None and read is not LOST else text[:_NAME],
         )
 
 

@@ -11,7 +11,7 @@ from itertools import permutations
 from typing import NamedTuple
 
 from foregate.evidence.ledger import Written
-from foregate.evidence.passages import Passage, PlainText, ReadText, find_passages, fold_text
+from foregate.evidence.passages import LOST, Passage, PlainText, ReadText, ReadTexts, find_passages, fold_text
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import Segment, parse_command_line
 from foregate.policy.risk.reading import list_operands
@@ -42,7 +42,7 @@ _BEFORE = 3
 class CarriedText(NamedTuple):
     """A text that a call takes along: the number of the argument it stands in, the words as written, who said it.
 
-    `read` is None for encoded text that nobody said.
+    `read` is None for encoded text that nobody said, and LOST for text of which nobody can tell where it was read.
     """
 
     argument: int
@@ -66,14 +66,15 @@ class WhatWasSaid:
 
 
 def find_carried_texts(
-    texts: Sequence[str], reads: Sequence[ReadText], known: WhatWasSaid, policy: Policy
+    texts: Sequence[str], kept_reads: ReadTexts, known: WhatWasSaid, policy: Policy
 ) -> Iterator[CarriedText]:
     """Yield the longest passage of each read that texts take along although the request does not name the read.
 
     After them comes encoded text that neither the person nor a read the request names said. Passages come in the order
-    of the reads, encoded text in the order of the texts.
+    of the reads, encoded text in the order of the texts. Where more was read than is kept, the text with the most that
+    the person did not say stands between them: any of it may have been read.
     """
-    section = policy.mandate.flows
+    section, reads = policy.mandate.flows, kept_reads.reads
     seams = list(_list_seams(texts))
     plain = PlainText([*texts, *(seam for _, seam in seams)])
     owners = [*range(len(texts)), *(argument for argument, _ in seams)]
@@ -88,6 +89,12 @@ def find_carried_texts(
         for read, passage in kept.items():
             words = plain.find_words(passage.start, passage.end)
             yield CarriedText(owners[plain.find_text(words[0])], " ".join(plain.words[words[0] : words[-1] + 1]), read)
+    if section.verbatim and kept_reads.is_cut:
+        plains = [PlainText([text]) for text in texts]
+        rests = [free.count_rest(plain, Passage(LOST, 0, len(plain.text))) for plain in plains]
+        if sum(rests) >= section.verbatim:
+            number = rests.index(max(rests))
+            yield CarriedText(number, " ".join(plains[number].words), LOST)
     for number, text in enumerate(texts):
         for run in find_encoded(text, section.encoded):
             if not free.holds(fold_text(run)):

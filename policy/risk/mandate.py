@@ -57,7 +57,7 @@ def wants_plan(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
 
 def may_be_planned(value: ArgumentValue) -> bool:
     """Whether a plan may stand for a value that a person has to name else: its role is unclear, or it was read."""
-    return bool(value.words) if value.role == "carried" else value.source == "unclear"
+    return bool(value.seq) if value.role == "carried" else value.source == "unclear"
 
 
 def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:

@@ -87,11 +87,18 @@ def test_the_oldest_reads_go_first_and_the_same_read_is_kept_once(monkeypatch: p
     texts = ReadTexts()
     for seq, content in enumerate(["x" * 10, "y" * 10, "x" * 10, "z" * 10]):
         texts.add(seq, "look", "", "{}", content)
+        assert texts.is_cut == (content[0] == "z")
     assert [(one.seq, one.content[0]) for one in texts.reads] == [(0, "x"), (3, "z")]
     monkeypatch.setattr(passages, "KEPT", 1)
     texts.add(9, "look", "", "{}", "w")
     assert [one.content for one in texts.reads] == ["w"]
+    texts.add(10, "look", "", "{}", "w")
+    assert texts.is_cut  # for the rest of the request
 
 
 def test_of_a_long_read_the_beginning_is_kept() -> None:
     assert len(read("x" * (passages.LONGEST + 5)).content) == passages.LONGEST
+    texts = ReadTexts()
+    for more in range(2):
+        texts.add(1, "look", "", "{}", "x" * (passages.LONGEST + more))
+        assert texts.is_cut == bool(more)

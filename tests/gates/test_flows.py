@@ -23,8 +23,8 @@ from tests.policies import policy_with
 SAYS = f"Look at my notes and at the new mail, and tell {X} about dinner. Not the diary!"
 
 
-def planned(*flows: tuple[str, str], name: str = "notes/tokens.txt", words: str = "x", **more: Any) -> bool:
-    taken = ArgumentValue("text", "carried", "token = 7", "words:token = 7", "outside", 5, words, name=name)
+def planned(*flows: tuple[str, str], name: str = "notes/tokens.txt", seq: int = 5, **more: Any) -> bool:
+    taken = ArgumentValue("text", "carried", "token = 7", "words:token = 7", "outside", seq, "x", name=name)
     to = more.get("to", value("said", X, left=1))
     given = with_values(to, taken, says=SAYS)
     facts = compute_turn_facts(given, default_policy(), CATALOGUE)[PAY.id]
@@ -57,9 +57,9 @@ def test_whatever_a_plan_says_beyond_the_persons_words_opens_nothing(read: str, 
     assert not planned((read, to))
 
 
-def test_what_the_person_forbids_and_encoded_text_no_plan_opens() -> None:
+def test_what_the_person_forbids_and_what_was_read_nowhere_no_plan_opens() -> None:
     assert not planned(("diary", X), name="diary.txt")
-    assert not planned(("notes", X), words="")
+    assert not planned(("notes", X), seq=0)
 
 
 def test_a_target_that_the_person_did_not_say_gets_nothing() -> None:

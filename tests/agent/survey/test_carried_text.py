@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 
+from foregate.evidence import passages
+from foregate.evidence.passages import LOST
+from foregate.policy.risk.mandate import may_be_planned
+from foregate.schemas import strict_json
+from foregate.schemas.sources import explain_naming
 from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
 from foregate.schemas.value import ArgumentValue
 from tests.agent.survey.values import LOOK, SEND, survey
@@ -81,3 +86,13 @@ def test_a_record_about_somebody_is_not_by_them() -> None:
     row = '{"email": "ben@lake.example", "wages": "fifty-two thousand a year, to be raised"}'
     text = "fifty-two thousand a year, to be raised"
     assert carried(body=text, texts=[("get_row", "", row)], reads=[row])
+
+
+def test_text_of_which_nobody_can_tell_where_it_was_read_is_named_by_its_beginning(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(passages, "KEPT", 1)
+    (value,) = carried(texts=[READ, ("search_text", ".", "nothing")])
+    assert (value.name, value.words, value.seq) == (f"You are. token = {TOKEN}"[:24], LOST.name, 0)
+    assert not may_be_planned(value)
+    assert explain_naming(strict_json.dump(value), "body") == "how the text in `body` begins"

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.evidence.ledger import Written
-from foregate.evidence.passages import ReadText
+from foregate.evidence.passages import LOST, ReadText, ReadTexts
 from foregate.policy.policy import Policy
 from foregate.policy.risk.flows import CarriedText, WhatWasSaid, find_carried_texts, find_encoded, names_read
 from foregate.policy.risk.said import read_said
@@ -38,9 +38,16 @@ def known(says: str, wrote: str = "", found: str = "", back: str = "\0") -> What
     )
 
 
+def keep(*reads: ReadText, is_cut: bool = False) -> ReadTexts:
+    kept = ReadTexts()
+    kept.reads, kept.is_cut = [*reads], is_cut
+    return kept
+
+
 def find(text: str, *reads: ReadText, says: str = "Tell Ben who is on duty.", **more: Any) -> list[CarriedText]:
     policy: Policy = more.pop("policy", default_policy())
-    return list(find_carried_texts([text], reads, known(says, **more), policy))
+    kept = keep(*reads, is_cut=more.pop("is_cut", False))
+    return list(find_carried_texts([text], kept, known(says, **more), policy))
 
 
 def names(says: str, tool: str, target: str = "", arguments: str = "{}", **more: str) -> bool:
@@ -54,7 +61,7 @@ def test_text_out_of_a_read_that_the_request_does_not_name_is_carried_with_its_w
 
 @pytest.mark.parametrize("texts", [[TOKEN[:12], "Duty", TOKEN[12:]], [f"{TOKEN[12:]} Bye", "", f"Duty {TOKEN[:12]}"]])
 def test_a_passage_is_found_whichever_of_two_texts_holds_its_beginning(texts: list[str]) -> None:
-    (found,) = find_carried_texts(texts, [SECRET], known("Tell Ben."), default_policy())
+    (found,) = find_carried_texts(texts, keep(SECRET), known("Tell Ben."), default_policy())
     assert (texts[found.argument].endswith(TOKEN[:12]), found.read) == (True, SECRET)
 
 
@@ -207,3 +214,15 @@ def test_encoded_text_that_the_person_or_a_named_read_says_may_leave() -> None:
     assert find(f"It is {digest}.", says=f"Tell Ben that the sum is {digest}.") == []
     sums = ReadText(5, "read_file", "sums.txt", "{}", f"{digest}  a.tar\n")
     assert find(f"It is {digest}.", sums, says="Tell Ben what sums.txt says.") == []
+
+
+def test_where_more_was_read_than_is_kept_any_text_that_the_person_did_not_say_may_have_been_read() -> None:
+    text = f"The duty is yours. Token = {TOKEN}"
+    assert find(text, is_cut=True) == [CarriedText(0, text, LOST)]
+    assert find("The duty is yours.", is_cut=True) == []
+    assert find(text, is_cut=True, says=f"Tell Ben this: {text}") == []
+    assert find(text, is_cut=True, policy=policy_with({"mandate.flows.verbatim": 0})) == []
+    (found,) = find_carried_texts(
+        ["Duty", TOKEN[:13], TOKEN[13:]], keep(is_cut=True), known("Tell Ben."), default_policy()
+    )
+    assert found == CarriedText(1, TOKEN[:13], LOST)
