@@ -15,7 +15,9 @@ from foregate.agent.workspace.secret_values import SecretValues
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
+from foregate.policy.risk.command_line import Segment, parse_command_line
 from foregate.policy.risk.globs import find_protection
+from foregate.policy.risk.reading import split_git
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
 from foregate.schemas.strict_json import Json
@@ -24,6 +26,9 @@ from foregate.telemetry.log.masking import find_held_secrets
 
 _OTHER = re.compile(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
 """Words of a line that may have git work on another repository than that of the folder the line runs in."""
+_VARIABLE = re.compile(r"GIT_|CDPATH")
+"""Variables that do so, and one that says where `cd` looks."""
+_ELSEWHERE = "the command works in another folder; name it as `cwd`, and run git alone"
 _HARMLESS = ("-p", "-P", "--paginate", "--no-pager", "--no-optional-locks", "--literal-pathspecs", "--no-advice")
 """Options of git itself that take no value and leave the repository where it is."""
 _MOVES = ("core.worktree", "core.bare", "include")
@@ -72,22 +77,30 @@ class SecretScan:
         commits, pushes = (self.may_run_git(command, what) for what in ("commit", "push"))
         if not commits and not pushes:
             return []
+        adds = self.may_run_git(command, "add") or self.may_run_git(command, "stage")
         try:
-            found = git_repository.find_repository(self._workspace, self._policy, find_command_folder(command, folder))
-            found.check_safe()
-            leaks = self.scan_unsent(found, "--branches", "--tags", "HEAD") if pushes and found.read_head() else []
-            if not commits:
-                return leaks
-            leaks += self.scan_staged(found)
-            leaks += self.scan_diff(found, "changed", "changed")
-            if self.may_run_git(command, "add") or self.may_run_git(command, "stage"):
-                names = found.list_paths("untracked")
-                look, read, most = self._workspace.look, self._workspace.read, self._policy.files.max_read
-                files = [name for name in names[: self._policy.files.max_entries] if look(name).kind == "file"]
-                leaks += self.scan_files(((name, read(name, limit=most)) for name in files), names, "untracked")
+            found: dict[str, GitRepository] = {}
+            for place in list_command_folders(command, folder):
+                repository = git_repository.find_repository(self._workspace, self._policy, place)
+                repository.check_safe()
+                found[repository.id] = repository
+            leaks: list[str] = []
+            for one in found.values():
+                leaks += self.scan_unsent(one, "--branches", "--tags", "HEAD") if pushes and one.read_head() else []
+                leaks += self.scan_tree(one, adds=adds) if commits else []
             return leaks
         except WorkspaceError as error:
             return [f"what git would {'commit' if commits else 'push'} cannot be looked at: {error}"[:200]]
+
+    def scan_tree(self, found: GitRepository, *, adds: bool) -> list[str]:
+        """Return what looks secret of what is staged or changed, and of what is untracked where that `adds` it."""
+        leaks = [*self.scan_staged(found), *self.scan_diff(found, "changed", "changed")]
+        if adds:
+            names = found.list_paths("untracked")
+            look, read, most = self._workspace.look, self._workspace.read, self._policy.files.max_read
+            files = [name for name in names[: self._policy.files.max_entries] if look(name).kind == "file"]
+            leaks += self.scan_files(((name, read(name, limit=most)) for name in files), names, "untracked")
+        return leaks
 
     def may_run_git(self, command: Command, what: str) -> bool:
         """Whether a command runs that command of git; one whose words cannot be told apart may."""
@@ -107,7 +120,8 @@ class SecretScan:
     def scan_files(self, texts: Iterable[tuple[str, bytes]], paths: Sequence[str], state: str) -> list[str]:
         """Return what of texts, by the names of their files, and of paths looks secret; `state` is what became of them.
 
-        Each secret is named once, with the first file that holds it.
+        Each secret is named once, with the first file that holds it. Only such a sentence begins with a file's name, or
+        with `what is … in` and the name: that is what a person names, see `policy.risk.losses`.
         """
         found: dict[str, str] = {}
         for name, text in texts:
@@ -151,16 +165,22 @@ def _quote(name: str) -> str:
     return f"`{strict_json.scrub(name)[:120]}`"
 
 
-def find_command_folder(command: Command, folder: str) -> str:
-    """Return the folder git works in for a command run in `folder`: the one its `-C` names, where it runs git itself.
+def list_command_folders(command: Command, folder: str) -> list[str]:
+    """Return the folders git works in for a command run in `folder`: where its `-C` or a `cd` before it leads.
 
     Raises WorkspaceError where the words of the command leave open which repository it is.
     """
     words = command.argv
     if command.shell or not words or commands.get_program_name(words[0]) != "git":
-        if _OTHER.search(command.shell or " ".join(words)):
-            raise WorkspaceError("the command works in another folder; name it as `cwd`, and run git alone")
-        return folder
+        if not _OTHER.search(command.shell or " ".join(words)):
+            return [folder]
+        line = parse_command_line(command.shell, "" if folder == "." else folder)
+        if not command.shell or line.problem or line.functions or _VARIABLE.search(command.shell):
+            raise WorkspaceError(_ELSEWHERE)
+        places = [place for segment in line.segments for place in _list_git_folders(segment)]
+        if not places:
+            raise WorkspaceError(_ELSEWHERE)
+        return places
     rest = iter(words[1:])
     for word in rest:
         if word == "-C":
@@ -173,7 +193,22 @@ def find_command_folder(command: Command, folder: str) -> str:
             break
         elif word not in _HARMLESS:
             raise WorkspaceError(f"the option `{word[:40]}` may name another repository; run git where it is")
-    return folder or "."
+    return [folder or "."]
+
+
+def _list_git_folders(segment: Segment) -> Iterator[str]:
+    """Yield the folder of a simple command that is git; raise WorkspaceError for one that may lead elsewhere."""
+    if segment.variables or not segment.words or segment.words[0] is None:
+        raise WorkspaceError(_ELSEWHERE)
+    if commands.get_program_name(segment.words[0]) == "git":
+        folder, words = split_git(segment)
+        if folder is None or words is None:
+            raise WorkspaceError(_ELSEWHERE)
+        yield folder or "."
+    elif segment.words[0] not in ("cd", "pushd") and any(
+        word is None or "git" in word or _OTHER.search(word) for word in segment.words
+    ):
+        raise WorkspaceError(_ELSEWHERE)
 
 
 def collect_texts(value: Json) -> str:

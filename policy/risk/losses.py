@@ -23,7 +23,8 @@ from foregate.schemas.turn import Turn
 from foregate.schemas.value import ArgumentValue, format_key, read_value
 
 _TAKEN = ("moved", "replaced", "all")
-_NAME = re.compile(r"`([^`]+)`")
+_HOLDER = re.compile(r"(?:what is [a-z ]+ in )?`([^`]+)`")
+"""How a sentence of a survey begins that says of a file that it holds a secret; any other names no file."""
 
 
 def explain_losses(facts: CallFacts, turn: Turn, request: RequestFacts, policy: Policy) -> Iterator[tuple[Reason, str]]:
@@ -82,7 +83,7 @@ def list_unspoken(facts: CallFacts, turn: Turn, request: RequestFacts, policy: P
         lost = find_unspoken_loss(facts, turn, request)
         found += [build_value("lost", lost)] if lost else []
     if "secrets" in policy.mandate.naming:
-        holders = [name[1] for sentence in facts.survey.secrets if (name := _NAME.search(sentence))]
+        holders = [name[1] for sentence in facts.survey.secrets if (name := _HOLDER.match(sentence))]
         found += [build_value("secret", name) for name in holders if not is_named(name, request.things)][:1]
     return tuple(found)
 

@@ -97,6 +97,10 @@ STAGED = "what is staged in `pay.py` matches sensitive.patterns[0]"
         ((STAGED, "`.env` is staged"), "commit pay.py", [("secret", ".env")]),
         ((STAGED,), "commit pay.py", []),
         (("the call matches sensitive.patterns[2]",), "commit it", []),
+        (("what is staged holds the value of `DB_KEY` in a secret file",), "commit it", []),
+        (("the call holds the value of `DB_KEY` in a secret file",), "commit it", []),
+        (("what git would commit cannot be looked at: the command works elsewhere; name it as `cwd`",), "do it", []),
+        (("what is to be pushed in `pay.py` matches sensitive.patterns[0]",), "push", [("secret", "pay.py")]),
     ],
 )
 def test_the_first_file_with_a_secret_that_nobody_named_is_to_be_named(
