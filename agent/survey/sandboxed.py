@@ -12,6 +12,7 @@ from typing import get_args
 
 from msgspec.structs import replace
 
+from foregate.agent.survey.committed_secrets import find_committed_secrets, split_git_path
 from foregate.agent.survey.git_losses import GitLosses
 from foregate.agent.survey.git_objects import GitObjects
 from foregate.agent.workspace.git_repository import find_repository, seek_repository
@@ -63,11 +64,21 @@ class ChangeSurveyor:
         room = self._policy.files.max_survey // 2
         shown = list(_take_within(named, room))
         resources = (*shown, *_join_folders([*named[len(shown) :], *rest]))
-        return Survey(call.id, None, resources, command.command, command.atoms, work=command.work, changes=changes)
+        secrets = find_committed_secrets(self._found, command, self._workspace, self._policy)
+        return Survey(
+            call.id,
+            None,
+            resources,
+            command.command,
+            command.atoms,
+            work=command.work,
+            changes=changes,
+            secrets=secrets,
+        )
 
     def _survey_change(self, change: PathChange) -> SurveyedResource:
         path, before = change.path, change.before
-        inside = _find_git_path(path)
+        inside = split_git_path(path)
         if inside is not None:
             folder, name = inside
             leads_elsewhere = not name and "directory" not in (before.kind, change.after.kind)
@@ -106,7 +117,7 @@ class ChangeSurveyor:
 
     def _list_git_losses(self) -> list[SurveyedResource]:
         """Return what is gone of the repositories; where git cannot be asked about one, that counts as all of it."""
-        inside = (_find_git_path(change.path) for change in self._found.changes)
+        inside = (split_git_path(change.path) for change in self._found.changes)
         lost: list[SurveyedResource] = []
         for folder in dict.fromkeys(found[0] for found in inside if found is not None and found[1]):
             task = self._state.task
@@ -222,7 +233,7 @@ class ChangeSurveyor:
 
     @cached_property
     def _changes_repository(self) -> bool:
-        return any(_find_git_path(change.path) is not None for change in self._found.changes)
+        return any(split_git_path(change.path) is not None for change in self._found.changes)
 
     @cached_property
     def _tracked(self) -> Mapping[str, str]:
@@ -244,15 +255,6 @@ class ChangeSurveyor:
             return []
         entries = [os.fsdecode(entry).rpartition("\t") for entry in listed.split(b"\0") if entry]
         return [strict_json.scrub(f"{about}{tab}{repository.to_workspace_path(name)}") for about, tab, name in entries]
-
-
-def _find_git_path(path: str) -> tuple[str, str] | None:
-    """Return the folder of a repository and a path in its git folder, None for a path that lies in none."""
-    parts = path.split("/")
-    if ".git" not in parts:
-        return None
-    at = parts.index(".git")
-    return "/".join(parts[:at]) or ".", "/".join(parts[at + 1 :])
 
 
 def _take_within(resources: Iterable[SurveyedResource], room: int) -> Iterator[SurveyedResource]:
