@@ -85,7 +85,13 @@ def find_protection(path: str, policy: Policy) -> str:
     """Return why a canonical path may not be touched (`git_internal`, `foregate`, `secret`), "" when it may."""
     if is_off_limits(path, policy):
         return "git_internal" if ".git" in fold_path(path) else "foregate"
-    return "secret" if is_beneath(path, policy.files.secret) else ""
+    return "secret" if is_beneath(path, policy.files.secret) and not is_example(path, policy) else ""
+
+
+def is_example(path: str, policy: Policy) -> bool:
+    """Whether a path is a secret one whose own name says that it is an example, outside secret folders."""
+    folder, _, name = path.rpartition("/")
+    return is_beneath(name, policy.sensitive.values.besides) and not is_beneath(folder, policy.files.secret)
 
 
 PARTS_OF_REPOSITORY = ("head", "config", "hooks", "objects", "refs")

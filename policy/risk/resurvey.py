@@ -6,7 +6,7 @@ world would have to be looked at again, the key is named and the call is not dec
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from msgspec.structs import replace
 
@@ -126,6 +126,13 @@ def _can_run_git(what: str, command: Command, policy: Policy) -> bool:
         return True
 
 
+def _list_protecting(before: Policy, after: Policy) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
+    """Yield each key that says which paths are protected, with what it was and what it is."""
+    for key in ("protected", "secret"):
+        yield f"files.{key}", getattr(before.files, key), getattr(after.files, key)
+    yield "sensitive.values", before.sensitive.values.besides, after.sensitive.values.besides
+
+
 def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Survey | str:
     """Protection follows from a path's name, except where it lies in what a directory or a manifest holds."""
     changed = [r.id for r in survey.resources if r.access.changes and r.kind in _PATHS]
@@ -134,16 +141,17 @@ def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Surve
         moves or any(find_entry(path, before) != find_entry(path, after) for path in changed)
     ):
         return "files.runs_by_itself"
-    if (before.files.protected, before.files.secret) == (after.files.protected, after.files.secret):
+    keys = [key for key, old, new in _list_protecting(before, after) if old != new]
+    if not keys:
         return survey
-    key = "files.protected" if before.files.protected != after.files.protected else "files.secret"
+    key = keys[0]
     known = {resource.id for resource in survey.resources}
     named = _list_words(survey.command, after) if survey.command is not None else ()
     words = [word for word in named if word not in known]
     if any(find_protection(word, before) != find_protection(word, after) for word in words):
         return key
     paths = [r for r in survey.resources if r.kind in _PATHS and r.protected != "outside_workspace"]
-    if any(has_listing(resource, survey, before) for resource in paths):
+    if key != "sensitive.values" and any(has_listing(resource, survey, before) for resource in paths):
         return key
     now = {
         resource: replace(resource, protected=find_protection(resource.id, after) or _keep_running(resource))

@@ -137,6 +137,17 @@ def test_secrets_of_a_commit_are_named_by_pattern_and_never_shown(repository: Pa
     assert look("git_commit", message="m").secrets == ()
 
 
+def test_an_example_of_a_secret_file_holds_only_what_looks_secret_in_it(repository: Path, look: Look) -> None:
+    (repository / ".env.example").write_text("API_KEY=\n")
+    stage(repository, ".env.example")
+    assert look("git_commit", message="m").secrets == ()
+    (repository / ".env.example").write_text(f"API_KEY=AKIA{'A' * 16}\n")
+    stage(repository, ".env.example")
+    assert look("git_commit", message="m").secrets == (
+        "what is staged in `.env.example` matches sensitive.patterns[1]",
+    )
+
+
 def test_a_commit_s_message_is_looked_through_as_well(repository: Path, look: Look) -> None:
     (repository / "clean").write_text("nothing")
     stage(repository, "clean")

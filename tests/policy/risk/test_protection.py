@@ -25,6 +25,12 @@ from tests.policies import policy_with
         ("a/b/KEY.PEM", "secret"),
         ("odd\nname.pem", "secret"),
         ("a.git/x", ""),
+        (".env.example", ""),
+        ("a/.ENV.Sample", ""),
+        (".env.example.local", "secret"),
+        (".env.example/inner", "secret"),
+        ("a.example/.env", "secret"),
+        (".env.d/a.template", "secret"),
         ("environment", ""),
     ],
 )

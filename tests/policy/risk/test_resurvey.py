@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
@@ -105,6 +105,8 @@ def test_protection_follows_from_a_name_and_takes_effect_both_ways() -> None:
     assert isinstance(protected, Survey)
     assert protected.resources[0].protected == "foregate"
     secret = Survey("", resources=(resource("x.pem", protected="secret"),))
+    example = looked(Survey("", resources=(resource(".env.example"),)), {"sensitive.values.besides": []})
+    assert [one.protected for one in cast(Survey, example).resources] == ["secret"]
     free = looked(secret, {"files.secret": []})
     assert isinstance(free, Survey)
     assert free.resources[0].protected == ""
