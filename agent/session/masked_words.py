@@ -76,7 +76,7 @@ class Known:
         if not _LETTERS.fullmatch(bare) or value is None or value.kind != "words":
             return True
         strange = [part for part in parts if part not in self.own and len(part) > _PLAIN]
-        return any(part in self.theirs or self.holds_run(part) for part in strange)
+        return self.holds_run(fold(bare)) or any(part in self.theirs or self.holds_run(part) for part in strange)
 
     def holds_run(self, word: str) -> bool:
         """Whether a stretch of a word stands in what others said."""

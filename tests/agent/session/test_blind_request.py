@@ -92,6 +92,11 @@ def test_a_name_is_the_persons_only_where_all_its_parts_are() -> None:
     )
 
 
+def test_a_stretch_over_a_hyphen_is_as_foreign_as_one_within_a_word() -> None:
+    known = Known.of(["write to Ben"], ["aaaaaa-aaaaa"])
+    assert known.mask("aaaaaaa-aaaaab well-known", {}) == "<outside 1> well-known"
+
+
 def test_a_schema_that_others_wrote_brings_names_and_types_alone() -> None:
     schema = {
         "type": "object",
