@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -12,17 +11,15 @@ from pydantic import BaseModel, ValidationError
 
 from foregate.gates.approval import spare_advice
 from foregate.gates.blind_plan import KEY
-from foregate.gates.plan import ASKED_ENOUGH, SPARED, spare_plan
+from foregate.gates.plan import ASKED_ENOUGH, SPARED, PlanGate, spare_plan
 from foregate.gates.plan_scope import find_covering_items, has_leading_words, list_exact_commands, put_in_force
 from foregate.gates.questions import build_planning_need, rule_without_plan
-from foregate.policy.policy import Policy
-from foregate.schemas.codes import GateName
-from foregate.schemas.judgement import Answer, Mode, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
+from foregate.schemas.judgement import Answer, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
-from foregate.schemas.tool_spec import Catalogue, ResourceKind
+from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Turn
 
 _DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
@@ -36,20 +33,8 @@ Noun = TypeVar("Noun", bound=BaseModel)
 
 
 @dataclass(frozen=True)
-class CallPlanGate:
+class CallPlanGate(PlanGate):
     """Asks the planner for what no plan covers, checks the answer against the call, and binds it as a scope."""
-
-    policy: Policy
-    catalogue: Catalogue
-    name: GateName = "plan"
-
-    @cached_property
-    def mode(self) -> Mode:
-        return self.policy.plan.mode
-
-    @property
-    def shadow_asks(self) -> bool:
-        return self.policy.plan.shadow_asks
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         spared = {call.id: spare_plan(so_far.facts[call.id]) for call in live}

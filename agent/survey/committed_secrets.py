@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 
-from foregate.agent.survey.secret_scan import SecretScan
+from foregate.agent.survey.secret_scan import SecretScan, quote_name
 from foregate.agent.workspace.git_repository import seek_repository
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
@@ -57,7 +55,13 @@ def find_committed_secrets(
                 leaks += scan.scan_tree(repository, adds=True)
         except (WorkspaceError, OSError) as error:
             leaks.append(f"what git committed cannot be looked at: {error}"[:200])
-    written = dict(_read_written(found, policy.files.max_read))
+    written: dict[str, bytes] = {}
+    for path in _list_written(found):
+        try:
+            with Path(found.upper, "upper", path).open("rb") as file:
+                written[path] = file.read(policy.files.max_read)
+        except OSError as error:
+            leaks.append(f"{quote_name(path)} is written and cannot be looked at: {error.strerror}")
     leaks += scan.scan_files(written.items(), [*written], "written")
     return tuple(dict.fromkeys(leaks))
 
@@ -77,12 +81,10 @@ def _is_plain_git(command: Command, policy: Policy) -> bool:
     return 0 < len(segments) == len(gits) and set(_PLAIN).issuperset(gits)
 
 
-def _read_written(found: SandboxedChanges, most: int) -> Iterator[tuple[str, bytes]]:
-    """Yield the files the program made or edited, outside the git folders, with what stands at their beginning."""
-    for change in found.changes:
-        if change.after.kind == "file" and split_git_path(change.path) is None:
-            with suppress(OSError), Path(found.upper, "upper", change.path).open("rb") as file:
-                yield change.path, file.read(most)
+def _list_written(found: SandboxedChanges) -> list[str]:
+    """Return the files the program made or edited, outside the git folders."""
+    files = (change.path for change in found.changes if change.after.kind == "file")
+    return [path for path in files if split_git_path(path) is None]
 
 
 def split_git_path(path: str) -> tuple[str, str] | None:

@@ -126,10 +126,10 @@ class SecretScan:
         found: dict[str, str] = {}
         for name, text in texts:
             for what in self.find_secrets(text):
-                found.setdefault(what, f" in {_quote(name)}" if name else "")
+                found.setdefault(what, f" in {quote_name(name)}" if name else "")
         names = [path for path in paths if find_protection(path, self._policy) == "secret"]
         held = [f"what is {state}{where} {what}" for what, where in found.items()]
-        return held + [f"{_quote(name)} is {state}" for name in names[:_NAMED]]
+        return held + [f"{quote_name(name)} is {state}" for name in names[:_NAMED]]
 
     def find_secrets(self, data: bytes) -> list[str]:
         """Return what makes `data` hold a secret, as the end of a sentence: a pattern's key, or a value's name."""
@@ -161,7 +161,8 @@ def list_added_lines(diff: bytes) -> Iterator[tuple[str, bytes]]:
     yield name, b"\n".join(added)
 
 
-def _quote(name: str) -> str:
+def quote_name(name: str) -> str:
+    """Return a file's name as a sentence shows it."""
     return f"`{strict_json.scrub(name)[:120]}`"
 
 

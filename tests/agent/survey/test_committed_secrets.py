@@ -79,6 +79,14 @@ def test_a_repository_that_cannot_be_looked_at_is_said(workspace: Workspace, fol
     assert "cannot be looked at" in find(workspace, folder, tmp_path, ALL)[0]
 
 
+def test_a_file_that_cannot_be_read_is_said_and_counts(workspace: Workspace, folder: Path, tmp_path: Path) -> None:
+    run(f"{MADE} && rm key.py", folder)
+    found = run_in_copy(f"echo 2 > b.py && {ALL}", folder, tmp_path / "kept/upper")
+    (tmp_path / "kept/upper/b.py").unlink()
+    leaks = find_committed_secrets(found, Survey("c", command=Command(shell="sh x")), workspace, default_policy())
+    assert leaks == ("`b.py` is written and cannot be looked at: No such file or directory",)
+
+
 def test_of_a_repository_the_program_began_its_files_are_looked_through(
     workspace: Workspace, folder: Path, tmp_path: Path
 ) -> None:
