@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 
+from foregate.agent.sandbox.base import Base, list_above
 from foregate.agent.sandbox.landlock import EXECUTE, LIST, MAKE_DEVICES, READ, WRITE, Rules, list_all_rights
 from foregate.agent.sandbox.plan import Plan, build_no_access
 from foregate.agent.sandbox.system_calls import StepFailed, name_step
@@ -24,42 +25,59 @@ _OWN = "auxv cgroup cmdline comm environ fd fdinfo io limits maps mountinfo moun
 _ITSELF = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-def build_rules(version: int, plan: Plan, scratch: str) -> Rules:
-    """Return what the command of a plan may do with files; this process becomes the command.
+def grant_base(version: int, base: Base) -> Grants:
+    """Return what the command of a plan with this base may do with files outside its workspace.
 
-    What its children would read of themselves in `/proc` is not among it: no rule can name what is not there yet. The
-    names in a folder that holds a masked path can be listed, and nothing masked can be opened. Raises StepFailed.
+    This process becomes the command. What its children would read of themselves in `/proc` is not among it: no rule can
+    name what is not there yet. Raises StepFailed.
     """
-    workspace, masks = plan["workspace"], set(plan["masks"])
-    if plan["writable"] and (plan["kept"] or any(workspace in _list_above(mask) for mask in masks)):
-        raise StepFailed(
-            "masks", 0, f"nothing in the workspace {workspace} can be held back from a command that writes"
-        )
-    if plan["upper"] or plan["layers"] or plan["access"] != build_no_access():
-        raise StepFailed("access", 0, "without namespaces no copy of the workspace and no access outside can be given")
-    every = list_all_rights(version)
     with name_step("landlock", "the rules of Landlock could not be set"):
-        grants = _Grants(Rules(version, every, alone=True), masks)
+        grants = Grants(Rules(version, list_all_rights(version), alone=True), base["masks"])
         for rights, names in _FILES.items():
             for path in names.split():
                 grants.add(path, rights)
         for name in _OWN.split():
             grants.add(f"/proc/{os.getpid()}/{name}", READ | LIST)
-        for path in plan["folders"]:
+        for path in base["folders"]:
             grants.add(path, _SEEN)
+    return grants
+
+
+def grant_rest(version: int, grants: Grants, base: Base, plan: Plan, scratch: str) -> None:
+    """Grant the command of a plan the rest, above all its workspace.
+
+    The names in a folder that holds a masked path can be listed, and nothing masked can be opened. Raises StepFailed.
+    """
+    workspace, masks = plan["workspace"], set(plan["masks"])
+    if plan["writable"] and (plan["kept"] or any(workspace in list_above(mask) for mask in masks)):
+        raise StepFailed(
+            "masks", 0, f"nothing in the workspace {workspace} can be held back from a command that writes"
+        )
+    if plan["upper"] or plan["layers"] or plan["access"] != build_no_access():
+        raise StepFailed("access", 0, "without namespaces no copy of the workspace and no access outside can be given")
+    grants.mask(masks)
+    with name_step("landlock", "the rules of Landlock could not be set"):
+        for path in plan["folders"]:
+            if path not in base["folders"]:
+                grants.add(path, _SEEN)
+    every = list_all_rights(version) & ~MAKE_DEVICES
     with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
         os.listdir(workspace)  # noqa: PTH208 - pathlib takes long to import
-        grants.add(workspace, every & ~MAKE_DEVICES if plan["writable"] else _SEEN)
-        grants.add(scratch, every & ~MAKE_DEVICES)
-    return grants.rules
+        grants.add(workspace, every if plan["writable"] else _SEEN)
+        grants.add(scratch, every)
 
 
-class _Grants:
+class Grants:
     """Rules, and the paths that get none."""
 
-    def __init__(self, rules: Rules, masks: set[str]) -> None:
-        self.rules, self._masks = rules, masks
-        self._holders = {above for mask in masks for above in _list_above(mask)}
+    def __init__(self, rules: Rules, masks: Iterable[str]) -> None:
+        self.rules = rules
+        self.mask(masks)
+
+    def mask(self, masks: Iterable[str]) -> None:
+        """Grant nothing of these paths from now on, and of others again."""
+        self._masks = set(masks)
+        self._holders = {above for mask in self._masks for above in list_above(mask)}
 
     def add(self, path: str, rights: int, above: int | None = None) -> None:
         """Allow rights on what is at a path, and in it, but for masks and links; nothing where nobody can look.
@@ -90,8 +108,3 @@ class _Grants:
             os.close(folder)
         for name in names:
             self.add(f"{path}/{name}", rights, file)
-
-
-def _list_above(path: str) -> Iterator[str]:
-    while path := path.rpartition("/")[0]:
-        yield path

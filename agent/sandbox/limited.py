@@ -3,52 +3,91 @@
 from __future__ import annotations
 
 import os
+import socket
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
+from foregate.agent.sandbox.base import Base
 from foregate.agent.sandbox.bpf import load_filter
 from foregate.agent.sandbox.capabilities import drop_capabilities
-from foregate.agent.sandbox.confine import close_others, die_with_parent, fail, open_null, take_streams
-from foregate.agent.sandbox.grants import build_rules
+from foregate.agent.sandbox.confine import close_others, lead_session, open_null, take_streams
+from foregate.agent.sandbox.grants import Grants, grant_base, grant_rest
 from foregate.agent.sandbox.landlock import require_landlock
 from foregate.agent.sandbox.limits import limit_resources
 from foregate.agent.sandbox.plan import Command, Limits, Plan
+from foregate.agent.sandbox.prepared import Prepared, fail, tell_command, wait_for_command
 from foregate.agent.sandbox.seccomp_limited import build_limited_filter
 from foregate.agent.sandbox.system_calls import StepFailed, name_step
 
 _AT_HOME = {"GOMODCACHE": "go/pkg/mod", "PYENV_ROOT": ".pyenv", "RUSTUP_HOME": ".rustup"}
 
 
-def confine_limited(plan: Plan, command: Command, parent: int, report: int, scratch: str) -> NoReturn:
-    """Become the command, held by Landlock and by a filter of system calls; `scratch` is its private folder.
+def prepare(base: Base) -> Prepared:
+    """Fork a process that waits for what `start_prepared` tells it, and then becomes the command.
 
-    Called in a forked child of a process with one thread, which leads a session of its own. It is killed when `parent`
-    dies; what it has started is for `parent` to end, and for whoever reaps after it. Streams and `report` are as in
-    `start_confined`.
+    The plan must have this base, and all that the base names must still be the same; see `identify_base`. The caller
+    has one thread. The process leads a session of its own and is killed when the caller dies; what the command has
+    started is for the caller to end, and for whoever reaps after it.
     """
+    ours, theirs = socket.socketpair()
+    child = os.fork()
+    if child == 0:
+        try:
+            _become_command(base, theirs)
+        finally:
+            os._exit(1)  # nothing may return into the caller's half of the fork
+    theirs.close()
+    return Prepared(child, ours)
+
+
+def start_prepared(
+    prepared: Prepared, plan: Plan, command: Command, streams: Sequence[int], report: int, scratch: str
+) -> None:
+    """Have the command run in a sandbox that was prepared; `scratch` is its private folder.
+
+    Streams and `report` are as in `confine.start_prepared`. Raises OSError.
+    """
+    tell_command(prepared.line, plan, command, (*streams, report), scratch=scratch)
+
+
+class _Ready(NamedTuple):
+    """The version of Landlock, what was granted already, and the filter of system calls."""
+
+    landlock: int
+    grants: Grants
+    program: bytes
+
+
+def _get_ready(base: Base, line: socket.socket) -> _Ready:
+    lead_session(line)
+    landlock = require_landlock()
+    if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
+        raise StepFailed("tree", 0, "this system does not tell which processes a command has started")
+    return _Ready(landlock, grant_base(landlock, base), build_limited_filter(landlock, os.getpid()))
+
+
+def _become_command(base: Base, line: socket.socket) -> NoReturn:
+    given, ready = wait_for_command(line, lambda: _get_ready(base, line))
+    plan, command = given.plan, given.command
     try:
-        die_with_parent(parent)
-        take_streams()
+        take_streams(given.streams)
         open_null()
-        report = close_others(report)
-        landlock = require_landlock()
-        if not Path(f"/proc/self/task/{os.getpid()}/children").exists():
-            raise StepFailed("tree", 0, "this system does not tell which processes a command has started")
-        rules = build_rules(landlock, plan, scratch)
-        program = build_limited_filter(landlock, os.getpid())
+        grant_rest(ready.landlock, ready.grants, base, plan, given.scratch)
         with name_step("folder", f"the folder {command['folder']} cannot be entered in the sandbox"):
             os.chdir(command["folder"])
         limit_resources(_leave_room(plan["limits"]))
-        environment = _adapt(command["environment"], plan, scratch)
+        environment = _adapt(command["environment"], plan, given.scratch)
         drop_capabilities()
         # From here on Python itself can load nothing more.
         with name_step("landlock", "the rules of Landlock could not be enforced"):
-            rules.enforce()
-        load_filter(program)
+            ready.grants.rules.enforce()
+        close_others(given.report)
+        load_filter(ready.program)
         with name_step("start", f"{command['program']} cannot be started in the sandbox"):
             os.execve(command["program"], command["argv"], environment)  # noqa: S606 - judged before
     except BaseException as error:  # nothing may return into the caller's half of the fork
-        fail(error, report)
+        fail(error, given.report)
 
 
 def _adapt(environment: dict[str, str], plan: Plan, scratch: str) -> dict[str, str]:

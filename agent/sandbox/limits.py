@@ -32,18 +32,18 @@ def limit_resources(limits: Limits) -> None:
                 resource.setrlimit(kind, (least, least))
 
 
-def limit_process_numbers(proc: int, limits: Limits) -> None:
-    """Bound the processes of this namespace also for root, whom the resource limit does not hold.
+def limit_process_numbers(proc: int, most: int) -> None:
+    """Bound the processes of this namespace also for root, whom the resource limit does not hold; 0 is no bound.
 
     `proc` is a writable /proc of the namespace. Before Linux 6.14 the numbers are those of the machine, and root is
     held by nothing here.
     """
     release = re.match(r"(\d+)\.(\d+)", os.uname().release)
-    if "processes" not in limits or os.geteuid() != 0 or release is None:
+    if not most or os.geteuid() != 0 or release is None:
         return
     if (int(release[1]), int(release[2])) >= _OWN_NUMBERS_SINCE:
         numbers = os.open("sys/kernel/pid_max", os.O_WRONLY, dir_fd=proc)
         try:
-            os.write(numbers, str(max(limits["processes"], _FEWEST_NUMBERS)).encode())
+            os.write(numbers, str(max(most, _FEWEST_NUMBERS)).encode())
         finally:
             os.close(numbers)

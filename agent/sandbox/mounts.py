@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from pathlib import Path
 
 from foregate.agent.sandbox.system_calls import call
 
@@ -69,9 +70,9 @@ def detach(path: str) -> None:
     call("umount2", os.fsencode(path), _DETACH)
 
 
-def change_root(path: str) -> None:
-    """Make what is mounted at `path` the root of everything, and take the old root away."""
-    os.chdir(path)
-    call("pivot_root", b".", b".")  # the old root now lies upon the new one
-    detach(".")
+def change_root(path: str, old: str) -> None:
+    """Make what is mounted at `path` the root of everything, with the old root in it at `old`, which is made."""
+    inside = f"{path}{old}"
+    Path(inside).mkdir(0o700)
+    call("pivot_root", os.fsencode(path), os.fsencode(inside))
     os.chdir("/")

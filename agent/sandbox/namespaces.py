@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from foregate.agent.sandbox.system_calls import PR_SET_DUMPABLE, call, name_step
 
@@ -16,8 +16,8 @@ _ALL = NEW_MOUNTS | _NEW_NAMES | _NEW_IPC | _NEW_USERS | _NEW_PROCESSES | _NEW_N
 _TO_MAP_ALL = 1 << 6 | 1 << 7 | 1 << 31
 
 
-def fork_into_namespaces() -> int:
-    """Fork a child that is the first process of new namespaces; return its number, and 0 in the child.
+def fork_into_namespaces(run: Callable[[], object]) -> int:
+    """Fork a child that is the first process of new namespaces, and runs a function there; return its number.
 
     Who may map every user maps every user to itself, so that files show their owners; anybody else only themselves.
     This process stays where it is, so that it can write the maps: from inside, nobody may map all. Raises StepFailed,
@@ -31,23 +31,26 @@ def fork_into_namespaces() -> int:
         # `os.fork` cannot do this, and `unshare` would take another process that writes the maps from outside.
         child = call("clone", _ALL | signal.SIGCHLD, 0, 0, 0, 0)
     if child == 0:
-        os.close(tell)
-        if not os.read(mapped, 1):
-            os._exit(1)
-        os.close(mapped)
-    else:
-        os.close(mapped)
         try:
-            with name_step("map", "the users could not be mapped into the sandbox"):
-                _write_maps(child, maps)
-            os.write(tell, b"x")
-        except BaseException:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            raise
-        finally:
             os.close(tell)
-    call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+            if os.read(mapped, 1):
+                os.close(mapped)
+                call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+                run()
+        finally:
+            os._exit(1)  # nothing may return into the caller's half of the fork
+    os.close(mapped)
+    try:
+        with name_step("map", "the users could not be mapped into the sandbox"):
+            _write_maps(child, maps)
+        os.write(tell, b"x")
+        call("prctl", PR_SET_DUMPABLE, 0, 0, 0, 0)
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    finally:
+        os.close(tell)
     return child
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from foregate.agent.sandbox.base import Base
 from foregate.agent.sandbox.landlock import has_landlock
 from foregate.agent.sandbox.limits import limit_process_numbers
 from foregate.agent.sandbox.masks import copy_metadata, lay_masks
@@ -35,60 +36,71 @@ _SEEN = READ_ONLY | NO_SETUID | NO_DEVICES
 _DEVICES = ("/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero")
 _DEVICE_LINKS = {"fd": "/proc/self/fd", "stdin": "fd/0", "stdout": "fd/1", "stderr": "fd/2"}
 _BUILD = "/.build"
+_OLD = "/.old"
+_ROOT = "/proc"
+"""Where the new root is put first: a folder that is there."""
 _INODES = "65536"
 # What can be missing without harm: it is then not seen inside either.
 _UNSEEN = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.ELOOP)
 
 
-def build_root(plan: Plan, view: int | None = None) -> list[str]:
-    """Replace the root of this mount namespace by the one of the plan, and return the folders one may write in.
+def build_base_root(base: Base) -> None:
+    """Replace the root of this mount namespace by one with a base in it, and keep the old one in `_OLD`.
 
-    `view` is the workspace as a mount, where it was made before; see `make_early_view`. The caller is the first process
-    of its process namespace and in a mount namespace of its own. Raises StepFailed.
+    The caller is the first process of its process namespace and in a mount namespace of its own. Raises StepFailed.
     """
     with name_step("private", "the mounts could not be made private"):
         make_all_private()
-    workspace = plan["workspace"]
-    if plan["upper"] and view is None:
-        view = make_view(plan)
-    beside = [path for path in plan["layers"] if not _is_below(f"{path}/", workspace)]
-    layers = {path: make_layer(path, plan["layers"][path]) for path in beside}
-    access = plan["access"]
+    layers = {path: make_layer(path, store) for path, store in base["layers"].items()}
     with name_step("proc", "a /proc of its own could not be mounted"):
         processes = make_mount("proc", NO_SETUID | NO_DEVICES | NO_PROGRAMS)
-        limit_process_numbers(processes, plan["limits"])
+        limit_process_numbers(processes, base["processes"])
         # Root owns everything in /proc/sys, and needs no capability to write there.
         restrict(processes, READ_ONLY)
     with name_step("clone", "what the sandbox shows could not be cloned"):
-        shown = [folder for folder in plan["folders"] if not _is_below(folder, workspace)]
-        trees = {folder: tree for folder in shown if (tree := _clone_if_there(folder)) is not None}
-        trees |= {folder: clone_tree(folder, NO_SETUID | NO_DEVICES) for folder in access["folders"]}
-        nodes = (*_DEVICES, *access["devices"])
-        devices = {node: clone_tree(node, READ_ONLY | NO_SETUID | NO_PROGRAMS) for node in nodes}
-    with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
-        bare = None if view else clone_tree(workspace, NO_SETUID | NO_DEVICES if plan["writable"] else _SEEN)
+        trees = _clone_those_there(base["folders"])
+        devices = {node: clone_tree(node, READ_ONLY | NO_SETUID | NO_PROGRAMS) for node in _DEVICES}
     with name_step("root", "the root of the sandbox could not be mounted"):
-        attach(make_mount("tmpfs", NO_SETUID | NO_DEVICES, size="4m", nr_inodes=_INODES, mode="755"), workspace)
-        change_root(workspace)
-        scratch = make_mount("tmpfs", NO_SETUID | NO_DEVICES, size=str(plan["scratch_bytes"]), nr_inodes=_INODES)
+        attach(make_mount("tmpfs", NO_SETUID | NO_DEVICES, size="4m", nr_inodes=_INODES, mode="755"), _ROOT)
+        change_root(_ROOT, _OLD)
+        scratch = make_mount("tmpfs", NO_SETUID | NO_DEVICES, size=str(base["scratch_bytes"]), nr_inodes=_INODES)
         _attach_at(scratch, _BUILD)
+    with name_step("layout", "what the sandbox shows could not be put in place"):
+        trees |= {path: _make_scratch(path) for path in (base["home"], "/tmp", "/dev/shm") if path not in trees}  # noqa: S108 - the sandbox's own
+        _lay_out({**trees, "/proc": processes, **devices}, layers)
+        _make_links({**base["links"], **{f"/dev/{name}": to for name, to in _DEVICE_LINKS.items()}})
+    with name_step("masks", "the masked files could not be covered"):
+        _cover(base["masks"])
+
+
+def finish_root(base: Base, plan: Plan, view: int | None = None) -> list[str]:
+    """Put the rest of a plan into the root with its base, and return the folders one may write in.
+
+    `view` is the workspace as a mount, where it was made before; see `make_early_view`. Raises StepFailed.
+    """
+    workspace, access = plan["workspace"], plan["access"]
+    with _see_old_root():
+        if plan["upper"] and view is None:
+            view = make_view(plan)
+        beside = [path for path in plan["layers"] if path not in base["layers"]]
+        layers = {path: make_layer(path, plan["layers"][path]) for path in beside if not _is_below(path, workspace)}
+        with name_step("clone", "what the sandbox shows could not be cloned"):
+            shown = [folder for folder in plan["folders"] if folder not in base["folders"]]
+            trees = _clone_those_there(folder for folder in shown if not _is_below(folder, workspace))
+            trees |= {folder: clone_tree(folder, NO_SETUID | NO_DEVICES) for folder in access["folders"]}
+            trees |= {node: clone_tree(node, READ_ONLY | NO_SETUID | NO_PROGRAMS) for node in access["devices"]}
+        with name_step("workspace", f"the workspace {workspace} cannot be shown in a sandbox"):
+            bare = None if view else clone_tree(workspace, NO_SETUID | NO_DEVICES if plan["writable"] else _SEEN)
     with name_step("overlay", f"the workspace {workspace} cannot be laid under a view of its own"):
         if bare and not plan["writable"]:
             view = _overlay(bare, workspace, plan["masks"])
         trees[workspace] = view or bare or 0
     with name_step("layout", "what the sandbox shows could not be put in place"):
-        for path in sorted({*trees, *layers, plan["home"], "/tmp", "/dev/shm"}):  # noqa: S108 - the sandbox's own
-            if path in trees or path not in layers:
-                _attach_at(trees.get(path) or _make_scratch(path), path)
-            elif _can_be_folder(path):
-                attach(layers[path], path)
-        _attach_at(processes, "/proc")
-        for device, tree in devices.items():
-            _attach_at(tree, device)
-        for link, target in [*plan["links"].items(), *((f"/dev/{name}", to) for name, to in _DEVICE_LINKS.items())]:
-            _link(link, target)
+        _lay_out(trees, layers)
+        _make_links({link: to for link, to in plan["links"].items() if link not in base["links"]})
     with name_step("masks", "the masked files could not be covered"):
-        _cover(mask for mask in plan["masks"] if view is None or not _is_below(mask, workspace))
+        masks = [mask for mask in plan["masks"] if mask not in base["masks"]]
+        _cover(mask for mask in masks if view is None or not _is_below(mask, workspace))
     with name_step("kept", "what stays as it is in the workspace could not be held"):
         # A folder on which something is mounted cannot be renamed; one around it can, unless it is a mount as well.
         for folder in sorted({str(up) for path in plan["kept"] for up in Path(path).parents}):
@@ -100,14 +112,52 @@ def build_root(plan: Plan, view: int | None = None) -> list[str]:
     with name_step("openings", "what the sandbox is given of the world outside could not be put in place"):
         show_openings(access, _BUILD)
     with name_step("seal", "the root of the sandbox could not be made read-only"):
-        detach(_BUILD)
-        Path(_BUILD).rmdir()
+        for made in (_BUILD, _OLD):
+            detach(made)
+            Path(made).rmdir()
         restrict_at("/", _SEEN)
     # Landlock allows a folder with all that is mounted below it, and a bare workspace may have none above it.
     writable = (plan["home"], "/tmp", "/dev")  # noqa: S108 - the sandbox's own
     if plan["writable"] or plan["upper"]:
-        return [*writable, workspace, *filter(os.path.isdir, layers)]
+        apart = [path for path in plan["layers"] if not any(_is_below(path, folder) for folder in writable)]
+        return [*writable, workspace, *filter(os.path.isdir, apart)]
     return [folder for folder in writable if view is not None or not _is_below(workspace, folder)]
+
+
+@contextmanager
+def _see_old_root() -> Iterator[None]:
+    """See the machine as it was before the root was replaced, while the body runs."""
+    with name_step("root", "the root of the machine could not be seen"):
+        root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        os.chroot(_OLD)
+        os.chdir("/")
+    try:
+        yield
+    finally:
+        os.fchdir(root)
+        os.chroot(".")
+        os.close(root)
+
+
+def _clone_those_there(paths: Iterable[str]) -> dict[str, int]:
+    return {path: tree for path in paths if (tree := _clone_if_there(path)) is not None}
+
+
+def _lay_out(trees: Mapping[str, int], layers: Mapping[str, int]) -> None:
+    """Put mounts in place, the outermost first; a layer only where there is a folder for it, or can be."""
+    for path in sorted({*trees, *layers}):
+        if path in trees:
+            _attach_at(trees[path], path)
+        elif _can_be_folder(path):
+            attach(layers[path], path)
+
+
+def _make_links(links: Mapping[str, str]) -> None:
+    """Make links where nothing is; a folder that is shown read-only already has its own."""
+    for path, target in links.items():
+        if not os.path.lexists(path):
+            Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
+            Path(path).symlink_to(target)
 
 
 def _is_below(path: str, folder: str) -> bool:
@@ -117,8 +167,9 @@ def _is_below(path: str, folder: str) -> bool:
 def _can_be_folder(path: str) -> bool:
     """Whether there is a folder, or could be made one: in a toolchain that is shown read-only there cannot."""
     with suppress(OSError):
-        Path(path).mkdir(mode=0o755, parents=True, exist_ok=True)
-    return Path(path).is_dir()
+        os.makedirs(path, mode=0o755)  # noqa: PTH103 - for each call, and there are many
+        return True
+    return os.path.isdir(path)  # noqa: PTH112
 
 
 def _clone_if_there(path: str) -> int | None:
@@ -145,13 +196,6 @@ def _make_scratch(path: str) -> int:
     folder.mkdir(0o700)
     folder.chmod(0o700 if path not in ("/tmp", "/dev/shm") else 0o1777)  # noqa: S108 - the sandbox's own
     return clone_tree(str(folder), NO_SETUID | NO_DEVICES)
-
-
-def _link(path: str, target: str) -> None:
-    """Make a link where nothing is; a folder that is shown read-only already has its own."""
-    if not os.path.lexists(path):
-        Path(path).parent.mkdir(mode=0o755, parents=True, exist_ok=True)
-        Path(path).symlink_to(target)
 
 
 def _overlay(bare: int, workspace: str, masks: Iterable[str]) -> int | None:
@@ -183,7 +227,7 @@ def _cover(masks: Iterable[str]) -> None:
     """Put something empty that nobody may open over each path that is there."""
     file, folder = Path(_BUILD, "file"), Path(_BUILD, "folder")
     file.touch(0o000)
-    folder.mkdir(0o000)
+    folder.mkdir(0o000, exist_ok=True)
     for path in masks:
         try:
             kind = folder if stat.S_ISDIR(Path(path).stat().st_mode) else file

@@ -12,11 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
-from foregate.agent.sandbox import zygote
+from foregate.agent.sandbox.guard import KILL, TERMINATE
+from foregate.agent.sandbox.handover import send_request
 from foregate.agent.sandbox.plan import Failure, Plan
+from foregate.agent.sandbox.zygote import CONTROL
 from foregate.schemas.errors import WorkspaceError
 from foregate.telemetry.log.holder import list_marks
 
+_ISOLATED = Path(__file__).resolve().with_name("isolated.py")
 _MOST_LISTENERS = 250
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
@@ -90,11 +93,11 @@ class StartedProgram:
 
     def terminate(self) -> None:
         """Ask the program and its group to end."""
-        self._tell(zygote.TERMINATE)
+        self._tell(TERMINATE)
 
     def kill(self) -> None:
         """Kill the program and everything it started."""
-        self._tell(zygote.KILL)
+        self._tell(KILL)
 
     def end(self) -> int | None:
         """Kill what is left, wait until the whole tree is gone, and return the program's exit code.
@@ -182,8 +185,7 @@ class Starter:
                     self._open()
                 assert self._control is not None
                 try:
-                    socket.send_fds(self._control, [zygote.HEAD.pack(len(body))], descriptors)
-                    self._control.sendall(body)
+                    send_request(self._control, body, descriptors)
                     return
                 except OSError:
                     self._close()
@@ -196,11 +198,11 @@ class Starter:
     def _open(self) -> None:
         self._close()
         ours, theirs = socket.socketpair()
-        words = [sys.executable, "-IS", "-X", "utf8", str(Path(zygote.__file__).resolve())]
+        words = [sys.executable, "-IS", "-X", "utf8", str(_ISOLATED)]
         actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
             (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)
         ]
-        actions.append((os.POSIX_SPAWN_DUP2, theirs.fileno(), zygote.CONTROL))
+        actions.append((os.POSIX_SPAWN_DUP2, theirs.fileno(), CONTROL))
         try:
             self._pid = _spawn(words, actions)
         except OSError as error:

@@ -63,16 +63,14 @@ def find_layer(caches: str, marks: str) -> Path:
 
 def make_layer(folder: str, store: str) -> int:
     """Return a folder as a detached mount that one may write to, also where it is not there. Raises StepFailed."""
-    shown, kept = Path(folder), Path(store)
     with name_step("layers", f"what a sandbox writes to {folder} cannot be held in {store}"):
-        if shown.is_dir():
-            _prepare(kept, shown, USER)
-        else:
-            if not os.path.isdir(f"{store}/upper"):  # noqa: PTH112 - for each call, and there are many
-                _make_store(kept, shown)
-                (kept / "upper").mkdir(0o700)
+        if not os.path.isdir(folder):  # noqa: PTH112 - for each call, and there are many
+            if not os.path.isdir(f"{store}/upper"):  # noqa: PTH112
+                _make_store(Path(store), Path(folder))
+                Path(store, "upper").mkdir(0o700)
             return clone_tree(f"{store}/upper", _SHOWN)
-    return _lay(kept, [shown], USER)
+        _prepare(Path(store), Path(folder), USER)
+    return _lay(Path(store), [Path(folder)], USER)
 
 
 def _can_mark(store: str, marks: str) -> bool:
@@ -95,25 +93,24 @@ def _make_store(store: Path, shown: Path) -> None:
 
 def _prepare(store: Path, shown: Path, marks: str, masks: Iterable[Path] = ()) -> None:
     """Make what a store holds; what an earlier sandbox left stays."""
-    _make_store(store, shown)
-    upper = store / "upper"
+    upper, known = store / "upper", _read_marks(store)
     is_new = not upper.is_dir()
-    _mark(store, marks, is_new=is_new)
-    upper.mkdir(0o700, exist_ok=True)
+    if is_new or known != marks:
+        _make_store(store, shown)
+        if (known and not is_new) or not _can_mark(str(store), marks):
+            raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
+        (store / MARKS).write_text(marks)
+        upper.mkdir(0o700, exist_ok=True)
     lay_masks(shown, upper, masks)
     if is_new:
         copy_metadata(shown, upper)
 
 
-def _mark(store: Path, marks: str, *, is_new: bool) -> None:
-    """Write down how the kernel marks what a store holds; raise OSError where that is otherwise, or is not possible."""
-    kind = store / MARKS
-    known = kind.read_text() if kind.exists() else ""
-    if known == marks:
-        return
-    if (known and not is_new) or not _can_mark(str(store), marks):
-        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
-    kind.write_text(marks)
+def _read_marks(store: Path) -> str:
+    """Return how the kernel marks what a store holds, "" where nobody wrote that down yet."""
+    with suppress(FileNotFoundError):
+        return (store / MARKS).read_text()
+    return ""
 
 
 def _lay(store: Path, lowers: Sequence[Path], marks: str) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -21,12 +22,13 @@ for name in ("foregate", "foregate.agent", "foregate.agent.sandbox"):  # none of
     package.__path__ = [str(ROOT / "agent/sandbox")]
 
 from foregate.agent.sandbox import confine, limited  # noqa: E402
+from foregate.agent.sandbox.base import build_base  # noqa: E402
 from foregate.agent.sandbox.landlock import require_landlock  # noqa: E402
-from foregate.agent.sandbox.limited import confine_limited  # noqa: E402
 from foregate.agent.sandbox.mounts import attach, make_all_private, make_mount  # noqa: E402
 from foregate.agent.sandbox.plan import Command, Failure, Plan  # noqa: E402
+from foregate.agent.sandbox.prepared import fail  # noqa: E402
 from foregate.agent.sandbox.scratch import Scratch  # noqa: E402
-from foregate.agent.sandbox.system_calls import call  # noqa: E402
+from foregate.agent.sandbox.system_calls import PR_SET_PDEATHSIG, call  # noqa: E402
 
 
 def enter_outer_namespace(user: int | None, mounted: str | None = None) -> None:
@@ -50,16 +52,22 @@ def enter_outer_namespace(user: int | None, mounted: str | None = None) -> None:
         os.setresuid(user, user, user)
 
 
-def keep_sandbox(plan: Plan, command: Command, parent: int, report: int, line: int | None) -> NoReturn:
+def keep_sandbox(plan: Plan, command: Command, report: int, line: int | None, scratch: str) -> NoReturn:
     """Start the command in a sandbox and end as it ends: with its exit code, or by its signal."""
+    call("prctl", PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     try:
-        confine.die_with_parent(parent)
-        first, told = confine.start_confined(plan, command, report, line)
+        if plan["tier"] == "limited":
+            prepared = limited.prepare(build_base(plan))
+            limited.start_prepared(prepared, plan, command, (0, 1, 2), report, scratch)
+        else:
+            prepared = confine.prepare(build_base(plan))
+            more, is_served = ([], False) if line is None else ([line], True)
+            confine.start_prepared(prepared, plan, command, (0, 1, 2), report, more, is_served=is_served)
     except BaseException as error:
-        confine.fail(error, report)
+        fail(error, report)
     for descriptor in (0, 1, 2, report):
         os.close(descriptor)
-    status = confine.read_end(told, os.waitpid(first, 0)[1])
+    status = confine.read_end(prepared, os.waitpid(prepared.pid, 0)[1])
     if os.WIFSIGNALED(status):
         os.kill(os.getpid(), os.WTERMSIG(status))
     os._exit(os.waitstatus_to_exitcode(status))
@@ -78,15 +86,15 @@ def main() -> None:
         sys.stderr.write(json.dumps(failure))
         sys.exit(125)
     result, report = os.pipe()
-    plan, parent = request["plan"], os.getpid()
+    plan = request["plan"]
     scratch = Scratch(plan["scratch"]) if plan["tier"] == "limited" else None
     child = os.fork()
     if child == 0:
         os.setsid()
         if scratch is not None:
             limited.require_landlock = lambda: request["landlock"] or require_landlock()
-            confine_limited(plan, request["command"], parent, report, scratch.path)
-        keep_sandbox(plan, request["command"], parent, report, request.get("line"))
+        private = "" if scratch is None else scratch.path
+        keep_sandbox(plan, request["command"], report, request.get("line"), private)
     os.close(report)
     with open(result, "rb") as reports:
         told = reports.read()

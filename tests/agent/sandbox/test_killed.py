@@ -14,9 +14,9 @@ from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.process_tree import list_children, list_tree
 from foregate.agent.sandbox.removal import remove_tree
 from foregate.agent.sandbox.starter import Starter
-from foregate.agent.sandbox.zygote import list_children, list_tree
 from tests.agent.sandbox.place import Place
 from tests.agent.sandbox.users import become, run_as
 from tests.processes import is_running, wait_until_gone

@@ -1,0 +1,27 @@
+"""Runs the zygote in an interpreter of its own, `python -IS isolated.py`: of Foregate only this folder is there."""
+
+from __future__ import annotations
+
+import gc
+import os
+import signal
+import socket
+import sys
+from types import ModuleType
+
+for end, name in enumerate(packages := ("foregate", "foregate.agent", "foregate.agent.sandbox"), 1):
+    sys.modules[name] = package = ModuleType(name)
+    package.__path__ = [os.path.dirname(__file__)] if end == len(packages) else []  # noqa: PTH120
+
+from foregate.agent.sandbox.zygote import CONTROL, Zygote  # noqa: E402
+
+if __name__ == "__main__":
+    os.setsid()
+    os.chdir("/")
+    os.set_inheritable(CONTROL, False)
+    os.closerange(CONTROL + 1, os.sysconf("SC_OPEN_MAX"))
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    for each in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+        signal.signal(each, signal.SIG_DFL)
+    gc.disable()  # what a collection touches is copied in every child
+    Zygote(socket.socket(fileno=CONTROL)).serve()
