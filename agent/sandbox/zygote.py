@@ -87,6 +87,7 @@ class Zygote:
             if select.select([ahead.line], [], [], _LONGEST_WAIT)[0] and ahead.line.recv(1):
                 send_request(ahead.line, body, descriptors)
                 return True
+        self._guards[ahead.pid] = None
         return False
 
     def _fork(
@@ -127,7 +128,9 @@ class Zygote:
     def _dismiss(self, most: int) -> None:
         """Let all but the latest guards go that were forked ahead."""
         for name in [*self._ahead][: max(0, len(self._ahead) - most)]:
-            self._ahead.pop(name).line.close()
+            ahead = self._ahead.pop(name)
+            ahead.line.close()
+            self._guards[ahead.pid] = None  # once it has gone, no other is forked in its place
 
     def _reap(self) -> None:
         """Take leave of guards that ended, and kill what one that was killed has left."""

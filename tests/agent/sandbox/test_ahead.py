@@ -118,6 +118,40 @@ def test_only_two_guards_stay_that_wait(starter: Starter, plan: Plan) -> None:
         os.sched_yield()
 
 
+FORKS = """
+from foregate.agent.sandbox import zygote
+from foregate.agent.sandbox.guard import Kind
+
+class Line:
+    def close(self): pass
+
+made = zygote.Zygote.__new__(zygote.Zygote)
+kinds = [Kind("limited", number) for number in range(4)]
+made._control, made._mounts, made._guards, made._ahead = Line(), None, {}, {}
+zygote.identify, zygote.has_changed = lambda kind: str(kind.base), lambda mounts: False
+zygote.list_children = lambda pid: []
+made._mounts, forked = object(), []
+
+def fork(kind, request, asked):
+    forked.append(kind.base)
+    made._guards[len(forked)] = kind
+    return len(forked)
+
+made._fork = fork
+for kind in kinds:
+    made._fork_ahead(kind)
+gone = [pid for pid, kind in made._guards.items() if kind is None]
+zygote.reap_children = lambda: dict.fromkeys(gone, 0)
+made._reap()
+print(forked, gone, sorted(made._ahead))
+"""
+
+
+def test_no_guard_is_forked_in_the_place_of_one_that_was_let_go() -> None:
+    ran = subprocess.run([sys.executable, "-Ic", FORKS], capture_output=True, text=True, timeout=30, check=True)
+    assert ran.stdout == "[0, 1, 2, 3] [1, 2] ['2', '3']\n"
+
+
 def test_a_folder_that_was_replaced_meanwhile_is_seen_as_it_is_now(starter: Starter, plan: Plan, tools: Path) -> None:
     run(starter, plan, "true")
     wait_for_idle(starter)
