@@ -9,9 +9,10 @@ import socket
 import sys
 from types import ModuleType
 
-for end, name in enumerate(packages := ("foregate", "foregate.agent", "foregate.agent.sandbox"), 1):
-    sys.modules[name] = package = ModuleType(name)
-    package.__path__ = [os.path.dirname(__file__)] if end == len(packages) else []  # noqa: PTH120
+parts = ["foregate", "agent", "sandbox"]
+for end in range(1, len(parts) + 1):
+    sys.modules[".".join(parts[:end])] = package = ModuleType(parts[end - 1])
+    package.__path__ = [os.path.dirname(__file__)] if end == len(parts) else []  # noqa: PTH120
 
 from foregate.agent.sandbox.zygote import CONTROL, Zygote  # noqa: E402
 
