@@ -10,13 +10,16 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
+from foregate.gates.permitting import cite_permission, is_permitted, offer_permission
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import hash_values, is_configured, list_outside_values
+from foregate.schemas import strict_json
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Turn
@@ -34,13 +37,15 @@ class ApprovalGate:
     mode: Mode = "enforce"
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        rulings, uses, left = {call.id: _PASSED for call in live}, dict(so_far.uses), []
+        rulings, uses, left = {call.id: pass_call(so_far.facts[call.id]) for call in live}, dict(so_far.uses), []
         for ask in [ask for call in live if (ask := self.find_ask(so_far.facts[call.id], turn, so_far))]:
             used = self.find_permission(ask, turn, uses)
             if used is None:
                 left.append(ask)
             else:
-                granted = Ruling(Standing.ALLOW, "approval_granted", "covered by leave already given")
+                given = ask.facts.permission if is_permitted(ask, self.policy) else None
+                why = cite_permission(given) if given is not None else "covered by leave already given"
+                granted = Ruling(Standing.ALLOW, "approval_granted", why)
                 uses[ask.facts.call.id], rulings[ask.facts.call.id] = used, granted
         opinion = self.settle_asks(left, turn, so_far) if left else Opinion({})
         if isinstance(opinion, Need):
@@ -141,6 +146,8 @@ class ApprovalGate:
         counted = uses.get(ask.facts.call.id, ())
         if ask.is_outside:
             return None
+        if is_permitted(ask, self.policy):
+            return counted
         given = {(grant.gate, grant.code) for grant in turn.grants if is_grant_for(grant, ask.facts)}
         if all((ask.gate, code) in given for code in ask.codes):
             return counted
@@ -164,10 +171,16 @@ class ApprovalGate:
             f"approval:{len(again) + len(turn.find_answers(self.name)) + 1}",
             tuple(ask.facts.call.id for ask in asks),
             tuple(ask.facts.call.digest for ask in asks),
-            build_approval_request(asks, turn, so_far, changes, self.policy),
+            build_approval_request(asks, turn, so_far, changes, self.policy) | self.offer_permissions(asks),
             "changed_while_waiting" if again else asks[0].code,
             expires,
         )
+
+    def offer_permissions(self, asks: Sequence[Ask]) -> dict[str, Json]:
+        """Return what the sheet offers to permit in this workspace from now on: all that asks, or nothing."""
+        offered = [offer_permission(ask, self.policy) for ask in asks]
+        kept = [strict_json.dump(permission) for permission in offered if permission is not None]
+        return {"permissions": kept} if len(kept) == len(asks) else {}
 
     def apply_answer(self, turn: Turn, asks: Sequence[Ask], answer: Answer, so_far: SoFar) -> Opinion:
         """Return the opinion a person's answer leads to; one that came too late is none."""
@@ -196,6 +209,13 @@ class ApprovalGate:
             first=so_far.plan_first,
             grants=tuple(grant for ask in granted for grant in build_offered_grants(ask)) if choice == "grant" else (),
         )
+
+
+def pass_call(facts: CallFacts) -> Ruling:
+    """Return the ruling on a call that does not ask; it names the permission that stands behind it."""
+    if facts.permission is None:
+        return _PASSED
+    return Ruling(Standing.ALLOW, "approval_granted", cite_permission(facts.permission))
 
 
 def spare_advice(

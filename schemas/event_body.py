@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.judgement import Remedy
+from foregate.schemas.permission import Permission
 from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit, Tier
@@ -107,7 +108,8 @@ class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"
 class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
     """What holds from now on; None where it stays as it was.
 
-    `before` is the hash of the policy until then, in the event that carries another policy.
+    `before` is the hash of the policy until then, in the event that carries another policy. `permissions` are all that
+    a person has given for this workspace.
     """
 
     policy: Mapping[str, Json] | None = None
@@ -117,6 +119,7 @@ class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
     dry_run: bool | None = None
     mode: str | None = None
     dialect: str | None = None
+    permissions: tuple[Permission, ...] | None = None
 
 
 class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):

@@ -86,7 +86,7 @@ class Need(Struct, frozen=True, forbid_unknown_fields=True):
     expires_at: str = ""
 
 
-YES = ("yes", "grant")
+YES = ("yes", "grant", "project")
 """The choices by which a call may run."""
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.permission import Permission
 from foregate.schemas.plan import SharedUses
 from foregate.schemas.sandbox import Access, SandboxedChanges
 from foregate.schemas.strict_json import Json
@@ -298,7 +299,7 @@ class CallFacts(Struct, frozen=True):
     `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
     `contained` is: its program works in a sandbox, so that nothing gets out before it was judged; and what got out.
     `spec` is None for a tool nobody knows. `unspoken` is what would be lost, or a secret that would leave, and that no
-    word of the person's is about.
+    word of the person's is about. `permission` is one that covers the call, None for none.
     """
 
     call: ToolCall
@@ -316,6 +317,7 @@ class CallFacts(Struct, frozen=True):
     contained: bool = False
     authority: Authority = ""
     unspoken: tuple[ArgumentValue, ...] = ()
+    permission: Permission | None = None
 
     @property
     def changes(self) -> bool:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.judgement import Answer, Grant, Mode, Voided
+from foregate.schemas.permission import Permission
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_terms import list_spent
 from foregate.schemas.strict_json import Json
@@ -133,6 +134,8 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     rows say less."""
     masked_words: str = ""
     """What the model said in this task, without what anybody else may have said first; "" where nobody needs it."""
+    permissions: tuple[Permission, ...] = ()
+    """Those in force for the tools of these calls."""
     said_used: Mapping[str, int] = field(default_factory=dict)
     """How many calls have used up a value that the person said, by its key, where a plan is to be made."""
     contradictions: tuple[Contradiction, ...] = ()

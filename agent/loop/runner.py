@@ -133,6 +133,7 @@ async def ask_model(session: Session) -> RunResult | None:
     """Ask the model with everything said so far, and record what it says."""
     task = session.state.running_task
     await session.update_catalogue()
+    await session.update_permissions()
     words_only, state = task.words_only or task.words_only_task, session.state
     await reconcile_remote_calls(session)
     context, trouble = session.policy.context, state.describe_open_trouble
@@ -157,7 +158,7 @@ async def ask_need(session: Session, need: Need, in_hand: TurnInHand) -> RunResu
     if await session.interaction.answer_need(need, in_hand):
         asking = session.state.open
         if need.who == "person" and asking is not None and asking.answers:
-            session.keep_declarations(asking.answers[-1], need)
+            session.keep_answer(asking.answers[-1], need)
         return None
     return await session.pause(RunResult("awaiting_approval", str(need.request.get("question", ""))))
 
@@ -353,6 +354,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         prefetch=session.prefetch,
         secrets=session.secrets,
         declarations=session.declarations,
+        permissions=session.permissions,
     )
     try:
         if known:

@@ -11,6 +11,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from foregate.agent.session.interaction import Interaction
+from foregate.agent.session.permissions import Permissions
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
@@ -32,6 +33,7 @@ from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import (
     CatalogChanged,
     PauseReason,
+    PolicyChanged,
     Report,
     SessionEnded,
     SessionStarted,
@@ -42,9 +44,10 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, Need
+from foregate.schemas.permission import Permission
 from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
-from foregate.schemas.strict_json import Json
+from foregate.schemas.strict_json import Json, get_list
 from foregate.schemas.tool_spec import Declaration, ToolSpec, build_catalogue, hash_catalogue, hash_definition
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, Secret
@@ -88,6 +91,7 @@ class Session:
         on_text: Callable[[str], None] | None = None,
         secrets: tuple[Secret, ...] = (),
         declarations: Declarations | None = None,
+        permissions: Permissions | None = None,
     ) -> None:
         self.state = SessionState() if state is None else state
         self._left = dict(self.state.in_flight)
@@ -107,6 +111,7 @@ class Session:
         self.prefetched = PrefetchedResults()
         self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched)
         self.declarations = declarations if declarations is not None else Declarations(None)
+        self.permissions = permissions if permissions is not None else Permissions(None, "")
         self._offered, self._declared = self.tools.specs(), self.declarations.count
         self._use_catalogue(self._build_catalogue())
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
@@ -175,12 +180,28 @@ class Session:
         """Whether a person has declared a tool, here or in a child task, of which the catalogue does not know yet."""
         return self._declared != self.declarations.count
 
-    def keep_declarations(self, answer: Answer, need: Need) -> None:
-        """Keep what the person declared with an answer; it holds from the next response on, whose log says so."""
+    async def update_permissions(self) -> None:
+        """Take note of permissions that were given or taken away, here or elsewhere: from now on they are in force."""
+        kept = self.permissions.list_given()
+        if kept != self.state.permissions:
+            await self.record(Draft(PolicyChanged(permissions=kept), "foregate"))
+
+    def keep_answer(self, answer: Answer, need: Need) -> None:
+        """Keep what an answer says beyond its calls: what tools do, and what is permitted from now on."""
         if answer.value is None or (answer.expires_at and answer.at > answer.expires_at):
             return
+        self.keep_declarations(answer, need)
+        if answer.choice == "project":
+            offered = [strict_json.load(Permission, one) for one in get_list(need.request, "permissions")]
+            try:
+                self.permissions.keep(offered, at=answer.at, session=self.name, seq=answer.seq)
+            except WorkspaceError as error:
+                get_diagnostics().warning("permission_not_kept", why=str(error))
+
+    def keep_declarations(self, answer: Answer, need: Need) -> None:
+        """Keep what the person declared with an answer; it holds from the next response on, whose log says so."""
         kept: dict[str, Declaration] = {}
-        for tool, (declared, server) in read_declared(answer.value, need.request, answer.at).items():
+        for tool, (declared, server) in read_declared(answer.value or {}, need.request, answer.at).items():
             others = [spec for spec in self.catalogue.values() if server and spec.provenance == f"mcp:{server}"]
             bare = Declaration(declared.nature, "", at=declared.at)
             for spec in others:

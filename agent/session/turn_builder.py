@@ -106,6 +106,7 @@ class TurnBuilder:
             slots_asked=tuple(task.slots_asked),
             slots_answered=tuple(task.slots_answered),
             grants=(*state.grants, *task.grants),
+            permissions=tuple(one for one in state.permissions if one.tool in {call.name for call in calls}),
             refusals=tuple(refusal for refusal in task.refusals if refusal.digest in digests),
             holds=task.find_hold_counts(digests),
             fired=dict(task.fired),

@@ -34,6 +34,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.permission import Permission
 from foregate.schemas.plan import SharedUses
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Change, EvidenceKind, Origin
@@ -52,20 +53,18 @@ class SessionState:
     """Everything the loop knows. `apply` takes events in order; replaying a log rebuilds the same state."""
 
     def __init__(self) -> None:
-        self.session = ""
-        self.seq, self.hash = 0, GENESIS
-        self.ended = False
+        self.session, self.seq, self.hash = "", 0, GENESIS
         self.started: event_body.SessionStarted | None = None
         self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
         self.conversation = Conversation()
         self.ledger = Ledger()
         self.atoms = AtomTable()
         self.grants: list[Grant] = []
-        self.auto = self.dry_run = False
+        self.permissions: tuple[Permission, ...] = ()
+        self.ended = self.auto = self.dry_run = False
         self.mode, self.dialect = "direct", "native"
         self.task: TaskState | None = None
-        self.earlier = Earlier()
-        self.tasks = 0
+        self.earlier, self.tasks = Earlier(), 0
         self.open: OpenTurn | None = None
         self.program: Dataflow | None = None
         self.permits: dict[tuple[int, str], str] = {}
@@ -190,6 +189,7 @@ class SessionState:
         self.dry_run = self.dry_run if body.dry_run is None else body.dry_run
         self.mode = self.mode if body.mode is None else body.mode
         self.dialect = self.dialect if body.dialect is None else body.dialect
+        self.permissions = self.permissions if body.permissions is None else body.permissions
         if self.task is not None and body.mode == "direct":
             self.task.wants_plan = False
 

@@ -14,6 +14,7 @@ from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.losses import explain_losses, list_unspoken
 from foregate.policy.risk.mandate import find_authority, list_used_keys
+from foregate.policy.risk.permitted import find_permission
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import (
     RequestFacts,
@@ -53,6 +54,9 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
             if survey.changes or survey.secrets:
                 bare = replace(bare, unspoken=list_unspoken(bare, turn, read_user_request(turn, policy), policy))
             authority = find_authority(bare, turn, policy, spent) if survey.values is not None else ""
+            if (permission := find_permission(bare, turn)) is not None:
+                bare = replace(bare, permission=permission)
+                authority = "said" if policy.mandate.mode != "off" else ""
             facts[call.id] = replace(bare, authority=authority) if authority else bare
             spent.update(list_used_keys(bare) if authority else ())
         except Exception as error:

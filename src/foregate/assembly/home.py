@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from foregate.schemas.errors import LogError, UsageError
 
 if TYPE_CHECKING:
+    from foregate.agent.session.permissions import Permissions
     from foregate.agent.tools.declarations import Declarations
     from foregate.schemas.protocols import Blobs, Log
     from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -23,14 +24,15 @@ class Home:
 
     `events` is the log of all sessions, `blobs` holds before-images and other bytes by their SHA-256, `memory` what the
     memory tools remember, `pins` which tools of MCP servers a person has said yes to, `declarations` what they said of
-    undeclared tools, `history` what was typed at the chat's prompt, `sandboxes` what commands have written in sandboxes
-    and is not applied yet.
+    undeclared tools, `permissions` what they permit in which workspace, `history` what was typed at the chat's prompt,
+    `sandboxes` what commands have written in sandboxes and is not applied yet.
     """
 
     def __init__(self, root: Path) -> None:
         self.root, self.events, self.blobs = root, root / "events.db", root / "blobs"
         self.memory, self.pins, self.history = root / "memory.json", root / "mcp-pins.json", root / "history"
         self.declarations, self.sandboxes = root / "declarations.json", root / "sandboxes"
+        self.permissions = root / "permissions"
 
     @classmethod
     def open(cls, environ: Mapping[str, str] = os.environ) -> Home:
@@ -66,6 +68,12 @@ class Home:
         from foregate.agent.tools.declarations import Declarations
 
         return Declarations(self.declarations)
+
+    def open_permissions(self, workspace: Path) -> Permissions:
+        """Return what the person permits in a workspace."""
+        from foregate.agent.session.permissions import Permissions
+
+        return Permissions(self.permissions, str(workspace.resolve()))
 
     def open_blobs(self) -> Blobs:
         """Return the blob store of this home."""

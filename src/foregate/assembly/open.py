@@ -9,17 +9,17 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from foregate.assembly.home import Home, find_fresh_name, find_session
+from foregate.assembly.home import find_fresh_name, find_session
+from foregate.assembly.place import Place, open_place
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
-from foregate.schemas.protocols import Blobs, Log, Model, ToolSource
+from foregate.schemas.protocols import Log, Model, ToolSource
 
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, PlanMode, Role
     from foregate.agent.session.session import Session
-    from foregate.agent.tools.declarations import Declarations
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace.workspace import Workspace
@@ -66,7 +66,6 @@ async def open_session(setting: SessionOptions) -> OpenSession:
     Raises UsageError, WorkspaceError, PolicyError, LogError or SessionHeld, each one sentence.
     """
     from foregate.agent.models.openai.model import OpenAIModel
-    from foregate.telemetry.log.memory_log import MemoryBlobs
 
     async with AsyncExitStack() as resources:
         model, notes = choose_model(setting.model, setting.environ)
@@ -74,29 +73,10 @@ async def open_session(setting: SessionOptions) -> OpenSession:
             if model is not setting.model:
                 resources.push_async_callback(model.close)
             await model.resolve()
-        if setting.log is not None:
-            place = Place(setting.log, setting.blobs or MemoryBlobs())
-        else:
-            home = Home.open(setting.environ)
-            log = home.open_log()
-            resources.callback(log.close)
-            blobs = setting.blobs or home.open_blobs()
-            place = Place(log, blobs, home.memory, (home.root,), home.sandboxes, home.open_declarations())
+        place = open_place(setting, resources)
         opened = await _open_session(setting, place, model, notes, resources)
         opened._resources = resources.pop_all()
     return opened
-
-
-class Place(NamedTuple):
-    """Where a session is kept: its log and its blobs, the file of personal memory, Foregate's own folders, and what the
-    person said of tools. `sandboxes` is where sandboxes keep what is written in them, None for the temporary folder."""
-
-    log: Log
-    blobs: Blobs
-    memory: Path | None = None
-    own: tuple[Path, ...] = ()
-    sandboxes: Path | None = None
-    declarations: Declarations | None = None
 
 
 async def _open_session(
@@ -175,6 +155,7 @@ async def _open_session(
         on_text=setting.on_text,
         secrets=secrets,
         declarations=place.declarations,
+        permissions=place.permissions,
     )
     if setting.resume:
         await resume(session)
@@ -188,7 +169,9 @@ async def _open_session(
     await record_switches(session, setting, spoken, configuration.mode)
     if recorded and runtime is None:
         notes = (*notes, f"the tools of this session ran in the runtime {recorded}; it has none without --runtime")
-    told = tuple(mask_text(n, session.hidden) for n in (*notes, *said, *rules.remarks, *session.declarations.notes))
+    session.permissions.list_given()
+    kept = filter(None, (*session.declarations.notes, session.permissions.problem))
+    told = tuple(mask_text(n, session.hidden) for n in (*notes, *said, *rules.remarks, *kept))
     about = name, bool(setting.resume), configuration, roles, spoken, told
     return OpenSession(session, rules.loaded, workspace, *about, resources)
 

@@ -235,7 +235,8 @@ def _list_choices(need: Need) -> list[str]:
         return list(as_texts(need.request["answers"], "answers"))
     if need.gate == "loop":
         return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
-    return ["yes", *(["grant"] if need.request.get("grants") else []), "no"]
+    lasting = [choice for choice, offer in (("grant", "grants"), ("project", "permissions")) if need.request.get(offer)]
+    return ["yes", *lasting, "no"]
 
 
 def _build_reply(said: Utterance, line: InputLine, choices: list[str], asked: str, questions: int) -> Reply:

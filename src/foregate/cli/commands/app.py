@@ -9,7 +9,19 @@ from typing import Annotated
 
 import typer
 
-from foregate.cli.commands import audit, doctor, execute, options, plan, plans, policy, sessions, tools, trajectories
+from foregate.cli.commands import (
+    audit,
+    doctor,
+    execute,
+    options,
+    permissions,
+    plan,
+    plans,
+    policy,
+    sessions,
+    tools,
+    trajectories,
+)
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
@@ -33,6 +45,7 @@ app.command("undo", short_help="Undo a change of a session.")(sessions.undo)
 app.add_typer(audit.app, name="audit")
 app.add_typer(policy.app, name="policy")
 app.add_typer(policy.config_app, name="config")
+app.add_typer(permissions.app, name="permissions")
 app.add_typer(tools.app, name="tools")
 app.command("doctor", short_help="Show what this machine lets Foregate do.")(doctor.doctor)
 app.add_typer(trajectories.app, name="trajectories")

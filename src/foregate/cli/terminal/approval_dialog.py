@@ -18,6 +18,8 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
 from foregate.schemas.strict_json import Json, get_list, get_text
 
+LASTING = ("grant", "project")
+"""The choices that say yes to later calls as well."""
 UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
 _ONE = re.compile(r"([0-9]{1,4}) *(?:(y|yes)|n|no)(?![^\W\d_])[ ,]*", re.IGNORECASE)
 Answers = dict[int, str]
@@ -51,7 +53,7 @@ class ApprovalDialog:
         said = set(answers.values())
         by_id = {get_text(call, "call", ""): answers[number] for number, call in self.calls.items()}
         return Reply(
-            choice if "yes" in said and (choice == "grant" or "no" not in said) else "no",
+            choice if "yes" in said and (choice in LASTING or "no" not in said) else "no",
             words,
             calls=by_id if len(said) > 1 else {},
             named={get_text(self.calls[number], "call", ""): texts for number, texts in named.items() if texts},
@@ -65,7 +67,7 @@ class ApprovalDialog:
             typed = (await self._read("approve? ")).strip()
             key, _, words = typed.partition(" ")
             match key.lower():
-                case "y" | "yes" | "a" if unseen:
+                case "y" | "yes" | "a" | "p" if unseen:
                     self.screen.say(UNSEEN.format(key=key[0].lower()), CARE)
                 case "y" | "yes":
                     return "yes", dict.fromkeys(self.calls, "yes"), ""
@@ -73,6 +75,10 @@ class ApprovalDialog:
                     return "grant", dict.fromkeys(self.calls, "yes"), ""
                 case "a":
                     self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
+                case "p" if self.request.get("permissions"):
+                    return "project", dict.fromkeys(self.calls, "yes"), ""
+                case "p":
+                    self.screen.say("there is nothing here to permit from now on; y or n", CARE)
                 case "n" | "no":
                     return "no", dict.fromkeys(self.calls, "no"), await self._ask_why([words])
                 case "s" if len(self.calls) > 1:

@@ -130,12 +130,14 @@ def _build_head(request: Fields, width: int, *, details: bool = False) -> list[B
 def _build_tail(request: Fields, width: int, *, only: int, details: bool = False) -> list[Block]:
     """Return what a yes gives beyond the calls, and the keys."""
     plan, grants = get_object(request, "plan"), () if only else get_list(request, "grants")
-    rows = list(_format_grants(grants, width))
+    permitted = () if only or "permissions" not in request else get_list(request, "permissions")
+    rows = [*_format_grants(grants, width), *_format_permissions(permitted, width)]
     blocks = [Block(list(_format_plan(plan, width, details)), _PLAN), Block(rows, _PLAN)]
-    return [*blocks, Block(list(pack_parts(list_keys(number_calls(request, only), bool(grants)), width, "dim")))]
+    keys = list_keys(number_calls(request, only), bool(grants), bool(permitted))
+    return [*blocks, Block(list(pack_parts(keys, width, "dim")))]
 
 
-def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool) -> Iterator[str]:
+def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool, has_permissions: bool = False) -> Iterator[str]:
     """Yield what answers, and what it does: first what spares later questions, for a yes teaches nothing."""
     if any("undeclared" in call for _, call in calls):
         yield "t say once what the tool does, for its later calls"
@@ -143,6 +145,8 @@ def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool) -> Iterator
     yield f"y yes, once, and type {pluralise(to_type, 'value')}" if to_type else "y yes, once"
     if has_grants:
         yield "a allow as listed, for this session"
+    if has_permissions:
+        yield "p permit as listed, in this project from now on"
     yield "n no, and why"
     if len(calls) > 1:
         yield "1y 2n each by its number"
@@ -339,6 +343,12 @@ def _format_grants(grants: Sequence[Json], width: int) -> Iterator[Text]:
         what += ", while the script it runs stays as it is" if grant.get("scripts") else ""
         what += f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
         yield from format_labelled("" if number else "a allows", what, width, NAME)
+
+
+def _format_permissions(permissions: Sequence[Json], width: int) -> Iterator[Text]:
+    for number, permission in enumerate(map(as_object, permissions)):
+        words = get_text(permission, "words", "")
+        yield from format_labelled("" if number else "p permits", words, width, NAME)
 
 
 def _format_plan(plan: Fields, width: int, details: bool) -> Iterator[Text]:
