@@ -112,7 +112,7 @@ def test_a_program_reads_the_log_as_it_grows_and_decides_on_what_it_was_shown(
     chat = talk()
     chat.say(FIX)
     asked = chat.until("asks")
-    assert (asked["asks"], asked["answers"]) == ("approval", ["yes", "grant", "no"])
+    assert (asked["asks"], asked["answers"]) == ("approval", ["yes", "grant", "project", "no"])
     ((call, prospect),) = asked["prospects"].items()
     assert call == asked["sheet"]["calls"][0]["call"]
     (change,) = prospect["changes"]
