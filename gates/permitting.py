@@ -88,8 +88,7 @@ def describe_permission(permission: Permission) -> str:
     parts += [f"{value.path} at most {value.text[:_SHOWN]}" for value in permission.values if value.at_most]
     if not named and not command:
         parts += [f"`{target.partition(':')[2][:_SHOWN]}`" for target in permission.targets]
-    if permission.digest:
-        parts.append("exactly this call")
+        parts += ["exactly this call" if permission.digest else "with any content"]
     if permission.access:
         parts.append(f"reaching {', '.join(map(str, permission.access))}")
     if permission.scripts:
