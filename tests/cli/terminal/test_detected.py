@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import parse_response
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
+from foregate.cli.terminal.detected import MOST, describe_order, format_detected_calls
 from foregate.cli.terminal.layout import count_columns
-from foregate.cli.terminal.screen import MOST, describe_order, format_detected_calls
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.dialects.specs import TOOLS

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from rich.console import Console
 
+from foregate.cli.terminal.event_rows import LONGEST, format_event, format_ruling, is_notable
 from foregate.cli.terminal.layout import (
     count_columns,
     fold_text,
@@ -17,7 +18,7 @@ from foregate.cli.terminal.layout import (
     make_visible,
     pack_parts,
 )
-from foregate.cli.terminal.screen import LONGEST, Screen, format_event, format_ruling, is_notable
+from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import list_keys
 from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
 from foregate.schemas.event import Actor, Body, Event, ModelResponded, TurnJudged
@@ -212,7 +213,7 @@ def test_what_a_row_leaves_out_is_marked(monkeypatch: pytest.MonkeyPatch) -> Non
     *_, last = format_ruling(replace(HELD, summary="word " * LONGEST), 40)
     assert last.plain.endswith("…")
     failed = replace(READ, tool="t", target="", ok=False, content="a\nb", duration=0)
-    assert texts(failed, "tool", 0) == ["  failed  t: a b"]
+    assert texts(failed, "tool") == ["  failed  t", "  | a", "  | b"]
 
 
 @given(st.text("abc-", min_size=1, max_size=30), st.text("word ", max_size=200), st.integers(50, 120))

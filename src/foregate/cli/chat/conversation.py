@@ -8,14 +8,17 @@ from contextlib import asynccontextmanager, suppress
 from functools import partial, partialmethod
 from pathlib import Path
 
+from foregate.agent.effects.changes_made import read_changes_made
 from foregate.agent.effects.undo import preview_calls, read_undo_history
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
+from foregate.cli.chat.showing import find_ended_calls, format_call
 from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, WAITING, is_command
 from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
+from foregate.cli.terminal.event_rows import name_call
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled, make_visible
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
@@ -135,6 +138,9 @@ class ChatSession:
         """Return what may follow a command and what each is, for Tab; the newest call that can be undone first."""
         if name == "/resolve":
             return {call: f"{known.tool} {known.target}" for call, known in self.session.state.parked.items()}
+        if name == "/show":
+            ended = find_ended_calls(await self.session.log.read())
+            return {call: name_call(one.tool, one.target) for call, one in reversed(ended.items())}
         if name != "/undo":
             return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
         left = read_undo_history(await self.session.log.read()).undoable_changes
@@ -191,7 +197,7 @@ class ChatSession:
         self.screen.say(f"/mode is {rest}", "dim")
 
     async def _decisions(self, rest: str) -> None:
-        from foregate.cli.terminal.screen import is_notable
+        from foregate.cli.terminal.event_rows import is_notable
         from foregate.cli.terminal.timeline import format_decision_rows
         from foregate.telemetry.audit.decisions import read_decisions
 
@@ -205,6 +211,14 @@ class ChatSession:
         from foregate.cli.terminal.timeline import format_conversation
 
         self.screen.rows(format_conversation(await self.session.log.read(), self.screen.console.width))
+
+    async def _show(self, rest: str) -> None:
+        events, width = await self.session.log.read(), self.screen.console.width
+        ended = find_ended_calls(events)
+        if found := ended.get(rest) if rest else next(reversed(ended.values()), None):
+            self.screen.rows(format_call(self.session, events, found, width))
+        else:
+            self.screen.row(f"there is no call `{rest}`; /history names them" if rest else "no call has run yet", CARE)
 
     async def _undo(self, rest: str) -> None:
         from foregate.agent.effects.undo import preview_undo, undo
@@ -290,6 +304,7 @@ async def open_terminal_session(setting: SessionOptions, history: Path | None = 
     setting.person, setting.listeners, setting.on_text = person, [screen.show_event], screen.stream
     opened = await open_session(setting)
     try:
+        screen.find_changes, screen.hint = partial(read_changes_made, opened.session), "; /show {call} shows all"
         if person is not None:
             person.foresee = partial(preview_calls, opened.session)
         state = await get_plan_state(opened.session)

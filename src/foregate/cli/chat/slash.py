@@ -24,6 +24,7 @@ COMMANDS: Mapping[str, Command] = {
     "/help": Command("this list"),
     "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
     "/resolve": Command("what came of a call with an unknown outcome; alone: which those are", "[CALL done|not-done]"),
+    "/show": Command("a call whole: arguments, what it changed, all it said; alone: the newest", "[CALL]"),
     "/history": Command("the conversation so far, with the calls that ran"),
     "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
     "/plan": Command("the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"),
@@ -38,7 +39,7 @@ COMMANDS: Mapping[str, Command] = {
 KEYS = {
     "Enter": "sends the message",
     "Alt-Enter": "begins a new line (or Esc, then Enter); pasted lines stay one message",
-    "Tab": "completes commands, calls to undo and paths of the workspace",
+    "Tab": "completes commands, calls to undo or show, and paths of the workspace",
     "Up, Ctrl-R": "an earlier message; search for one",
     "Ctrl-C": "stops what works, or clears the line; the session goes on",
     "Ctrl-D": "leaves; at a question, leaves it open",

@@ -66,7 +66,9 @@ def run(
 
 async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: bool) -> int:
     import asyncio
+    from functools import partial
 
+    from foregate.agent.effects.changes_made import read_changes_made
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
     from foregate.cli.terminal.layout import CARE, build_console
@@ -80,6 +82,8 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     elif not as_json:
         setting.listeners = [screen.show_event]
     opened = await open_session(setting)
+    screen.find_changes = partial(read_changes_made, opened.session)
+    screen.hint = "; `foregate chat --resume`, then /show {call} shows all"
     try:
         for note in () if as_json or events else opened.notes:
             screen.row(note, CARE)

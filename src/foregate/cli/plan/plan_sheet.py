@@ -16,9 +16,10 @@ from foregate.agent.planning.run.answering import PlanReport, build_report
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview, preview_plan
 from foregate.cli.plan.plan_finding import edit_plan
+from foregate.cli.terminal.event_rows import describe_compression
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled
 from foregate.cli.terminal.lookalikes import find_lookalikes
-from foregate.cli.terminal.screen import Screen, describe_compression
+from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import build_argument, is_long
 from foregate.cli.terminal.terminal import Terminal
 from foregate.evidence.state.plan import PlanState, StepState, shorten_reason

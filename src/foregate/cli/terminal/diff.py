@@ -59,6 +59,28 @@ def format_unified(lines: Sequence[DiffLine]) -> str:
     return "".join(f"{line.sign}{' ' if line.sign == _REMARK else ''}{line.text}\n" for line in lines)
 
 
+def parse_patch(patch: str) -> list[tuple[str, tuple[DiffLine, ...]]]:
+    """Return the files of a patch as git writes it, each with its lines; one that is not text has none."""
+    files: list[tuple[str, list[DiffLine]]] = []
+    inside = False
+    for line in patch.split("\n"):
+        if line.startswith("diff --"):
+            files.append((_read_path(line), []))
+            inside = False
+        elif files and line.startswith("@@"):
+            inside = True
+            files[-1][1].append(DiffLine("@", line[1:]))
+        elif inside and line[:1] in ("+", "-", " ", _REMARK):
+            files[-1][1].append(DiffLine(line[0], line[1:].removeprefix(" ") if line[0] == _REMARK else line[1:]))
+    return [(path, tuple(lines)) for path, lines in files]
+
+
+def _read_path(line: str) -> str:
+    """Return the path in `diff --git a/x b/x`, whose halves are alike, or in `diff --cc x`."""
+    _, way, rest = line.split(" ", 2)
+    return rest[: len(rest) // 2].removeprefix("a/") if way == "--git" else rest
+
+
 def describe_counts(lines: Sequence[DiffLine]) -> str:
     gone, come = (sum(line.sign == sign for line in lines) for sign in "-+")
     parts = [f"{pluralise(n, 'line')} {how}" for n, how in ((gone, "removed"), (come, "added")) if n]

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
+from foregate.cli.terminal.event_rows import describe_compression, format_line
 from foregate.cli.terminal.layout import BAD, CARE, NAME, format_barred, format_labelled
-from foregate.cli.terminal.screen import describe_compression, format_line
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import (
     ContextCompressed,
