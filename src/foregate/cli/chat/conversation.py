@@ -305,6 +305,7 @@ async def open_terminal_session(setting: SessionOptions, history: Path | None = 
     opened = await open_session(setting)
     try:
         screen.find_changes, screen.hint = partial(read_changes_made, opened.session), "; /show {call} shows all"
+        screen.undo = "/undo takes back the last change ({call}), /undo CALL another"
         if person is not None:
             person.foresee = partial(preview_calls, opened.session)
         state = await get_plan_state(opened.session)

@@ -84,6 +84,7 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     opened = await open_session(setting)
     screen.find_changes = partial(read_changes_made, opened.session)
     screen.hint = "; `foregate chat --resume`, then /show {call} shows all"
+    screen.undo = f"`foregate undo {opened.name}` takes back the last change ({{call}})"
     try:
         for note in () if as_json or events else opened.notes:
             screen.row(note, CARE)
@@ -124,6 +125,7 @@ def _print_report(opened: OpenSession, outcome: RunResult, screen: Screen) -> No
     elif outcome.text:
         typer.echo(make_visible(outcome.text, lines=True))
     screen.show_report(outcome)
+    screen.show_work()
     screen.say(f"session {opened.name}", "dim")
 
 

@@ -16,12 +16,15 @@ from foregate.cli.terminal.event_rows import format_event
 from foregate.cli.terminal.layout import CARE, BarredText, format_barred, format_hanging, format_labelled, shorten_text
 from foregate.cli.terminal.made import describe_made, format_made
 from foregate.cli.terminal.output import LINES, format_end, read_output
+from foregate.cli.terminal.task_work import TaskWork, format_work
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
+    OutcomeUnknown,
     SandboxEnded,
     TaskEnded,
     TaskPaused,
+    TaskStarted,
     ToolFinished,
     ToolStarted,
     UserMessage,
@@ -49,6 +52,9 @@ class Screen:
         """What reads the changes of a call again; without it none is shown."""
         self.hint = ""
         """How to see what is cut of a difference, with `{call}` for the call."""
+        self.undo = ""
+        """How to take a change back, with `{call}` for the newest call that made one."""
+        self.work = TaskWork()
         self._counts: dict[str, Mapping[str, int]] = {}
         """What calls have changed in their sandboxes, by call, until they are answered."""
         self._asked: tuple[str, ...] = ()
@@ -87,6 +93,8 @@ class Screen:
             self._show_run(event, body, counts)
         else:
             self.rows(format_event(event, self.console.width))
+        if isinstance(body, (CallAnswered, OutcomeUnknown)):
+            self.work.add_missed(body)
         match event.body:
             case ToolStarted(tool=tool, target=target):
                 self.busy(f"{tool} {target}".strip())
@@ -98,7 +106,12 @@ class Screen:
                 if isinstance(body, NeedAnswered) and body.answer.gate == "approval":
                     self._approved.update(self._asked)
                 self.busy("model")
-            case TaskEnded() | TaskPaused():
+            case TaskStarted():
+                self.work = TaskWork()
+            case TaskEnded() as body:
+                self.work.ended = body
+                self.idle()
+            case TaskPaused():
                 self.idle()
 
     def _show_run(self, event: Event, body: ToolFinished, counts: Mapping[str, int]) -> None:
@@ -106,6 +119,7 @@ class Screen:
         made = self.find_changes(body) if self.find_changes is not None and body.changes else None
         much = describe_made(made) if made is not None else describe_counts(counts) if body.changes else ""
         width = self.console.width
+        self.work.add_run(body, made)
         self.rows(format_event(event, width, much))
         if body.ok and body.exit_code is not None:
             self.rows(format_end(read_output(body), width, LINES))
@@ -145,6 +159,13 @@ class Screen:
         self.idle()
         self.show_remark(outcome)
         self.show_report(outcome)
+        self.show_work()
+
+    def show_work(self) -> None:
+        """Sum up what the task did that has just ended, where there is more to say than its answer does."""
+        if self.work.ended is not None and self.work.is_worth_a_summary:
+            self.rows(format_work(self.work, self.console.width, self.undo))
+        self.work = TaskWork()
 
     def show_remark(self, outcome: RunResult) -> None:
         """Show what Foregate has to say in an answer, or asks in its place."""

@@ -1,0 +1,114 @@
+"""What a task did, summed up when it ends: files and lines, commands and results, what was not done, how to undo."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rich.text import Text
+
+from foregate.agent.effects.changes_made import ChangesMade
+from foregate.cli.terminal.event_rows import name_call
+from foregate.cli.terminal.layout import CARE, format_labelled, pluralise
+from foregate.cli.terminal.made import diff_files, format_counts
+from foregate.cli.terminal.output import read_output
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded, ToolFinished
+
+MOST = 6
+"""Files, commands and calls not done that are named; further ones are counted."""
+_LONGEST = 240
+"""Characters of a row's text."""
+
+
+class TaskWork:
+    """What the calls of a task came to, as they end."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, tuple[int, int, str]] = {}
+        """By path how many lines were added and removed, and what else became of it in words."""
+        self.more_files = 0
+        self.commits: list[str] = []
+        self.commands: list[tuple[str, str]] = []
+        """Each command that ran, and its result."""
+        self.not_done: dict[tuple[str, str], str] = {}
+        """By tool and target, why a call did not run, failed or nobody knows."""
+        self.changed: list[str] = []
+        """The calls that changed something."""
+        self.ended: TaskEnded | None = None
+
+    @property
+    def is_worth_a_summary(self) -> bool:
+        """Whether there is more to say than the answer does."""
+        return bool(self.files or self.more_files or self.commands or self.not_done or self.changed)
+
+    def add_run(self, body: ToolFinished, made: ChangesMade | None) -> None:
+        """Count a call that ran."""
+        said, key = read_output(body), (body.tool, body.target)
+        self.not_done.pop(key, None)
+        if body.exit_code is not None:
+            how = said.result or said.how or ("ended well" if body.ok else "failed")
+            self.commands.append((name_call(*key), f"{how} ({said.how})" if said.result and said.how else how))
+        elif not body.ok:
+            self.not_done[key] = f"failed: {said.lines[-1] if said.lines else body.error}"
+        if body.changes:
+            self.changed.append(body.call)
+        if made is not None:
+            self.add_changes(made)
+
+    def add_changes(self, made: ChangesMade) -> None:
+        """Count what a call made of files."""
+        for file in diff_files(made):
+            added, removed, words = self.files.get(file.path, (0, 0, ""))
+            came, went = file.counts
+            self.files[file.path] = (added + came, removed + went, file.words if file.words != "" else words)
+        self.more_files += made.unread
+        self.commits += (f"{commit.id} {commit.subject}" for commit in made.commits)
+
+    def add_missed(self, body: CallAnswered | OutcomeUnknown) -> None:
+        """Count a call that did not run, or of which nobody knows whether it did."""
+        if isinstance(body, OutcomeUnknown):
+            self.not_done[body.tool, body.target] = f"nobody can say whether it took effect ({body.reason})"
+        elif body.change or body.ruling == "deny":
+            self.not_done[body.tool, body.target] = f"{body.code}: {body.message}"
+
+
+def format_work(work: TaskWork, width: int, undo: str = "") -> Iterator[Text]:
+    """Yield the summary; `undo` says how to take a change back, with `{call}` for the newest call that made one."""
+    if work.files or work.more_files:
+        yield from _format_named("changed", _describe_files(work), width)
+    yield from _format_each("commits", work.commits, width)
+    yield from _format_each("ran", [f"{what}: {how}" for what, how in work.commands], width)
+    missed = [f"{name_call(*key)}: {why}" for key, why in work.not_done.items()]
+    yield from _format_each("not done", missed, width, CARE)
+    if work.changed and undo:
+        yield from format_labelled("undo", undo.format(call=work.changed[-1]), width)
+    if (ended := work.ended) is not None:
+        spent = [pluralise(ended.model_calls, "request"), f"{ended.tokens:,} tokens"]
+        spent += [f"{ended.duration} s"] if ended.duration else []
+        yield from format_labelled("spent", ", ".join(spent), width, "dim")
+
+
+def _describe_files(work: TaskWork) -> str:
+    count = len(work.files) + work.more_files
+    added = sum(came for came, _, _ in work.files.values())
+    removed = sum(went for _, went, _ in work.files.values())
+    named = []
+    for path, (came, went, words) in list(work.files.items())[:MOST]:
+        named.append(" ".join(filter(None, (path, words, format_counts(came, went)))))
+    if count > len(named):
+        named.append(f"and {count - len(named)} more")
+    much = " ".join(filter(None, (pluralise(count, "file"), format_counts(added, removed))))
+    return f"{much}: {', '.join(named)}" if count > 1 else named[0]
+
+
+def _format_each(label: str, values: Sequence[str], width: int, style: str = "") -> Iterator[Text]:
+    """Yield a row for each, the newest where there are too many."""
+    if len(values) > MOST:
+        values = [f"{len(values) - MOST} more, and", *values[-MOST:]]
+    for number, value in enumerate(values):
+        yield from _format_named("" if number else label, value, width, style)
+
+
+def _format_named(label: str, value: str, width: int, style: str = "") -> Iterator[Text]:
+    value = value.replace("\n", " ")
+    shown = value if len(value) <= _LONGEST else f"{value[:_LONGEST]}…"
+    yield from format_labelled(label, shown, width, label_style=style or "dim")

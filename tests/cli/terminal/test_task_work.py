@@ -1,0 +1,106 @@
+"""The summary of a task names what was changed, what ran and with which result, what was not done, and how to undo."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from foregate.agent.effects.changes_made import ChangesMade, FileVersions
+from foregate.agent.session.result import Report
+from foregate.cli.terminal.layout import count_columns
+from foregate.cli.terminal.task_work import MOST, TaskWork, format_work
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded, ToolFinished
+from foregate.schemas.tool_call import Change, Origin
+from foregate.schemas.tool_spec import Resource, ResourceKind
+
+ENDED = TaskEnded(
+    status="completed",
+    text="Done.",
+    duration=12,
+    turns=2,
+    model_calls=3,
+    tool_calls=2,
+    tokens=1040,
+    cost=0,
+    note="",
+    report=Report(),
+)
+EDIT = ToolFinished(
+    call="c1.1",
+    tool="edit_file",
+    target="a.txt",
+    ok=True,
+    content="edited",
+    duration=3,
+    origin=Origin.WORKSPACE,
+    evidence=(),
+    changes=(Change(Resource(ResourceKind.FILE, "a.txt"), "0" * 64, "1" * 64),),
+)
+TESTS = replace(
+    EDIT, call="c2.1", tool="run_command", target="pytest", changes=(), content="noise\n2 passed in 0.1s\n", exit_code=0
+)
+HELD = CallAnswered(
+    call="c3.1",
+    tool="send",
+    target="bob",
+    ruling="deny",
+    code="approval_required",
+    message="nobody\nwas there to say yes",
+    change=True,
+)
+ONE = ChangesMade({"edit": 1}, (FileVersions("a.txt", b"teh\n", b"the\n"),))
+UNDO = "/undo takes back the last change ({call})"
+
+
+def texts(work: TaskWork, width: int = 80) -> list[str]:
+    """Return the summary as shown."""
+    return [row.plain for row in format_work(work, width, UNDO)]
+
+
+def test_everything_has_its_row() -> None:
+    work = TaskWork()
+    work.add_run(EDIT, ONE)
+    work.add_run(replace(EDIT, call="c4.1"), ONE)
+    work.add_run(TESTS, None)
+    work.add_missed(HELD)
+    work.ended = ENDED
+    assert texts(work) == [
+        "  changed   a.txt +2 -2",
+        "  ran       run_command pytest: 2 passed in 0.1s",
+        "  not done  send bob: approval_required: nobody was there to say yes",
+        "  undo      /undo takes back the last change (c4.1)",
+        "  spent     3 requests, 1,040 tokens, 12 s",
+    ]
+
+
+def test_a_failed_command_says_its_result_and_its_exit_code() -> None:
+    work, ended = TaskWork(), "1 failed in 0.1s\n\nexit code 1"
+    work.add_run(replace(TESTS, ok=False, content=ended, error="exit_code", exit_code=1), None)
+    assert texts(work) == ["  ran       run_command pytest: 1 failed in 0.1s (exit code 1)"]
+
+
+def test_what_was_done_in_the_end_is_not_called_not_done() -> None:
+    work = TaskWork()
+    work.add_missed(replace(HELD, tool="edit_file", target="a.txt", ruling="hold"))
+    work.add_missed(OutcomeUnknown(call="c5.1", tool="send", target="bob", reason="timeout"))
+    work.add_run(EDIT, ONE)
+    assert texts(work)[1:2] == ["  not done  send bob: nobody can say whether it took effect (timeout)"]
+
+
+def test_a_task_that_only_read_needs_no_summary_and_a_held_read_is_none() -> None:
+    work = TaskWork()
+    work.add_run(replace(EDIT, tool="read_file", changes=()), None)
+    work.add_missed(replace(HELD, tool="read_file", ruling="hold", change=False))
+    assert not work.is_worth_a_summary
+
+
+def test_many_files_and_commands_are_counted_and_every_row_fits() -> None:
+    work = TaskWork()
+    files = tuple(FileVersions(f"folder/{number}.txt", None, b"x\n") for number in range(20))
+    work.add_run(EDIT, ChangesMade({"create": 20}, files, unread=5))
+    for number in range(MOST + 3):
+        work.add_run(replace(TESTS, target=f"pytest {number} " + "long " * 99), None)
+    rows = texts(work, 60)
+    assert rows[0].startswith("  changed   25 files +20: folder/0.txt new +1")
+    assert "and 19 more" in " ".join(rows)
+    assert "  ran       3 more, and" in rows
+    assert all(count_columns(row) <= 60 for row in rows)
