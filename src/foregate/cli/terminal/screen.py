@@ -13,7 +13,7 @@ from rich.text import Text
 from foregate.agent.effects.changes_made import ChangesMade
 from foregate.cli.terminal.detected import format_detected_calls
 from foregate.cli.terminal.event_rows import format_event
-from foregate.cli.terminal.layout import CARE, BarredText, format_barred, format_hanging, format_labelled, shorten_text
+from foregate.cli.terminal.layout import CARE, BarredText, format_hanging, format_labelled, shorten_text
 from foregate.cli.terminal.made import describe_made, format_made
 from foregate.cli.terminal.output import LINES, format_end, read_output
 from foregate.cli.terminal.task_work import TaskWork, format_work
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress
 
     from foregate.agent.session.result import RunResult
+    from foregate.cli.terminal.markdown import MarkdownText
 
 
 class Screen:
@@ -60,7 +61,8 @@ class Screen:
         self._asked: tuple[str, ...] = ()
         self._approved: set[str] = set()
         """Calls whose sheet has shown a difference already."""
-        self._flow = BarredText(console.width)
+        self._flow = _build_flow(console)
+        self._has_streamed = False
 
     def say(self, content: str | Text = "", style: str = "") -> None:
         """Print a line of ours; text that is not ours goes through `show`."""
@@ -68,9 +70,12 @@ class Screen:
         self.console.print(Text(content, style=style) if isinstance(content, str) else content, soft_wrap=False)
 
     def show(self, content: str) -> None:
-        """Print text that is not ours, behind bars."""
+        """Print text of a model, behind bars."""
         if content.strip():
-            self.say(format_barred(content, self.console.width))
+            self._end_text()
+            flow = _build_flow(self.console)
+            self._write(flow.feed(content).append_text(flow.end()))
+            self._has_streamed = False
 
     def row(self, content: str, style: str = "") -> None:
         """Print a line of ours that holds words that are not: whatever they hold, it begins nothing new."""
@@ -140,15 +145,16 @@ class Screen:
 
     def _write(self, text: Text) -> None:
         if text:
+            self._has_streamed = True
             self.idle()
             self.console.print(text, end="", soft_wrap=True)
 
     def _end_text(self) -> bool:
         """End a text that streams; whether there was one."""
         self._flow.set_width(self.console.width)
-        rest = self._flow.end()
-        self._write(rest)
-        return bool(rest)
+        self._write(self._flow.end())
+        streamed, self._has_streamed = self._has_streamed, False
+        return streamed
 
     def show_question(self, question: str) -> None:
         """Print a question to the person that holds words of others."""
@@ -211,6 +217,15 @@ class Screen:
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None
+
+
+def _build_flow(console: Console) -> BarredText | MarkdownText:
+    """Return what lays a model's text out: as Markdown at a terminal with styles, as it is written anywhere else."""
+    if not console.is_terminal or console.is_dumb_terminal:
+        return BarredText(console.width)
+    from foregate.cli.terminal.markdown import MarkdownText
+
+    return MarkdownText(console.width)
 
 
 def restore_sent_response(body: ModelResponded) -> ModelResponse:
