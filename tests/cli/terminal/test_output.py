@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from foregate.cli.terminal.event_rows import format_event
 from foregate.cli.terminal.layout import count_columns, is_hidden
@@ -37,6 +38,13 @@ def test_a_failed_command_shows_how_it_ended_and_its_last_lines() -> None:
     assert much == "          the last 12 of 43 lines:"
     assert lines[-2:] == ["  | E       assert 1 == 2", "  | 1 failed in 0.1s"]
     assert len(lines) == 12
+
+
+def test_a_cancelled_call_of_which_nothing_was_kept_is_no_failure_and_no_unknown() -> None:
+    stopped = replace(FAILED, content="cancelled", error="cancelled", exit_code=None, duration=0)
+    event = Event(1, "0", 3, "s", "2026-11-21T06:00:00.000000Z", "tool", "", "", stopped, "")
+    (row,) = format_event(event, 80)
+    assert row.plain == "  stopped run_command pytest: cancelled, nothing of it took effect"
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.event_rows import name_call
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled, make_visible
 from foregate.cli.terminal.person import PersonAtTerminal
+from foregate.cli.terminal.recap import format_recap
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
 from foregate.schemas.errors import ForegateError, UsageError
@@ -47,6 +48,7 @@ class ChatSession:
         self._prepare()
         self.greet()
         if self.opened.resumed:
+            await self.show_recap()
             await self.resume_open_task()
         while not self._over:
             try:
@@ -93,6 +95,11 @@ class ChatSession:
             self.screen.show_question(task.question)
         elif task is not None:
             await self.run_steps(run_to_outcome(self.session))
+
+    async def show_recap(self) -> None:
+        """Say where the session stands that is resumed."""
+        events = await self.session.log.read()
+        self.screen.rows(format_recap(self.session, events, self.screen.console.width, self.screen.undo))
 
     def greet(self) -> None:
         """Say which session this is and what a newcomer must know."""

@@ -138,6 +138,7 @@ async def resume(setting: SessionOptions, session: options.SessionName) -> int:
     setting.resume = session
     async with open_terminal_session(setting) as chat:
         chat.greet()
+        await chat.show_recap()
         state = chat.session.state
         if state.task is None:
             chat.screen.say("nothing waits in this session")

@@ -104,6 +104,8 @@ def format_run(body: ToolFinished, actor: Actor, width: int, made: str = "") -> 
     what += f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
     if body.ok:
         return format_row("ran", GOOD, f"{what}: {made}" if made else what, width)
+    if is_cancelled(body):
+        return format_row("stopped", CARE, f"{what}: cancelled, nothing of it took effect", width)
     what += f" ({made})" if made else ""
     said = read_output(body)
     if len(said.text) <= SHORT_OUTPUT and "\n" not in said.text:
@@ -111,6 +113,11 @@ def format_run(body: ToolFinished, actor: Actor, width: int, made: str = "") -> 
         return format_row("failed", BAD, f"{what}: {why}" if why else what, width)
     head = format_row("failed", BAD, f"{what}: {said.how}" if said.how else what, width)
     return [*head, *format_end(said, width, FAILED_LINES)]
+
+
+def is_cancelled(body: ToolFinished) -> bool:
+    """Whether a call was cancelled before it changed anything; one of which nobody can say that has another event."""
+    return (body.error, body.content, body.changes) == ("cancelled", "cancelled", ())
 
 
 def format_row(word: str, colour: str, rest: str, width: int) -> list[Text]:

@@ -20,7 +20,6 @@ from foregate.cli.terminal.task_work import TaskWork, format_work
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
-    OutcomeUnknown,
     SandboxEnded,
     TaskEnded,
     TaskPaused,
@@ -98,8 +97,7 @@ class Screen:
             self._show_run(event, body, counts)
         else:
             self.rows(format_event(event, self.console.width))
-        if isinstance(body, (CallAnswered, OutcomeUnknown)):
-            self.work.add_missed(body)
+            self.work.add(body)
         match event.body:
             case ToolStarted(tool=tool, target=target):
                 self.busy(f"{tool} {target}".strip())
@@ -113,10 +111,7 @@ class Screen:
                 self.busy("model")
             case TaskStarted():
                 self.work = TaskWork()
-            case TaskEnded() as body:
-                self.work.ended = body
-                self.idle()
-            case TaskPaused():
+            case TaskEnded() | TaskPaused():
                 self.idle()
 
     def _show_run(self, event: Event, body: ToolFinished, counts: Mapping[str, int]) -> None:
@@ -124,7 +119,7 @@ class Screen:
         made = self.find_changes(body) if self.find_changes is not None and body.changes else None
         much = describe_made(made) if made is not None else describe_counts(counts) if body.changes else ""
         width = self.console.width
-        self.work.add_run(body, made)
+        self.work.add(body, made)
         self.rows(format_event(event, width, much))
         if body.ok and body.exit_code is not None:
             self.rows(format_end(read_output(body), width, LINES))

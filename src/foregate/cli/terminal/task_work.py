@@ -7,11 +7,19 @@ from collections.abc import Iterator, Sequence
 from rich.text import Text
 
 from foregate.agent.effects.changes_made import ChangesMade
-from foregate.cli.terminal.event_rows import name_call
+from foregate.cli.terminal.event_rows import is_cancelled, name_call
 from foregate.cli.terminal.layout import CARE, format_labelled, pluralise
 from foregate.cli.terminal.made import diff_files, format_counts
 from foregate.cli.terminal.output import read_output
-from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded, ToolFinished
+from foregate.schemas.event import Body
+from foregate.schemas.event_body import (
+    CallAnswered,
+    EffectUndone,
+    OutcomeResolved,
+    OutcomeUnknown,
+    TaskEnded,
+    ToolFinished,
+)
 
 MOST = 6
 """Files, commands and calls not done that are named; further ones are counted."""
@@ -33,12 +41,30 @@ class TaskWork:
         """By tool and target, why a call did not run, failed or nobody knows."""
         self.changed: list[str] = []
         """The calls that changed something."""
+        self.undone: list[str] = []
         self.ended: TaskEnded | None = None
 
     @property
     def is_worth_a_summary(self) -> bool:
         """Whether there is more to say than the answer does."""
         return bool(self.files or self.more_files or self.commands or self.not_done or self.changed)
+
+    def add(self, body: Body, made: ChangesMade | None = None) -> None:
+        """Take in what an event says; `made` is what the call of a `tool_finished` changed."""
+        match body:
+            case ToolFinished(early=False):
+                self.add_run(body, made)
+            case CallAnswered() | OutcomeUnknown():
+                self.add_missed(body)
+            case OutcomeResolved():
+                self.not_done.pop((body.tool, body.target), None)
+                if body.outcome == "not_done":
+                    self.not_done[body.tool, body.target] = "it was found not to have taken effect"
+            case EffectUndone():
+                self.changed = [call for call in self.changed if call != body.call]
+                self.undone.append(f"{name_call(body.tool, ', '.join(body.resources))}")
+            case TaskEnded():
+                self.ended = body
 
     def add_run(self, body: ToolFinished, made: ChangesMade | None) -> None:
         """Count a call that ran."""
@@ -48,7 +74,8 @@ class TaskWork:
             how = said.result or said.how or ("ended well" if body.ok else "failed")
             self.commands.append((name_call(*key), f"{how} ({said.how})" if said.result and said.how else how))
         elif not body.ok:
-            self.not_done[key] = f"failed: {said.lines[-1] if said.lines else body.error}"
+            why = f"failed: {said.lines[-1] if said.lines else body.error}"
+            self.not_done[key] = "cancelled, nothing of it took effect" if is_cancelled(body) else why
         if body.changes:
             self.changed.append(body.call)
         if made is not None:
@@ -79,6 +106,7 @@ def format_work(work: TaskWork, width: int, undo: str = "") -> Iterator[Text]:
     yield from _format_each("ran", [f"{what}: {how}" for what, how in work.commands], width)
     missed = [f"{name_call(*key)}: {why}" for key, why in work.not_done.items()]
     yield from _format_each("not done", missed, width, CARE)
+    yield from _format_each("undone", work.undone, width)
     if work.changed and undo:
         yield from format_labelled("undo", undo.format(call=work.changed[-1]), width)
     if (ended := work.ended) is not None:

@@ -1,0 +1,57 @@
+"""Where a session that is resumed stands: what was asked last, what was done, and what is parked and why."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from foregate.agent.effects.changes_made import read_changes_made
+from foregate.cli.terminal.event_rows import name_call
+from foregate.cli.terminal.layout import BAD, format_labelled
+from foregate.cli.terminal.task_work import TaskWork, format_work
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import TaskEnded, TaskStarted, ToolFinished, UserMessage
+
+if TYPE_CHECKING:
+    from foregate.agent.session.session import Session
+
+_LONGEST = 300
+"""Characters of a request that are shown."""
+_STATES = {
+    "needs_input": "it waits for an answer to a question",
+    "awaiting_approval": "it waits for a yes",
+    "paused": "its plan is paused",
+    "": "it was cut off, and goes on now",
+}
+"""How an open task stands, by why it is paused."""
+
+
+def format_recap(session: Session, events: Sequence[Event], width: int, undo: str = "") -> Iterator[Text]:
+    """Yield the last request, how it ended, what its calls did, and each call of the session that is parked."""
+    asked, work = "", TaskWork()
+    for body in (event.body for event in events):
+        match body:
+            case TaskStarted():
+                asked, work = "", TaskWork()
+            case UserMessage(text=text):
+                asked = text
+        work.add(body, read_changes_made(session, body) if isinstance(body, ToolFinished) and body.changes else None)
+    if asked:
+        said = asked if len(asked) <= _LONGEST else f"{asked[:_LONGEST]}…"
+        yield from format_labelled("asked", said.replace("\n", " "), width)
+        yield from format_labelled("ended" if work.ended is not None else "open", _describe_end(session, work), width)
+    if work.is_worth_a_summary:
+        yield from format_work(work, width, undo)
+    for call, lost in session.state.parked.items():
+        why = f"{name_call(lost.tool, lost.target)}: nobody can say whether it took effect ({lost.reason}); look, then"
+        yield from format_labelled("parked", f"{why} say /resolve {call} done, or not-done", width, label_style=BAD)
+
+
+def _describe_end(session: Session, work: TaskWork) -> str:
+    if isinstance(ended := work.ended, TaskEnded):
+        status, blocker = ended.status.replace("_", " "), ended.report.blocker
+        return f"{status}: {blocker}" if blocker else status
+    task = session.state.task
+    return _STATES.get(task.paused if task is not None else "", _STATES[""])
