@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.dialect_model import parse_response
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
-from foregate.cli.terminal.detected import MOST, describe_order, format_detected_calls
+from foregate.cli.terminal.detected import MOST, describe_order, describe_texts, format_detected_calls
 from foregate.cli.terminal.layout import count_columns
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
@@ -72,3 +72,11 @@ def test_nothing_in_a_call_begins_a_row_or_reaches_the_terminal(width: int) -> N
 def test_a_flood_of_calls_is_counted_and_not_listed() -> None:
     lines = shown(ModelResponse(calls=(ToolCall.of("read_file", {"path": "a"}),) * 5000))
     assert (len(lines), lines[-1].strip()) == (MOST + 2, "and 4900 more")
+
+
+def test_what_a_call_searches_for_stands_beside_its_target() -> None:
+    call = ToolCall.of(
+        "search_text", {"path": "src", "pattern": "def add", "long": "x" * 41, "odd": "\x1b", "limit": 3}
+    )
+    assert describe_texts(call, "src") == " (pattern: def add)"
+    assert describe_texts(ToolCall.of("read_file", {"path": "a.txt"}), "a.txt") == ""

@@ -91,6 +91,21 @@ def test_a_task_that_only_read_needs_no_summary_and_a_held_read_is_none() -> Non
     work.add_run(replace(EDIT, tool="read_file", changes=()), None)
     work.add_missed(replace(HELD, tool="read_file", ruling="hold", change=False))
     assert not work.is_worth_a_summary
+    work.add_run(replace(TESTS, content="a listing\n"), None)
+    assert not work.is_worth_a_summary
+    work.add_run(TESTS, None)
+    assert work.is_worth_a_summary
+
+
+def test_commands_without_a_result_are_only_counted() -> None:
+    work = TaskWork()
+    for content in ("a\n", "b\n"):
+        work.add_run(replace(TESTS, target="cat", content=content), None)
+    work.add_run(TESTS, None)
+    assert texts(work) == [
+        "  ran       run_command pytest: 2 passed in 0.1s",
+        "            2 commands ended well",
+    ]
 
 
 def test_many_files_and_commands_are_counted_and_every_row_fits() -> None:

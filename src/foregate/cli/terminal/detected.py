@@ -57,6 +57,16 @@ def _describe_call(call: ToolCall, spec: ToolSpec | None) -> str:
     return f"{what} ({_cut_text(carried)})" if carried else what
 
 
+def describe_texts(call: ToolCall, target: str) -> str:
+    """Return the short texts a call carries beside its target, such as what it searches for; "" for none."""
+    carried = [
+        f"{name}: {value}"
+        for name, value in (call.arguments or {}).items()
+        if isinstance(value, str) and 0 < len(value) <= SHORT and value.isprintable() and value not in target
+    ]
+    return f" ({', '.join(carried)})" if carried else ""
+
+
 def describe_order(block: Block, *, inside: bool = False) -> str:
     """Return the order of calls as a sentence names it, by their numbers from 1."""
     parts = [str(item + 1) if isinstance(item, int) else describe_order(item, inside=True) for item in block.items]

@@ -37,17 +37,17 @@ LONGEST = 320
 """Characters of a row's text that are shown; the log has all of it."""
 
 
-def format_event(event: Event, width: int, made: str = "") -> list[Text]:
+def format_event(event: Event, width: int, made: str = "", about: str = "") -> list[Text]:
     """Return the lines to show for `event`, none for most kinds; each fits in `width` columns unless width is 0.
 
-    `made` says what a finished call made of files.
+    `made` says what a finished call made of files, `about` what it carries beside its target.
     """
     match event.body:
         case TurnJudged(judgement=judgement):
             shown = filter(is_notable, judgement.decisions)
             return [row for decision in shown for row in format_ruling(decision, width)]
         case ToolFinished() as body:
-            return format_run(body, event.actor, width, made)
+            return format_run(body, event.actor, width, made, about)
         case CallAnswered(ruling="not_run") as body:
             return format_row("not run", CARE, f"{name_call(body.tool, body.target)}: {body.message}", width)
         case OutcomeUnknown() as body:
@@ -97,9 +97,9 @@ def format_ruling(decision: Decision, width: int) -> list[Text]:
     return [*format_row(word, colour, head, width), *format_row("", "", why, width)]
 
 
-def format_run(body: ToolFinished, actor: Actor, width: int, made: str = "") -> list[Text]:
+def format_run(body: ToolFinished, actor: Actor, width: int, made: str = "", about: str = "") -> list[Text]:
     """Return how a call ended: what it `made` of files where it ran, and the end of what it said where it failed."""
-    what = name_call(body.tool, body.target)
+    what = f"{name_call(body.tool, body.target)}{about}"
     what += {"runner": " (looked at for the model)", "postlude": " (checked)"}.get(actor, "")
     what += f", {body.duration / 1000:.1f} s" if body.duration >= 1000 else ""
     if body.ok:

@@ -37,7 +37,7 @@ _POSES = re.compile(
 )
 """How lines of Foregate begin: with a bar, its name, a prompt, or the word of a row."""
 _STYLES = {
-    "markdown.code": NAME,
+    "markdown.code": f"bold {NAME}",
     "markdown.code_block": "none",
     "markdown.block_quote": "italic",
     "markdown.h1": "bold underline",
@@ -77,7 +77,7 @@ class MarkdownText:
         self._shown = Text()
         *lines, self._rest = (self._rest + piece).split("\n")
         for line in lines:
-            self._take_line(line)
+            self._take_line(line.removesuffix("\r"))
         return self._shown
 
     def end(self) -> Text:
@@ -93,7 +93,7 @@ class MarkdownText:
         return shown
 
     def _take_line(self, written: str) -> None:
-        line = make_visible(written.removesuffix("\r"), lines=True).expandtabs(4).rstrip(" ")
+        line = make_visible(written, lines=True).expandtabs(4).rstrip(" ")
         fence = _FENCE.match(line)
         if self._fence:
             if fence and not fence[3] and fence[2].startswith(self._fence):
@@ -137,14 +137,14 @@ class MarkdownText:
         if self._block:
             text, self._block = "\n".join(self._block), []
             for line in lay_out(text, self._width - 2):
-                self._put(Text(f"{BAR} ", style="dim").append_text(line) if line.plain else Text(BAR, style="dim"))
+                self._put(Text().append(f"{BAR} ", "dim").append_text(line) if line.plain else Text(BAR, style="dim"))
 
     def _put_code(self, line: str) -> None:
         indent = min(self._indent, len(line) - len(line.lstrip(" ")))
         code = line[indent:]
         if any(_POSES.match(part) for part in chop_text(code, self._width)):
             for part in chop_text(code, self._width - 2):
-                self._put(Text(f"{BAR} ", style="dim").append(part))
+                self._put(Text().append(f"{BAR} ", "dim").append(part))
         else:
             self._put(Text(code))
 

@@ -73,4 +73,4 @@ def format_end(said: Output, width: int, most: int) -> Iterator[Text]:
     for line in last:
         shown = expand_tabs(line)
         begin = chop_text(shown, room)[0] if width else shown
-        yield Text("  | ", style="dim").append(f"{begin}…" if begin != shown else begin)
+        yield Text().append("  | ", "dim").append(f"{begin}…" if begin != shown else begin)

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.text import Text
 
 from foregate.agent.effects.changes_made import ChangesMade
-from foregate.cli.terminal.detected import format_detected_calls
+from foregate.cli.terminal.detected import describe_texts, format_detected_calls
 from foregate.cli.terminal.event_rows import format_event
 from foregate.cli.terminal.layout import CARE, BarredText, format_hanging, format_labelled, shorten_text
 from foregate.cli.terminal.made import describe_made, format_made
@@ -31,13 +31,21 @@ from foregate.schemas.event_body import (
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.sandbox import describe_counts
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Effect, ToolSpec
 
 if TYPE_CHECKING:
     from rich.progress import Progress
 
     from foregate.agent.session.result import RunResult
     from foregate.cli.terminal.markdown import MarkdownText
+
+
+_STAGES = {"model": "waiting for the model", "planner": "asking the planner", "critic": "asking the critic"}
+"""What is said of those who are asked, while they work."""
+_KEY = "Ctrl-C stops it"
+_NARROW = 60
+"""Columns up to which there is room for what works and the time alone."""
 
 
 class Screen:
@@ -60,6 +68,10 @@ class Screen:
         self._asked: tuple[str, ...] = ()
         self._approved: set[str] = set()
         """Calls whose sheet has shown a difference already."""
+        self._calls: dict[str, ToolCall] = {}
+        """The calls of the last response."""
+        self._looks: set[str] = set()
+        """Those of them that only look at something."""
         self._flow = _build_flow(console)
         self._has_streamed = False
 
@@ -87,8 +99,10 @@ class Screen:
         if isinstance(body := event.body, ModelResponded):
             if not self._end_text() and self.narrate:
                 self.show(body.text)
+            response = restore_sent_response(body)
+            self._calls, self._looks = {call.id: call for call in response.calls}, set()
             if body.continues is None and self.specs is not None:
-                self.rows(format_detected_calls(restore_sent_response(body), self.specs, self.console.width))
+                self.rows(format_detected_calls(response, self.specs, self.console.width))
         self.show_results_answer(event)
         if isinstance(body, SandboxEnded):
             self._counts[body.call] = body.counts
@@ -99,7 +113,8 @@ class Screen:
             self.rows(format_event(event, self.console.width))
             self.work.add(body)
         match event.body:
-            case ToolStarted(tool=tool, target=target):
+            case ToolStarted(tool=tool, target=target, effect=effect, call=call):
+                self._looks |= {call} if effect is Effect.OBSERVATION else set()
                 self.busy(f"{tool} {target}".strip())
             case NeedRaised(need=need) if need.who != "person":
                 self.busy(need.who)
@@ -120,7 +135,9 @@ class Screen:
         much = describe_made(made) if made is not None else describe_counts(counts) if body.changes else ""
         width = self.console.width
         self.work.add(body, made)
-        self.rows(format_event(event, width, much))
+        call = self._calls.get(body.call) if body.call in self._looks and body.exit_code is None else None
+        about = describe_texts(call, body.target) if call is not None else ""
+        self.rows(format_event(event, width, much, about))
         if body.ok and body.exit_code is not None:
             self.rows(format_end(read_output(body), width, LINES))
         if made is not None and body.call not in self._approved:
@@ -141,7 +158,8 @@ class Screen:
     def _write(self, text: Text) -> None:
         if text:
             self._has_streamed = True
-            self.idle()
+            if not text.plain.endswith("\n"):
+                self.idle()
             self.console.print(text, end="", soft_wrap=True)
 
     def _end_text(self) -> bool:
@@ -196,15 +214,18 @@ class Screen:
             self.say(row)
 
     def busy(self, what: str) -> None:
-        """Show that `what` works, with the time it takes; nothing where the output is no terminal."""
+        """Show that `what` works, with the time it takes and the key that stops it; nothing where the output is no
+        terminal."""
         if not self.console.is_terminal or self.console.is_dumb_terminal or not sys.stdin.isatty():
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         self.idle()
-        columns = SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn()
+        named, key = TextColumn("{task.description}", markup=False), TextColumn(_KEY, style="dim")
+        columns = SpinnerColumn(), named, TimeElapsedColumn(), *([key] if self.console.width > _NARROW else [])
         self._spinner = Progress(*columns, console=self.console, transient=True)
-        self._spinner.add_task(shorten_text(what, max(20, self.console.width - 20)), total=None)
+        room = self.console.width - len(_KEY) - 14
+        self._spinner.add_task(shorten_text(_STAGES.get(what, what), max(20, room)), total=None)
         self._spinner.start()
 
     def idle(self) -> None:

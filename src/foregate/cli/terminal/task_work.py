@@ -23,8 +23,10 @@ from foregate.schemas.event_body import (
 
 MOST = 6
 """Files, commands and calls not done that are named; further ones are counted."""
-_LONGEST = 240
+_LONGEST = 160
 """Characters of a row's text."""
+_WELL = "ended well"
+"""How a command ended that says no more of it."""
 
 
 class TaskWork:
@@ -47,7 +49,8 @@ class TaskWork:
     @property
     def is_worth_a_summary(self) -> bool:
         """Whether there is more to say than the answer does."""
-        return bool(self.files or self.more_files or self.commands or self.not_done or self.changed)
+        told = len(self.commands) > 1 or any(how != _WELL for _, how in self.commands)
+        return bool(told or self.files or self.more_files or self.not_done or self.changed)
 
     def add(self, body: Body, made: ChangesMade | None = None) -> None:
         """Take in what an event says; `made` is what the call of a `tool_finished` changed."""
@@ -71,7 +74,7 @@ class TaskWork:
         said, key = read_output(body), (body.tool, body.target)
         self.not_done.pop(key, None)
         if body.exit_code is not None:
-            how = said.result or said.how or ("ended well" if body.ok else "failed")
+            how = said.result or said.how or (_WELL if body.ok else "failed")
             self.commands.append((name_call(*key), f"{how} ({said.how})" if said.result and said.how else how))
         elif not body.ok:
             why = f"failed: {said.lines[-1] if said.lines else body.error}"
@@ -103,7 +106,7 @@ def format_work(work: TaskWork, width: int, undo: str = "") -> Iterator[Text]:
     if work.files or work.more_files:
         yield from _format_named("changed", _describe_files(work), width)
     yield from _format_each("commits", work.commits, width)
-    yield from _format_each("ran", [f"{what}: {how}" for what, how in work.commands], width)
+    yield from _format_each("ran", list(_describe_commands(work)), width)
     missed = [f"{name_call(*key)}: {why}" for key, why in work.not_done.items()]
     yield from _format_each("not done", missed, width, CARE)
     yield from _format_each("undone", work.undone, width)
@@ -113,6 +116,14 @@ def format_work(work: TaskWork, width: int, undo: str = "") -> Iterator[Text]:
         spent = [pluralise(ended.model_calls, "request"), f"{ended.tokens:,} tokens"]
         spent += [f"{ended.duration} s"] if ended.duration else []
         yield from format_labelled("spent", ", ".join(spent), width, "dim")
+
+
+def _describe_commands(work: TaskWork) -> Iterator[str]:
+    """Yield the commands with a result, and how many others there were."""
+    well = sum(how == _WELL for _, how in work.commands)
+    yield from (f"{what}: {how}" for what, how in work.commands if how != _WELL)
+    if well and len(work.commands) > 1:
+        yield f"{pluralise(well, 'command')} {_WELL}"
 
 
 def _describe_files(work: TaskWork) -> str:
