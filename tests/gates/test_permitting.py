@@ -7,11 +7,15 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.policy.risk.facts import compute_turn_facts
+from foregate.policy.risk.permitted import find_permission, is_value_covered
 from foregate.schemas import strict_json
-from foregate.schemas.permission import Permission
+from foregate.schemas.permission import Permission, PermittedValue
+from foregate.schemas.sandbox import Access
 from foregate.schemas.tool_call import Command, Survey
 from foregate.schemas.turn import Turn
-from tests.gates.turns import call, codes, judged, need_of, survey, turn
+from foregate.schemas.value import ArgumentValue
+from tests.gates.turns import CATALOGUE, call, codes, judged, need_of, survey, turn
 from tests.policies import policy_with
 
 POLICY = policy_with({"plan.mode": "off", "critique.mode": "off", "uncertainty.mode": "off"})
@@ -95,3 +99,39 @@ def test_a_sheet_of_several_calls_offers_all_that_asks_or_nothing() -> None:
     assert len(need_of(both, POLICY).request["permissions"]) == 2
     mixed = turn(SEND, call("odd", number=2))
     assert "permissions" not in need_of(mixed, POLICY).request
+
+
+def test_a_command_that_wants_more_of_the_world_outside_asks_again() -> None:
+    run, looked = command("pip install x", access=(Access("network", "a.example"),))
+    given = offer(turn(run, surveys=(looked,)))
+    assert given.words == "`pip install x`, reaching network:a.example"
+    assert code(turn(run, surveys=(command("pip install x")[1],)), given) == "approval_granted"
+    for more in (
+        (Access("network", "b.example"),),
+        (Access("network"),),
+        (Access("network", "a.example"), Access("network")),
+    ):
+        wider = turn(run, surveys=(command("pip install x", access=more)[1],))
+        assert need_of(replace(wider, permissions=(given,)), POLICY).who == "person"
+
+
+def test_a_value_is_permitted_for_its_argument_alone_and_text_that_was_read_never() -> None:
+    ben, eve = (ArgumentValue(path, "target", text, text, "said") for path, text in (("to", "ben"), ("cc", "eve")))
+    permitted = PermittedValue("to", "ben", "ben")
+    assert is_value_covered(ben, permitted)
+    assert not is_value_covered(replace(ben, path="cc"), permitted)
+    assert not is_value_covered(eve, permitted)
+    carried = replace(ben, path="body", role="carried", name="notes.md")
+    assert "permissions" not in need_of(turn(SEND, surveys=(replace(survey(SEND), values=(carried,)),)), POLICY).request
+
+
+def test_what_a_sandbox_has_changed_is_covered_by_no_permission_for_its_command() -> None:
+    run, looked = command("make")
+    given = offer(turn(run, surveys=(looked,)))
+    facts = compute_turn_facts(replace(turn(run, surveys=(looked,)), permissions=(given,)), POLICY, CATALOGUE)[run.id]
+    of = replace(turn(run), permissions=(given,))
+    assert find_permission(facts, of) == given
+    for changed in (replace(looked, changes="blob"), replace(looked, problem="nobody could look")):
+        assert find_permission(replace(facts, survey=changed), of) is None
+    lost = ArgumentValue("", "lost", "a.txt", "a.txt", "unsaid")
+    assert find_permission(replace(facts, unspoken=(lost,)), of) is None

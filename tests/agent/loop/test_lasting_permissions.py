@@ -217,6 +217,7 @@ async def test_the_log_of_a_session_that_used_a_permission_is_judged_again_the_s
         (lambda text: text[:-3], "cannot be read"),
         (lambda text: text.replace('"tool":', '"tools":', 1), "permission 1"),
         (lambda text: text.replace('"version":1', '"version":2'), "another version"),
+        (lambda text: text.replace('/w"', '/x"'), "another workspace"),
     ],
 )
 async def test_a_file_that_was_edited_wrongly_permits_nothing_and_says_so(
