@@ -62,8 +62,14 @@ RULES = """\
   bare text that could be several parameters, JSON that ends too early. Tags in letters that only resemble others stay
   text.
 - **A tag of no tool** that is written like a call is a call of an unknown tool, and is refused by its name.
-- **A response without a word is no answer**: nothing but the name of a result, or tags that call nothing. It is refused
-  like a call that cannot be read. Tags of HTML, markup in a code block, and a tag that holds words are words.
+- **A tag alone is no answer**, nor is the name of a result: a response of nothing else is refused like a call that
+  cannot be read, natively too. Tags of HTML, `<answer>` and the like, and markup in a code block are words.
+- **Tools of other agents** are understood under their names: `file_read`, `Read`, `str_replace`, `str_replace_editor`,
+  `apply_patch`, `Bash`, `shell`, `grep`, `glob`, `ls` and more, with their parameters (`file_path`, `old_string`,
+  `cmd`). A call is taken for ours only where each of its arguments means exactly the same here; `replace_all: true` or
+  an offset in lines does not, and the refusal names the nearest tool. What it is taken for is judged like any call of
+  that tool, and a rule that denies or asks about the name that was sent holds as well. A tool of your own, or of a
+  server, under one of these names stays itself. The log keeps both (`sent` in `model_response`).
 - **Results are data.** They come back in a form in which no tag can stand. A `<result>` that the model writes itself
   ends the response there. A tag of that name has no other meaning among words; write it in backticks to mention it.
 - **Thoughts** (`<think>`, `<thinking>`, `<thought>`) are kept apart: recorded, never shown as an answer, and nothing in
@@ -108,7 +114,7 @@ The section `dialect` of the [configuration](configuration.md#dialect):
 ```yaml
 dialect:
   name: service_tags
-  # From a tag to a tool.
+  # From a name of a tool, in a tag or any other call, to a tool.
   tags: {cat: read_file}
   # From a service to a built-in one, or to an MCP server.
   services: {microsandbox: shell}

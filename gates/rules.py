@@ -70,7 +70,7 @@ def is_match(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
     """Whether every matcher the rule gives matches; cheap ones first, so that few calls need the unclear ones."""
     survey = facts.survey
     if not (
-        (rule.tool is None or matches_text(rule.tool, facts.call.name))
+        (rule.tool is None or is_tool_match(rule, rule.tool, facts.call))
         and (rule.capability is None or all(getattr(facts.capabilities, flag) for flag in rule.capability))
         and (rule.risk_at_least is None or facts.risk.value >= rule.risk_at_least)
         and (rule.effect is None or is_effect_match(rule, rule.effect, facts))
@@ -85,6 +85,12 @@ def is_match(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
         and (rule.command is None or is_command_match(rule, rule.command, survey.command, policy))
         and has_matching_resources(rule, facts)
     )
+
+
+def is_tool_match(rule: Rule, tool: str, call: ToolCall) -> bool:
+    """Whether a rule's tool is the call's; a strict rule also holds for the name the model sent it under."""
+    sent = call.sent.name if call.sent is not None and rule.then != "allow" else call.name
+    return matches_text(tool, call.name) or matches_text(tool, sent)
 
 
 def is_effect_match(rule: Rule, effects: Sequence[Effect], facts: CallFacts) -> bool:

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
 from typing import Any
@@ -21,6 +20,7 @@ from foregate.gates.malformed import build_example, describe_wanted, wrap_lists
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GateName
+from foregate.schemas.foreign_tools import find_nearest_tool
 from foregate.schemas.judgement import Mode, Number, Opinion, Remedy, Ruling, Standing
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
@@ -238,8 +238,8 @@ class ValidityGate:
 
     def describe_unknown(self, call: ToolCall) -> str:
         """Return the sentence that names the nearest tool there is, or why what was begun is no call."""
-        near = get_close_matches(call.name[:64], self._checks, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else call.defect or "use one of the tools offered"
+        near = find_nearest_tool(call.name, self._checks)
+        hint = f"did you mean `{near}`?" if near else call.defect or "use one of the tools offered"
         return f"there is no tool `{call.name[:64]}`; {hint}"
 
 

@@ -13,9 +13,9 @@ from foregate.schemas.event_body import CallBody, ClosingBody, ContextCompressed
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Block, ModelResponse, Usage
 from foregate.schemas.plan import PlanInForce
+from foregate.schemas.recorded_call import RecordedCall, record_calls
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.tool_call import RecordedCall, record_calls
 from foregate.schemas.turn import TurnRecord
 
 

@@ -10,8 +10,9 @@ from msgspec.structs import replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.recorded_call import record_calls
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall, record_calls
+from foregate.schemas.tool_call import ToolCall
 
 BlockKind = Literal["parallel", "sequential"]
 _KINDS = ("parallel", "sequential")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from functools import lru_cache
 from typing import Literal
@@ -20,12 +20,22 @@ from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceK
 from foregate.schemas.value import ArgumentValue
 
 
+class SentCall(Struct, frozen=True, forbid_unknown_fields=True):
+    """What the model sent where that was taken for something else: another agent's name of a tool, or of a parameter.
+
+    `arguments` are as sent.
+    """
+
+    name: str
+    arguments: str
+
+
 class ToolCall(Struct, frozen=True):
     """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse.
 
-    `raw` is the arguments' JSON as sent; `arguments` what strict parsing made of it, or None with `defect`, a sentence
-    for the model. `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when
-    unparsable).
+    `raw` is the arguments' JSON; `arguments` what strict parsing made of it, or None with `defect`, a sentence for the
+    model. `digest` is the SHA-256 over the canonical JSON of name and arguments (of the raw text when unparsable).
+    `sent` is what the model sent where it sent something else.
     """
 
     id: str
@@ -35,6 +45,7 @@ class ToolCall(Struct, frozen=True):
     arguments: Mapping[str, Json] | None
     defect: str
     digest: str
+    sent: SentCall | None = None
 
     @classmethod
     def parse(cls, name: str, raw: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
@@ -55,35 +66,6 @@ class ToolCall(Struct, frozen=True):
         name, raw = strict_json.scrub(name), strict_json.scrub(raw)
         digest = strict_json.digest({"name": name, "raw": raw})
         return cls(id, wire_id or id, name, raw, None, strict_json.scrub(defect), digest)
-
-
-class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A call with its arguments as sent, to be parsed again by whoever reads it.
-
-    `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.
-    """
-
-    id: str
-    name: str
-    arguments: str
-    wire_id: str = ""
-    defect: str = ""
-
-    @classmethod
-    def of(cls, call: ToolCall) -> RecordedCall:
-        """Return the recorded form of a call."""
-        return cls(id=call.id, wire_id=call.wire_id, name=call.name, arguments=call.raw, defect=call.defect)
-
-    @property
-    def call(self) -> ToolCall:
-        """The call, its arguments parsed anew."""
-        if self.defect:
-            return ToolCall.from_defect(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
-        return ToolCall.parse(self.name, self.arguments, id=self.id, wire_id=self.wire_id)
-
-
-def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:
-    return tuple(RecordedCall.of(call) for call in calls)
 
 
 def _read_arguments(name: str, raw: str) -> tuple[Mapping[str, Json] | None, str, str]:

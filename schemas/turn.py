@@ -15,16 +15,9 @@ from foregate.schemas.judgement import Answer, Grant, Mode, Voided
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_terms import list_spent
+from foregate.schemas.recorded_call import RecordedCall, record_calls
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import (
-    Contradiction,
-    RecordedCall,
-    Survey,
-    ToolCall,
-    fingerprint,
-    hash_surveys,
-    record_calls,
-)
+from foregate.schemas.tool_call import Contradiction, Survey, ToolCall, fingerprint, hash_surveys
 
 
 class Said(Struct, frozen=True, forbid_unknown_fields=True):
@@ -211,7 +204,9 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
     @classmethod
     def of(cls, turn: Turn, judged_calls: int | None = None) -> TurnRecord:
         """Return the recorded form of a turn."""
-        own_calls = tuple(RecordedCall(id=call.id, name=call.name, arguments=call.raw) for call in turn.calls)
+        own_calls = tuple(
+            RecordedCall(id=call.id, name=call.name, arguments=call.raw, sent=call.sent) for call in turn.calls
+        )
         return cls(
             **read_basis(turn),
             user_messages=tuple(said.seq for said in turn.user_messages),

@@ -10,6 +10,7 @@ from typing import get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.dialects.foreign_calls import ForeignFollower, take_response
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
@@ -30,10 +31,13 @@ _WAITING = 1000
 
 
 class ModelWrapper:
-    """A `Model` over another one, by whose name it goes. Requests for strict JSON (planner, critic) pass through."""
+    """A `Model` over another one, by whose name it goes. Requests for strict JSON (planner, critic) pass through.
 
-    def __init__(self, inner: Model) -> None:
-        self.inner = inner
+    However the calls are said, those of other agents' tools are taken for ours; `names` are those of the configuration.
+    """
+
+    def __init__(self, inner: Model, names: Names | None = None) -> None:
+        self.inner, self.names = inner, names or Names()
 
     @property
     def name(self) -> str:
@@ -44,17 +48,24 @@ class ModelWrapper:
         """Answer; only words are handed to `on_text`, never tags. Raises ModelError as the model behind it does."""
         if request.schema is not None or request.purpose != "chat":
             return await self.inner.respond(request, on_text)
-        return await self._respond(request, on_text)
+        if isinstance(on_text, Follower):
+            on_text = ForeignFollower(request.tools, self.names, on_text)
+        return take_response(await self._respond(request, on_text), request.tools, self.names)
 
     async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
-        raise NotImplementedError
+        if not request.tools:
+            return await self.inner.respond(request, on_text)
+        shown = DialectFollower(WordReader, on_text)
+        response = refuse_bare_markup(await self.inner.respond(request, shown if on_text is not None else None))
+        shown.end(response.text)
+        return response
 
 
 class DialectModel(ModelWrapper):
     """A model that is taught a dialect."""
 
-    def __init__(self, inner: Model, dialect: Dialect) -> None:
-        super().__init__(inner)
+    def __init__(self, inner: Model, dialect: Dialect, names: Names | None = None) -> None:
+        super().__init__(inner, names)
         self.dialect = dialect
 
     async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
@@ -164,8 +175,8 @@ class AutoModel(ModelWrapper):
     far as none of the dialects reads anything else. Among dialects that read a text equally well, the first is taken.
     """
 
-    def __init__(self, inner: Model, dialects: Sequence[Dialect]) -> None:
-        super().__init__(inner)
+    def __init__(self, inner: Model, dialects: Sequence[Dialect], names: Names | None = None) -> None:
+        super().__init__(inner, names)
         self._dialects = dialects
         self._taught: DialectModel | None = None
 
@@ -177,7 +188,7 @@ class AutoModel(ModelWrapper):
             try:
                 response = await self.inner.respond(request, shown if on_text is not None else None)
             except ToolsRefused:
-                self._taught = DialectModel(self.inner, self._dialects[0])
+                self._taught = DialectModel(self.inner, self._dialects[0], self.names)
             else:
                 response = refuse_bare_markup(self._read_calls(strip_thoughts(response), request))
                 shown.end(response.text.lstrip())
@@ -209,6 +220,26 @@ def _has_only_known_calls(response: ModelResponse, tools: Sequence[ToolSpec]) ->
     known = {spec.name: get_object(spec.parameters, "properties").keys() for spec in tools}
     read = [(call.name, call.arguments) for call in response.calls]
     return all(arguments is not None and arguments.keys() <= known.get(name, set()) for name, arguments in read)
+
+
+class WordReader:
+    """A `Reader` of texts that are words and nothing else."""
+
+    def __init__(self) -> None:
+        self._text = ""
+
+    @property
+    def calls(self) -> Sequence[ToolCall]:
+        """None."""
+        return ()
+
+    def feed(self, text: str) -> str:
+        self._text += text
+        return text
+
+    def close(self) -> ParsedResponse:
+        """Return the text."""
+        return ParsedResponse(self._text)
 
 
 class ConsensusReader:
@@ -259,7 +290,7 @@ class _ReaderProgress(Struct):
 
 
 def build_dialect_model(model: Model, name: str, names: Names | None = None, *, shell: bool = False) -> Model:
-    """Return a model that makes its calls in a dialect; `native` is the model itself.
+    """Return a model that makes its calls in a dialect; `native` is the way of its endpoint.
 
     `names` are those of the configuration; with `shell`, the policy's word, `execute_command` is a line for a shell.
     The rehearsal model, which reads no prompt, is interpreted. Raises UsageError for a dialect nobody knows.
@@ -268,12 +299,12 @@ def build_dialect_model(model: Model, name: str, names: Names | None = None, *, 
     if name not in known:
         raise UsageError(f"there is no dialect `{name[:40]}`; choose one of {', '.join(known)}")
     if name == "native":
-        return model
+        return ModelWrapper(model, names)
     dialects = build_dialects(names, shell=shell)
     if name == "auto":
-        return AutoModel(model, tuple(dialects.values()))
+        return AutoModel(model, tuple(dialects.values()), names)
     speaking = RoundTripModel if isinstance(model, RehearsalModel) else DialectModel
-    return speaking(model, dialects[name])
+    return speaking(model, dialects[name], names)
 
 
 def build_dialects(names: Names | None = None, *, shell: bool = False) -> Mapping[str, Dialect]:

@@ -107,7 +107,7 @@ class Prefetch(Follower):
     async def _look(self, call: ToolCall, number: int) -> None:
         session, limits = self._session, self._session.policy.limits
         often, most = limits.identical_observations, limits.tool_calls
-        call = ToolCall.parse(call.name, call.raw, id=f"e{self._cause}.{number}")
+        call = replace(ToolCall.parse(call.name, call.raw, id=f"e{self._cause}.{number}"), sent=call.sent)
         async with self._judging:
             # beyond the task's limits, with the looks before it counted, the call would not be carried out
             repeated = often and self._task.runs.get(call.digest, 0) >= often

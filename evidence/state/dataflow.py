@@ -18,8 +18,9 @@ from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import RecordedDataflow
 from foregate.schemas.model_response import Block, ModelResponse
+from foregate.schemas.recorded_call import record_calls
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import Origin, ToolCall, record_calls
+from foregate.schemas.tool_call import Origin, ToolCall
 
 AFTER_FAILURE = "an earlier step of its sequence was not done; send it again if it is still wanted"
 TOO_MANY = "too many calls in one response; send this one again"
@@ -259,8 +260,10 @@ class Dataflow:
         try:
             raw = _format_value(fill_placeholders(dict(call.arguments), self._read_results(place)))
         except InvalidJson as error:
-            return ToolCall.from_defect(call.name, call.raw, str(error), id=call.id, wire_id=call.wire_id)
-        return ToolCall.parse(call.name, raw, id=call.id, wire_id=call.wire_id)
+            found = ToolCall.from_defect(call.name, call.raw, str(error), id=call.id, wire_id=call.wire_id)
+        else:
+            found = ToolCall.parse(call.name, raw, id=call.id, wire_id=call.wire_id)
+        return replace(found, sent=call.sent)
 
     def _find_items(self, place: int) -> dict[int, int | Block]:
         """Return the items whose results a call names, by the number of the step."""

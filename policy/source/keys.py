@@ -27,13 +27,21 @@ _MOST_NAMES = 16
 class Keys:
     """The keys of one kind of file; `whole` is what a sentence calls the whole of it.
 
-    `gone` tells of dotted keys there were once what stands in their place, as the end of a sentence.
+    `gone` tells of dotted keys there were once what stands in their place, as the end of a sentence; `others` leads
+    from keys that other programs have to ours.
     """
 
-    def __init__(self, model: type[BaseModel], whole: str, gone: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        model: type[BaseModel],
+        whole: str,
+        gone: Mapping[str, str] | None = None,
+        others: Mapping[str, str] | None = None,
+    ) -> None:
         self.model = model
         self.whole = whole
         self.gone = gone or {}
+        self.others = others or {}
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -90,7 +98,8 @@ class Keys:
         if (instead := self.gone.get(format_path(path))) is not None:
             return f"the key `{format_path(path)}` is gone; {instead}"
         names = self.list_names(node)
-        near = difflib.get_close_matches(str(path[-1]), names, n=1)
+        other = self.others.get(str(path[-1]))
+        near = [other] if other is not None else difflib.get_close_matches(str(path[-1]), names, n=1)
         where = f"`{escape_text(format_path(path[:-1]))}`" if len(path) > 1 else self.whole
         hint = f"did you mean `{near[0]}`?" if near else f"the keys of {where} are {join_names(names)}"
         return f"the key `{escape_text(format_path(path))}` is unknown; {hint}"

@@ -32,8 +32,8 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import Usage
+from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.export.trajectory import (

@@ -32,9 +32,9 @@ from foregate.schemas.event_body import (
     ToolStarted,
 )
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
+from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanStepChanged
-from foregate.schemas.tool_call import RecordedCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.log.masking import Hidden, mask_value

@@ -281,8 +281,9 @@ async def test_a_session_resumed_in_another_dialect_says_so_in_its_log_and_goes_
     assert said == "Seen."
     assert (await answered(READS["action_tags"], "action_tags", name))[1] == "Seen."
     assert (await answered(READS["action_tags"], None, name))[1] == "Seen."
-    assert (await answered(READS["action_tags"], "native", name))[1] == READS["action_tags"]
-    assert (await answered(READS["action_tags"], None, name))[1] == READS["action_tags"]
+    words = f"It is {READS['action_tags']} there."
+    assert (await answered(words, "native", name))[1] == words
+    assert (await answered(words, None, name))[1] == words
     changes = [e for e in await where["log"].read(name) if isinstance(e.body, (SessionStarted, PolicyChanged))]
     told = [(e.kind, e.actor, e.body.dialect) for e in changes if e.body.dialect]
     assert told == [

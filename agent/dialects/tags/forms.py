@@ -9,6 +9,7 @@ from msgspec import Struct
 from foregate.agent.dialects.tags.parameters import Element, Shape, UnreadableTag, build_shape, read_list, read_value
 from foregate.agent.dialects.text.dialect import build_order
 from foregate.evidence.state.dataflow import find_steps
+from foregate.schemas.foreign_tools import PARAMETERS, TOOLS, spell_name
 from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.strict_json import Json, as_texts, get_list, get_object
 from foregate.schemas.tool_call import ToolCall
@@ -23,7 +24,7 @@ class Form(Struct, frozen=True):
     """A tag that calls a tool. `spec` None is a tool there is not: its call is made all the same, to be refused.
 
     `names` leads from parameters of the tag to the tool's, `aside` holds the shapes of those the tool has not, which
-    `finish` makes something of.
+    `finish` makes something of. A `foreign` one is a tool of other agents, read in the shapes of ours that it is near.
     """
 
     tag: str
@@ -32,6 +33,7 @@ class Form(Struct, frozen=True):
     names: Mapping[str, str] = {}
     aside: Mapping[str, Shape] = {}
     finish: Finish | None = None
+    foreign: bool = False
 
     def shape(self, name: str) -> Shape:
         """Return the shape of a parameter by its name in the tag."""
@@ -149,3 +151,17 @@ class CallCollector:
 
 def _has_steps(call: ToolCall) -> bool:
     return call.arguments is not None and bool(find_steps(dict(call.arguments)))
+
+
+def build_foreign_form(tag: str, specs: Mapping[str, ToolSpec]) -> Form | None:
+    """Return the form of a tag in which other agents call a tool, None where none of our own is near.
+
+    The call keeps the tag's name: what it is taken for is decided with its arguments.
+    """
+    foreign = TOOLS.get(spell_name(tag))
+    spec = specs.get(foreign.tool) if foreign is not None else None
+    if foreign is None or spec is None or spec.provenance != "builtin":
+        return None
+    theirs = {**PARAMETERS.get(foreign.tool, {}), **foreign.parameters}
+    aside = {name: build_shape(spec, ours) for name, ours in theirs.items()}
+    return Form(tag, tag, spec, aside=aside, foreign=True)

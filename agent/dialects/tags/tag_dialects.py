@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from foregate.agent.dialects.tags import tag_writer
-from foregate.agent.dialects.tags.forms import Arguments, Finish, Form
+from foregate.agent.dialects.tags.forms import Arguments, Finish, Form, build_foreign_form
 from foregate.agent.dialects.tags.names import COMMANDS, SERVICE_OF, SERVICES, Names
 from foregate.agent.dialects.tags.parameters import Shape
 from foregate.agent.dialects.tags.tag_reader import Grammar, TagReader
@@ -127,7 +127,8 @@ class _ActionGrammar(Grammar):
 
     def find_form(self, name: str, service: str) -> Form | None:
         """Return what a tag calls, however its letters are cased."""
-        return self._find_form(name) or self._find_form(self._lower.get(name.lower(), ""))
+        known = self._find_form(name) or self._find_form(self._lower.get(name.lower(), ""))
+        return known or build_foreign_form(name, self._specs)
 
     def _find_form(self, tag: str) -> Form | None:
         """Return what a tag calls: the tool of that name first; one in place of a built-in has its own names."""
@@ -207,7 +208,9 @@ class _ServiceGrammar(Grammar):
         """Return what a tag calls: in a service always something, alone the tool of that name."""
         tool = self._find_tool(service, name) if service else self._names.tags.get(name, name)
         if not service and tool not in self._specs and name not in self._names.tags:
-            return None
+            return build_foreign_form(name, self._specs)
+        if tool not in self._specs and (foreign := build_foreign_form(tool, self._specs)) is not None:
+            return foreign
         return Form(name, tool, self._specs.get(tool), self._names.parameters.get(tool, {}))
 
     def _find_tool(self, service: str, name: str) -> str:
@@ -218,4 +221,6 @@ class _ServiceGrammar(Grammar):
         for tool in (name, f"{ours}_{name}"):
             if tool in SERVICES.get(ours, ()):
                 return tool
+        if ours in SERVICES and (foreign := build_foreign_form(name, self._specs)) is not None:
+            return foreign.tool
         return f"{ours}.{name}" if f"{ours}.{name}" in self._specs else f"{service}.{name}"

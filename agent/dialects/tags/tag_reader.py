@@ -147,7 +147,10 @@ class TagReader:
     def _read_call_or_service(self, tag: Tag) -> Waits[bool]:
         """Read a call or the opening tag of a service; return whether the tag is either."""
         form = self._find_form(tag.name)
-        holds_tools = form is None and tag.name in self._grammar.services
+        if form is not None and form.foreign and not (self._containers or self._window.opens_line):
+            form = None
+        holds_tools = tag.name in self._grammar.services and (form is None or form.foreign)
+        form = None if holds_tools else form
         if form is None and not holds_tools:
             held = yield from self._detect_call_content(tag)
             if not held:

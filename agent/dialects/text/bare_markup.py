@@ -1,4 +1,4 @@
-"""Texts of nothing but tags and names of results: neither an answer nor a call, and the model is told what to do."""
+"""Texts of nothing but one tag, or tags and names of results: no answer, as the model is told."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ _TOKEN = re.compile(
 )
 _BEGUN = re.compile(rf"</?(?:{_NAME}(?:\s[^<>]*+|/)?+)?+|`?(?:\$\w*+)?+|\[[0-9]*+")
 """What may become a tag or the name of a result."""
+_OPENING = re.compile(rf"<(?P<tag>{_NAME})(?:\s[^<>]*+)?>")
+_ANSWERS = frozenset(
+    ["answer", "final", "final_answer", "finalanswer", "output", "reply", "response", "summary", "message"]
+)
+"""Tags in which models put what they answer, so that what stands in them are words."""
+_WORDS = MARKUP | _ANSWERS
 _NAMED = "a result has a name only in the arguments of a call, so make that call or answer in words"
 _TAGGED = "call a tool that is offered, or answer in words, with markup in a code block"
 
@@ -35,7 +41,12 @@ def refuse_bare_markup(response: ModelResponse) -> ModelResponse:
 
 
 def find_bare_markup(text: str) -> str:
-    """Return the first name in a text that holds no word, "" for any other; tags of HTML are as good as words."""
+    """Return the first name in a text that is one tag with what it holds, or holds no word; "" for any other.
+
+    Tags of HTML are as good as words, and so are those for an answer.
+    """
+    if (lone := find_lone_tag(text.strip())) and re.search(rf"</{re.escape(lone)}\s*+>\s*+\Z", text):
+        return lone
     name, at = "", 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -45,8 +56,19 @@ def find_bare_markup(text: str) -> str:
     return name
 
 
+def find_lone_tag(text: str) -> str:
+    """Return the name of the tag that a text begins with where nothing but blanks stands behind its end, else ""."""
+    opening = _OPENING.match(text)
+    if opening is None or opening["tag"].lower() in _WORDS:
+        return ""
+    end = re.search(rf"</{re.escape(opening['tag'])}\s*+>", text)
+    return "" if end is not None and text[end.end() :].strip() else opening["tag"]
+
+
 def may_be_bare(text: str) -> bool:
-    """Whether a text that goes on may still come to hold no word."""
+    """Whether a text that goes on may still come to be one tag with what it holds, or to hold no word."""
+    if find_lone_tag(text):
+        return True
     at = 0
     while at < len(text):
         if (token := _TOKEN.match(text, at)) is None:

@@ -126,6 +126,8 @@ CALL_OVERHEAD = 64
 """What a call weighs beside its text, so that a million empty calls are too many."""
 
 LONGEST_LABEL = 256
+UNNAMED = "unnamed"
+"""The name of a call that came without one, or with one that is no text."""
 LONGEST_COMPLETE = 16 * 1024
 """Arguments beyond this are never tried for completeness while they arrive, which would cost time squared."""
 
@@ -331,6 +333,8 @@ class Assembler:
         if len(name) > LONGEST_LABEL and len(call.name) > LONGEST_LABEL:
             name = f"{name[:LONGEST_LABEL]} ..."
         wire_id = mend_surrogates(call.wire_id[:LONGEST_LABEL])
+        if not name.strip():
+            return ToolCall.from_defect(UNNAMED, raw, "this call names no tool; send it with a name", wire_id=wire_id)
         return ToolCall.parse(name, raw if raw.strip() else "{}", wire_id=wire_id)
 
     def _build_size_error(self, what: str) -> ModelError:

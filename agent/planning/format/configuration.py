@@ -144,7 +144,13 @@ _GONE = {
     "dialect.shell": "leave it out, and put `commands.execute_command: run_shell` into a policy file where it was true"
 }
 
-KEYS = Keys(Configuration, "the configuration", _GONE)
+_OTHERS = {
+    **dict.fromkeys(("planning_llm", "planning_model", "planner"), "models.planning"),
+    **dict.fromkeys(("execution_llm", "execution_model", "executor"), "models.execution"),
+}
+"""What other programs call the sections of our models."""
+
+KEYS = Keys(Configuration, "the configuration", _GONE, _OTHERS)
 """The keys of a configuration file."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from foregate.policy.source.strict_yaml import escape_text
+from foregate.schemas.foreign_tools import find_nearest_tool
 from foregate.schemas.task_plan import PlanDefect
 
 _NAMED = 8
@@ -42,6 +43,12 @@ class Findings:
         self._guesses += 1
         near = get_close_matches(name[:64], known, n=1) if self._guesses <= _MOST_GUESSES else ()
         return f"did you mean `{near[0]}`?" if near else otherwise
+
+    def suggest_tool(self, name: str, offered: Iterable[str]) -> str:
+        """Return the remedy for a tool nobody knows: the nearest one that is offered, or to name one."""
+        self._guesses += 1
+        near = find_nearest_tool(name, offered) if self._guesses <= _MOST_GUESSES else ""
+        return f"did you mean `{near}`?" if near else "name one of the tools"
 
     @property
     def notes(self) -> tuple[str, ...]:

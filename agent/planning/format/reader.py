@@ -9,8 +9,9 @@ from typing import TypeGuard, get_args
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.planning.format import aliases
+from foregate.agent.dialects.foreign_calls import take_arguments
 from foregate.agent.planning.format.condition import find_named_tasks
+from foregate.agent.planning.format.keys import list_keys
 from foregate.agent.planning.format.notebook import Findings
 from foregate.policy.source import strict_yaml
 from foregate.policy.source.strict_yaml import escape_text
@@ -21,8 +22,8 @@ from foregate.schemas.task_plan import OnFailure, PlanDefect, PlannedCall, PlanT
 from foregate.schemas.thoughts import cut_thoughts
 from foregate.schemas.tool_spec import Catalogue
 
-_PLAN = aliases.keys_of(TaskPlan, id=("plan_id",), query=("user_query",), tasks=("steps",))
-_TASK = aliases.keys_of(
+_PLAN = list_keys(TaskPlan, id=("plan_id",), query=("user_query",), tasks=("steps",))
+_TASK = list_keys(
     PlanTask,
     id=("step_number", "step"),
     reason=("description",),
@@ -30,7 +31,7 @@ _TASK = aliases.keys_of(
     tool=("tool", "tool_name"),
     arguments=("args", "arguments"),
 )
-_CALL = aliases.keys_of(PlannedCall, tool=("tool_name",), arguments=("args",), description=("reasoning",))
+_CALL = list_keys(PlannedCall, tool=("tool_name",), arguments=("args",), description=("reasoning",))
 _ANALYSIS, _TESTS = "analyze_error", "run_tests"
 _MENDING = frozenset(["edit_file", "write_file", "apply_patch"])
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
@@ -238,7 +239,8 @@ class _PlanReader:
         part = _Part(self.book, number, "", value, _TASK)
         calls = self.read_calls(part)
         reason, action, target = part.read_text("reason"), part.read_text("action").strip(), part.read_text("target")
-        ours = aliases.find_tool_name(action, self.catalogue)
+        taken = take_arguments(action, {}, self.catalogue)
+        ours = taken.tool if taken is not None else action
         if ours != action:
             self.book.add_note(f"the action `{action}` is our `{ours}`", number)
         if not reason:
@@ -299,13 +301,15 @@ class _PlanReader:
             return PlannedCall("")
         part = _Part(self.book, task, f"{where}.", value, _CALL)
         named = part.read_text("tool").strip()
-        tool = aliases.find_tool_name(named, self.catalogue)
-        if tool != named:
-            self.book.add_note(f"the tool `{named}` is our `{tool}`", task)
-        arguments, said = aliases.rename_arguments(named, tool, part.read_mapping("arguments"), self.catalogue)
-        for sentence in said:
+        arguments, description = part.read_mapping("arguments"), part.read_text("description")
+        taken = take_arguments(named, arguments, self.catalogue)
+        if taken is None:
+            return PlannedCall(named, arguments, description)
+        if taken.tool != named:
+            self.book.add_note(f"the tool `{named}` is our `{taken.tool}`", task)
+        for sentence in taken.notes:
             self.book.add_note(sentence, task)
-        return PlannedCall(tool, arguments, part.read_text("description"))
+        return PlannedCall(taken.tool, taken.arguments, description)
 
     def read_duration(self, value: Json) -> int:
         """Return seconds, 0 for unknown: a number, or a text such as `5 seconds`."""

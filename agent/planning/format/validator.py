@@ -139,7 +139,7 @@ class _TaskChecker:
     def find_action(self, task: PlanTask) -> ToolSpec | None:
         spec = self.catalogue.get(task.action)
         if spec is None:
-            remedy = self.book.suggest_nearest(task.action, self.catalogue, "name one of the tools")
+            remedy = self.book.suggest_tool(task.action, self.catalogue)
             problem = f"there is no tool `{escape_text(task.action, 60)}`"
             if not task.action:
                 self.book.add_defect(task.id, "action", "the task says neither an action nor calls", "name a tool")
@@ -167,7 +167,7 @@ class _TaskChecker:
         spec, where_arguments = self.catalogue.get(call.tool), f"{where}.arguments"
         if spec is None:
             self.targets.anything = True
-            remedy = self.book.suggest_nearest(call.tool, self.catalogue, "name one of the tools")
+            remedy = self.book.suggest_tool(call.tool, self.catalogue)
             problem = f"there is no tool `{escape_text(call.tool, 60)}`" if call.tool else "the call names no tool"
             self.book.add_defect(task, f"{where}.tool", problem, remedy)
             return call

@@ -8,7 +8,9 @@ from typing import assert_never
 
 from msgspec.structs import replace
 
+from foregate.agent.dialects.foreign_calls import take_response
 from foregate.agent.dialects.json.dialect import parse_text
+from foregate.agent.dialects.tags.names import Names
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.planning.ask.asking import AGAIN, FILL_IN
 from foregate.agent.planning.format.configuration import Configuration, FormattingSection
@@ -76,6 +78,7 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
     elif not response.calls:
         found = parse_text(response.text, frozenset(offered))
         response = replace(response, calls=found.calls, text=found.text if found.calls else response.text)
+        response = take_response(response, tools, Names.from_json(configuration.dialect.model_dump(exclude={"name"})))
     if why := find_refusal(response, offered, max(0, room), step.effects):
         response = replace(response, calls=(), notes=(*response.notes, why))
     stamped = response.stamp_calls(session.state.seq + 1)

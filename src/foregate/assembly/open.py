@@ -238,8 +238,6 @@ async def record_switches(session: Session, setting: SessionOptions, dialect: st
 
 def wrap_in_dialect(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
     """Return the model as one that makes its calls in a dialect; raise UsageError for one nobody knows."""
-    if dialect == "native":
-        return model
     from foregate.agent.dialects.dialect_model import build_dialect_model
     from foregate.agent.dialects.tags.names import Names
 

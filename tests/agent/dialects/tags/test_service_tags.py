@@ -221,7 +221,14 @@ def test_bare_text_that_could_be_several_parameters_names_them() -> None:
 
 
 def test_actions_are_none_of_this_dialects() -> None:
-    assert [name for name, _ in calls(TAGS, "<create_file><path>a</path></create_file>")] == ["create_file.path"]
+    text = "<execute_command><command>ls</command></execute_command>"
+    assert [name for name, _ in calls(TAGS, text)] == ["execute_command.command"]
+
+
+def test_a_tool_of_other_agents_is_a_call_in_our_service_and_in_none() -> None:
+    assert calls(TAGS, "<file_read><path>a</path></file_read>") == [("file_read", {"path": "a"})]
+    assert calls(TAGS, "<files><file_read>a</file_read></files>") == [("file_read", {"path": "a"})]
+    assert calls(TAGS, "<shell><bash>ls | wc</bash></shell>") == [("bash", {"command": "ls | wc"})]
 
 
 def test_few_stops_are_sent_and_never_one_that_ends_an_answer_or_a_file() -> None:

@@ -16,7 +16,7 @@ from foregate.schemas.message import Message, ModelRequest
 from tests.agent.dialects.specs import TOOLS
 from tests.agent.world import World
 
-DIALECTS = ["json", "service_tags", "action_tags", "auto"]
+DIALECTS = ["native", "json", "service_tags", "action_tags", "auto"]
 BARE = {
     "$result_of_step_1": "result_of_step_1",
     "`$result_of_step_2.items[0].id`.": "result_of_step_2",
@@ -27,11 +27,14 @@ BARE = {
     "<forecast>": "forecast",
     "</forecast>": "forecast",
     '<forecast city="Oslo" />': "forecast",
+    "<forecast>Rain.</forecast>": "forecast",
+    "<file_read>\n<path>a.txt</path>\n</file_read>": "file_read",
 }
 WORDS = [
     "",
     "Done.",
-    "<forecast>Rain.</forecast>",
+    "<forecast>Rain.</forecast> So take a coat.",
+    "<p>Rain.</p>",
     "<answer>42</answer>",
     "The result is $result_of_step_1.",
     "$result_of_steps",

@@ -84,6 +84,13 @@ async def test_arguments_sent_as_an_object_are_read() -> None:
     assert response.finish_reason == "tool_calls"
 
 
+@pytest.mark.parametrize("name", [7, "", None, ["f"]])
+async def test_a_call_whose_name_is_no_name_says_so(name: Any) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}
+    (found,) = (await ask(message(None, finish="tool_calls", tool_calls=[call]))).calls
+    assert (found.name, found.defect) == ("unnamed", "this call names no tool; send it with a name")
+
+
 async def test_the_legacy_function_call_is_a_call() -> None:
     reply = message(None, finish="function_call", function_call={"name": "f", "arguments": '{"a":2}'})
     async with ScriptedServer(reply) as server:

@@ -55,6 +55,7 @@ def test_the_file_named_goes_before_the_variable_and_the_variable_before_the_use
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
+        ("planning_llm: {}\n", ":1: the key `planning_llm` is unknown; did you mean `models.planning`?"),
         ("validation: {max_task: 3}\n", ":1: the key `validation.max_task` is unknown; did you mean `max_tasks`?"),
         ("dialect:\n  shell: true\n", ":2: the key `dialect.shell` is gone; leave it out, and put `commands.exec"),
         ("zzzzzz: 1\n", ":1: the key `zzzzzz` is unknown; the keys of the configuration are `version`, `dialect`"),

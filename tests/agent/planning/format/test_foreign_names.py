@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from foregate.agent.planning.format import aliases
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.format.reader import read_plan
 from foregate.agent.planning.format.validator import validate
@@ -73,15 +72,3 @@ def test_a_call_under_a_foreign_name_fits_our_tool_in_every_shape(
     renamed = {*args, name} - {*call.arguments, call.tool}
     said = " ".join(reading.notes)
     assert all(f"`{one}`" in said for one in renamed), said
-
-
-def test_the_table_of_aliases_names_tools_and_parameters_there_are(tmp_path: Path) -> None:
-    tools = {tool.spec.name: tool.spec for tool in builtin_tools(LocalWorkspace(tmp_path), default_policy())}
-    assert set(aliases.TOOLS.values()) <= tools.keys()
-    assert not aliases.TOOLS.keys() & tools.keys()
-    for tool, table in aliases.PARAMETERS.items():
-        known = tools[tool].parameters["properties"]
-        assert set(table.values()) <= known.keys()
-        assert not table.keys() & known.keys()
-    for foreign, meant in aliases.MEANT.items():
-        assert meant.keys() <= tools[aliases.TOOLS[foreign]].parameters["properties"].keys()

@@ -1,0 +1,141 @@
+"""The tools of other agents: what each is called there, and which of Foregate's own does exactly the same.
+
+The table is no authority: a call under a foreign name is judged as a call of the tool it is taken for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.schemas.strict_json import Json
+
+ANY = "*"
+"""In `ForeignTool.idle`: whatever the value is, it means nothing."""
+
+
+class ForeignTool(Struct, frozen=True):
+    """A tool of other agents; `tool` is ours.
+
+    `parameters` leads from their names to ours, besides those in PARAMETERS. `differs` are names of ours that mean
+    something else there. `idle` are parameters that mean nothing at the value given. `adds` is what the tool does
+    without being told to, and ours only when told.
+    """
+
+    tool: str
+    parameters: Mapping[str, str] = {}
+    differs: frozenset[str] = frozenset()
+    idle: Mapping[str, Json] = {}
+    adds: Mapping[str, Json] = {}
+
+
+_PATH = dict.fromkeys(("file_path", "filePath", "absolute_path", "target_file"), "path")
+_FOLDER = dict.fromkeys(("directory", "dir_path", "relative_workspace_path"), "path")
+_PLACE = dict.fromkeys(("workdir", "directory", "working_directory"), "cwd")
+_OLD, _NEW = ("old_text", "old_string", "oldString", "old_str"), ("new_text", "new_string", "newString", "new_str")
+PARAMETERS: Mapping[str, Mapping[str, str]] = {
+    "read_file": _PATH,
+    "write_file": {**_PATH, "text": "content", "file_text": "content"},
+    "edit_file": {**_PATH, **dict.fromkeys(_OLD, "old"), **dict.fromkeys(_NEW, "new"), "unified_diff": "diff"},
+    "list_files": _FOLDER,
+    "create_directory": _FOLDER,
+    "delete_path": _PATH,
+    "search_text": {"query": "pattern", "include": "glob", "file_pattern": "glob"},
+    "run_shell": {"cmd": "command", **_PLACE},
+    "run_command": _PLACE,
+}
+"""What other agents call a tool's parameters, by our name of the tool."""
+
+_SAID: Mapping[str, Json] = dict.fromkeys(("description", "explanation", "reasoning"), ANY)
+_NOW: Mapping[str, Json] = {"run_in_background": False, "is_background": False, "isBackground": False, **_SAID}
+_READ = ForeignTool("read_file", differs=frozenset(["offset"]), idle=_SAID)  # there it counts lines, here bytes
+_WRITE = ForeignTool("write_file", idle=_SAID)
+_EDIT = ForeignTool("edit_file", idle={"replace_all": False, "replaceAll": False, "expected_replacements": 1, **_SAID})
+_LIST = ForeignTool("list_files", idle=_SAID)
+_GREP = ForeignTool("search_text", idle={"-n": ANY, "output_mode": "content", **_SAID}, adds={"regex": True})
+_SHELL = ForeignTool("run_shell", idle=_NOW)
+_ARGV = ForeignTool("run_command", {"command": "argv"}, idle=_NOW)
+_DELETE = ForeignTool("delete_path", differs=frozenset(["recursive"]), idle=_SAID)
+
+TOOLS: Mapping[str, ForeignTool] = {
+    "file_read": ForeignTool("read_file", idle=_SAID),
+    **dict.fromkeys(("read", "view"), _READ),
+    **dict.fromkeys(("file_write", "create_file", "write", "write_to_file"), _WRITE),
+    **dict.fromkeys(("file_patch", "edit", "replace", "str_replace", "replace_string_in_file"), _EDIT),
+    "apply_patch": replace(_EDIT, parameters={"patch": "diff"}),
+    "fs_list": replace(_LIST, adds={"recursive": True}),
+    **dict.fromkeys(("list_directory", "list_dir", "ls"), _LIST),
+    # a pattern below a folder starts from the folder there, from the workspace here
+    "glob": ForeignTool("list_files", {"pattern": "glob"}, frozenset(["path"]), _SAID, {"recursive": True}),
+    **dict.fromkeys(("grep", "search_file_content"), _GREP),
+    "search_files": replace(_GREP, parameters={"regex": "pattern"}),
+    "search_code": ForeignTool("search_text", idle=_SAID),
+    **dict.fromkeys(("shell_exec", "shell", "shell_command", "exec_command", "execute_bash"), _SHELL),
+    **dict.fromkeys(("run_shell_command", "run_terminal_cmd", "run_in_terminal"), _SHELL),
+    "bash": replace(_SHELL, parameters={"timeout": "timeout_ms"}, idle={"restart": False, **_NOW}),
+    "local_shell": _ARGV,
+    "proc_list": ForeignTool("list_processes"),
+    "run_test": ForeignTool("run_tests"),
+    **dict.fromkeys(("delete_file", "remove_file"), _DELETE),
+    **dict.fromkeys(("mkdir", "create_dir", "make_directory"), ForeignTool("create_directory", idle=_SAID)),
+    **dict.fromkeys(("move_file", "rename_file"), ForeignTool("move_path", idle=_SAID)),
+    "curl": ForeignTool("http_request"),
+}
+"""Tools of other agents by their names in small letters."""
+
+_EDITORS = ("str_replace_editor", "str_replace_based_edit_tool", "text_editor")
+_BY_COMMAND: Mapping[str, ForeignTool] = {
+    "view": replace(_READ, idle={"command": ANY, **_SAID}),
+    "create": replace(_WRITE, idle={"command": ANY, **_SAID}),
+    "str_replace": replace(_EDIT, idle={"command": ANY, **_SAID}, adds={"new": ""}),
+}
+"""What an editor that is one tool does, by its `command`."""
+_NEAR: Mapping[str, str] = {
+    **dict.fromkeys((*_EDITORS, "multi_edit", "multiedit", "replace_in_file", "patch"), "edit_file"),
+    "execute_command": "run_command",
+    **dict.fromkeys(("grep_search", "codebase_search", "find_in_files"), "search_text"),
+    **dict.fromkeys(("file_search", "find_files"), "list_files"),
+    **dict.fromkeys(("web_fetch", "webfetch", "fetch", "fetch_url"), "http_request"),
+}
+"""Tools of other agents with none of ours that does the same, each with the nearest."""
+_SEPARATOR = re.compile(r"[./:]|__")
+_LONGEST = 64
+
+
+def find_foreign_tool(name: str, arguments: Mapping[str, Json]) -> ForeignTool | None:
+    """Return what a tool of other agents is here for these arguments, None where the table has none."""
+    known = spell_name(name)
+    if known in _EDITORS:
+        command = arguments.get("command")
+        return _BY_COMMAND.get(command) if isinstance(command, str) else None
+    found = TOOLS.get(known)
+    return _ARGV if found is _SHELL and isinstance(arguments.get("command"), list) else found
+
+
+def is_offered_elsewhere(name: str, offered: Iterable[str]) -> bool:
+    """Whether a tool bears the name in other letters, or behind its server's: then that one may be meant."""
+    known = spell_name(name)
+    return any(known in (spell_name(tool), spell_name(_SEPARATOR.split(tool)[-1])) for tool in offered)
+
+
+def find_nearest_tool(name: str, offered: Iterable[str]) -> str:
+    """Return the tool that a name nobody knows most likely means, "" where none is near."""
+    tools, known = list(offered), spell_name(name)
+    bare = spell_name(_SEPARATOR.split(name[-_LONGEST:])[-1])
+    for tool in tools:
+        if spell_name(tool) in (known, bare) or spell_name(_SEPARATOR.split(tool)[-1]) in (known, bare):
+            return tool
+    for one in (known, bare):
+        near = TOOLS[one].tool if one in TOOLS else _NEAR.get(one)
+        if near in tools:
+            return near
+    return next(iter(get_close_matches(name[:_LONGEST], tools, n=1)), "")
+
+
+def spell_name(name: str) -> str:
+    """Return a name as the table spells it: in small letters, with `_` for `-`."""
+    return name[:_LONGEST].lower().replace("-", "_")

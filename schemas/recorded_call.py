@@ -1,0 +1,44 @@
+"""A call as the log holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from foregate.schemas.tool_call import SentCall, ToolCall
+
+
+class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A call with its arguments as text, to be parsed again by whoever reads it; `sent` as in ToolCall.
+
+    `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.
+    """
+
+    id: str
+    name: str
+    arguments: str
+    wire_id: str = ""
+    defect: str = ""
+    sent: SentCall | None = None
+
+    @classmethod
+    def of(cls, call: ToolCall) -> RecordedCall:
+        """Return the recorded form of a call."""
+        own, wire, raw = call.id, call.wire_id, call.raw
+        return cls(id=own, wire_id=wire, name=call.name, arguments=raw, defect=call.defect, sent=call.sent)
+
+    @property
+    def call(self) -> ToolCall:
+        """The call, its arguments parsed anew."""
+        if self.defect:
+            read = ToolCall.from_defect(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
+        else:
+            read = ToolCall.parse(self.name, self.arguments, id=self.id, wire_id=self.wire_id)
+        return replace(read, sent=self.sent) if self.sent is not None else read
+
+
+def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:
+    """Return the recorded forms of calls."""
+    return tuple(RecordedCall.of(call) for call in calls)
