@@ -24,11 +24,11 @@ async def test_an_agent_plans_and_executes_with_the_models_of_its_configuration_
     (folder / "a.txt").write_text("teh cat\n")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
-    planned = wire_plan("Read it", wire_task(1, "Read the file.", action="read_file", target="a.txt"))
+    planned = wire_plan("Read it", wire_task(1, "Look for it.", action="search_text", target="a.txt"))
     answer = message(json.dumps({"answer": "It says teh cat.", "plan": None}))
     async with (
         ScriptedServer(planned, answer) as planner,
-        ScriptedServer(wants("read_file", {"path": "a.txt"})) as worker,
+        ScriptedServer(wants("search_text", {"path": "a.txt", "pattern": "teh"})) as worker,
     ):
         models = {
             "planning": {"provider": "openai", "base_url": planner.url, "temperature": 0.7, "max_tokens": 900},

@@ -80,7 +80,7 @@ class Targets:
         if any(mark in target for mark in _NO_PATH) or len(target) > _LONGEST:
             self.add_odd(place, f"`{escape_text(target, 60)}` is no path", "name a file or folder of the workspace")
             return target
-        if _GLOB & set(target) and not self._has_path(target):
+        if _GLOB & set(target) and not self.find_kind(target):
             self.check_glob(place, target)
             return target
         path = self.check_path(place, target)
@@ -90,11 +90,12 @@ class Targets:
             return found
         return path
 
-    def _has_path(self, path: str) -> bool:
+    def find_kind(self, path: str) -> str:
+        """Return what is at a path of the workspace now, "" for nothing or a path that leads outside."""
         try:
-            return self.look_up(path)[1]
+            return self.workspace.look(self.look_up(path)[0]).kind
         except WorkspaceError:
-            return False
+            return ""
 
     def look_up(self, path: str) -> tuple[str, bool]:
         """Return the canonical id of a path and whether something is there; raise WorkspaceError outside."""

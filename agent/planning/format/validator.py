@@ -10,11 +10,12 @@ from jsonschema import SchemaError
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.dialects.foreign_calls import take_arguments
 from foregate.agent.planning.format import condition
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.notebook import Findings
 from foregate.agent.planning.format.reader import Reading
-from foregate.agent.planning.format.targets import PathPlace, Targets, list_path_parameters
+from foregate.agent.planning.format.targets import PATHS, PathPlace, Targets, list_path_parameters
 from foregate.agent.tools.builtin.project import find_command
 from foregate.agent.workspace.workspace import Workspace
 from foregate.gates.validity import SchemaCheck
@@ -22,7 +23,7 @@ from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan
-from foregate.schemas.tool_spec import Catalogue, Effect, ToolSpec
+from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
 
 _ANYWHERE = (Effect.EXECUTE, Effect.UNKNOWN, Effect.ADMINISTER)
 _PROJECT = ("run_tests", "run_build")
@@ -115,7 +116,29 @@ class _TaskChecker:
         if target and paths and paths[0] is spec.targets[0]:
             target = self.targets.check_target(PathPlace(task.id, "target", paths[0].access), target)
         self.targets.anything |= spec.effect in _ANYWHERE
-        return replace(task, target=target)
+        return self.list_read(replace(task, target=target), spec)
+
+    def list_read(self, task: PlanTask, spec: ToolSpec) -> PlanTask:
+        """Return a task that reads with its call, where action, target and parameters say all of it.
+
+        So no model is asked to write down what is written already. What is not there, or is a glob, is left to it.
+        """
+        about = spec.capabilities
+        if task.calls or spec.provenance != "builtin" or spec.effect.changes or about is None or about.personal_memory:
+            return task
+        taken = take_arguments(task.action, task.params, self.catalogue)
+        arguments = dict(taken.arguments) if taken is not None else dict(task.params)
+        if task.target:
+            place = spec.targets[0] if spec.targets else None
+            if place is None or place.kind not in PATHS or place.parameter in arguments:
+                return task
+            if self.targets.find_kind(task.target) != ("file" if place.kind is ResourceKind.FILE else "directory"):
+                return task
+            arguments[place.parameter] = task.target
+        check = self.get_check(spec)
+        if not arguments or check is None or check.find_first_defect(arguments):
+            return task
+        return replace(task, calls=(PlannedCall(task.action, arguments),))
 
     def list_command(self, task: PlanTask) -> PlanTask:
         """Return a task that runs the project's tests or build with its call, where the workspace's files say it."""
@@ -171,15 +194,19 @@ class _TaskChecker:
             problem = f"there is no tool `{escape_text(call.tool, 60)}`" if call.tool else "the call names no tool"
             self.book.add_defect(task, f"{where}.tool", problem, remedy)
             return call
-        if spec.name not in self._checks:
-            self._checks[spec.name] = _compile_schema(spec)
-        check, remedy = self._checks[spec.name], f"see the parameters of `{spec.name}`"
+        check, remedy = self.get_check(spec), f"see the parameters of `{spec.name}`"
         broken = ["the tool's own schema is broken"]
         for problem in broken if check is None else check.find_defects(call.arguments, _MOST_ARGUMENTS):
             self.book.add_defect(task, where_arguments, escape_text(problem, 300), remedy)
         changed = self.resolve_paths(task, where_arguments, spec, call.arguments)
         self.targets.anything |= spec.effect in _ANYWHERE
         return replace(call, arguments={**call.arguments, **changed}) if changed else call
+
+    def get_check(self, spec: ToolSpec) -> SchemaCheck | None:
+        """Return the check of a tool's arguments, compiled once; None for a schema that is none."""
+        if spec.name not in self._checks:
+            self._checks[spec.name] = _compile_schema(spec)
+        return self._checks[spec.name]
 
     def resolve_paths(self, task: int, where: str, spec: ToolSpec, arguments: Mapping[str, Json]) -> dict[str, Json]:
         """Return the arguments that name paths and mean another one."""

@@ -98,12 +98,10 @@ def test_where_no_file_says_a_command_the_model_fills_it_in(tmp_path: Path) -> N
     assert check(tmp_path, write_plan(("run_tests", "", "See it"))).plan.tasks[0].calls == ()
 
 
-async def test_the_plan_ends_with_the_mended_code_and_asks_nothing_after_its_sheet(project: Path) -> None:
+async def test_the_plan_ends_with_the_mended_code_and_only_the_edit_is_filled_in(project: Path) -> None:
     mended = {"path": "src/login.rs", "old": "null", "new": "true"}
     answers = [
         message(write_plan(*STEPS)),
-        wants("read_file", {"path": "tests/integration_test.rs"}),
-        wants("read_file", {"path": "src/login.rs"}),
         wants("edit_file", mended),
     ]
     report = await done(project, "Debug the failing integration test", answers)

@@ -87,7 +87,8 @@ async def test_arguments_sent_as_an_object_are_read() -> None:
 @pytest.mark.parametrize("name", [7, "", None, ["f"]])
 async def test_a_call_whose_name_is_no_name_says_so(name: Any) -> None:
     call = {"id": "c", "type": "function", "function": {"name": name, "arguments": "{}"}}
-    (found,) = (await ask(message(None, finish="tool_calls", tool_calls=[call]))).calls
+    async with ScriptedServer(message("", finish="tool_calls", tool_calls=[call])) as server:
+        (found,) = (await model_at(server).respond(ModelRequest(HELLO.messages, [tool()]))).calls
     assert (found.name, found.defect) == ("unnamed", "this call names no tool; send it with a name")
 
 

@@ -64,12 +64,49 @@ def found(validation: Validation) -> list[tuple[int, str]]:
 
 
 def test_a_plan_with_nothing_wrong_is_sound_and_stays_as_it_is(check: Check) -> None:
-    tasks = (reads(1), calls(2, "edit_file", path="main.py", old="x", new="y"), reads(3, depends_on=(1, 2)))
+    read = (PlannedCall("read_file", {"path": "main.py"}),)
+    edit = calls(2, "edit_file", path="main.py", old="x", new="y")
+    tasks = (reads(1, calls=read), edit, reads(3, depends_on=(1, 2), calls=read))
     validation = check(*tasks)
     assert validation.is_sound
     assert validation.plan.tasks == tasks
     assert validation.warnings == ()
     assert validation.notes == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "arguments"),
+    [
+        (reads(1), {"path": "main.py"}),
+        (reads(1, "login.py"), {"path": "src/auth/login.py"}),
+        (reads(1, params={"max_bytes": 9}), {"path": "main.py", "max_bytes": 9}),
+        (PlanTask(1, "search_text", "src", "look", params={"query": "x"}), {"path": "src", "pattern": "x"}),
+        (PlanTask(1, "list_files", "src", "look"), {"path": "src"}),
+        (PlanTask(1, "git_status", ".", "look"), {"path": "."}),
+    ],
+)
+def test_a_read_that_is_said_in_full_stands_in_the_plan_as_its_call(
+    check: Check, task: PlanTask, arguments: dict[str, Any]
+) -> None:
+    assert check(task).plan.tasks[0].calls == (PlannedCall(task.action, arguments),)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        reads(1, "*.py"),
+        reads(1, "src"),
+        reads(1, "later.py"),
+        reads(1, ""),
+        reads(1, params={"colour": "red"}),
+        PlanTask(1, "search_text", "src", "look"),
+        PlanTask(1, "git_status", "the repository", "look"),
+        PlanTask(1, "edit_file", "main.py", "mend"),
+        PlanTask(1, "delete_path", "main.py", "clear"),
+    ],
+)
+def test_what_is_not_said_in_full_or_changes_something_is_left_to_the_model(check: Check, task: PlanTask) -> None:
+    assert check(task).plan.tasks[0].calls == ()
 
 
 @pytest.mark.parametrize(
