@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container
+from collections.abc import Collection, Container
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -30,6 +30,7 @@ from foregate.policy.risk.claims import find_promise
 from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
+from foregate.schemas.foreign_tools import find_nearest_tool
 from foregate.schemas.message import Message, ModelRequest, read_messages, write_messages
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
@@ -86,7 +87,7 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
     return ""
 
 
-def find_refusal(response: ModelResponse, offered: Container[str], room: int, done: Container[str]) -> str:
+def find_refusal(response: ModelResponse, offered: Collection[str], room: int, done: Container[str]) -> str:
     """Return why the calls of an answer, `room` of them at most, are refused, "" where they are not.
 
     All are refused or none: half of what somebody meant is something else. Calls whose digest is in `done` took
@@ -100,7 +101,9 @@ def find_refusal(response: ModelResponse, offered: Container[str], room: int, do
     elif unread := next((call.defect for call in calls if call.defect and call.name not in offered), ""):
         why = unread
     elif strange:
-        why = f"calls of tools this task was not offered: {', '.join(strange)}"
+        near = sorted({near for name in strange if (near := find_nearest_tool(name, offered))})
+        meant = f"; did you mean {', '.join(f'`{name}`' for name in near)}?" if near else ""
+        why = f"calls of tools this task was not offered: {', '.join(strange)}{meant}"
     elif len(calls) > room:
         why = f"{len(calls)} calls, and a task may have {room} more; send fewer"
     elif again:

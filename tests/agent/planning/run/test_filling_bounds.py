@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.planning.format.validator import validate
-from foregate.agent.testing.model import calls, says
+from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, plan, statuses, task
 from tests.agent.world import World
@@ -114,3 +116,26 @@ async def test_a_retry_that_looks_first_still_has_to_make_the_change() -> None:
     await reset_failed_tasks(session, await follow_plan(session))
     report = await (await gone_on(world, session)).run()
     assert (report.status, len(world.effects)) == ("completed", 4)
+
+
+async def test_calls_under_other_agents_names_fill_in_a_task_natively_and_in_json() -> None:
+    native = calls(("Edit", {"file_path": "a.txt", "old_string": "teh", "new_string": "the"}))
+    written = says('[{"tool": "str_replace", "args": {"path": "a.txt", "old_str": "teh", "new_str": "the"}}]')
+    for answer in (native, written):
+        world = World()
+        session = await world.open(build_dialect_model(ScriptedModel([answer]), "native"))
+        look, mend = task(1, call("read_file", path="a.txt")), task(2, action="edit_file", target="a.txt", after=(1,))
+        report = await carried_out(session, plan(look, mend))
+        assert (report.status, world.workspace.files["a.txt"]) == ("completed", b"the cat")
+
+
+async def test_a_tool_a_task_was_not_offered_is_answered_with_the_nearest() -> None:
+    told: list[str] = []
+
+    def again(request: ModelRequest) -> ModelResponse:
+        told.append(request.messages[-1].text)
+        return says("I cannot.")
+
+    session = await World().open([calls(("MultiEdit", {"file_path": "a.txt", "edits": []})), again])
+    await carried_out(session, plan(task(1, action="edit_file", target="a.txt")))
+    assert "did you mean `edit_file`?" in told[0]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 from msgspec.structs import replace
 
 from foregate.agent.testing.model import calls, says
@@ -13,9 +16,11 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from foregate.telemetry.audit.verify import InvariantChecker, verify_rows
-from tests.agent.planning.plans import call, carried_out, confirmed, edit, plan, statuses, task
+from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 from tests.events import bodies
+
+NEVER = {"task": 1, "lines_at_least": 99}
 
 
 async def events(world: World) -> list[Event]:
@@ -200,6 +205,29 @@ async def test_a_dry_run_judges_everything_and_changes_nothing() -> None:
     report = await carried_out(session, plan(task(1, edit("a.txt", "teh", "the")), task(2, call("send", to="ann"))))
     assert (report.status, statuses(report)) == ("completed", ["skipped", "skipped"])
     assert (world.sent, world.workspace.files["a.txt"]) == ([], b"teh cat")
+
+
+@pytest.mark.parametrize(
+    ("strict", "first", "came"),
+    [
+        (True, {"when": NEVER}, ["done", "skipped", "aborted"]),
+        (False, {"when": NEVER}, ["done", "skipped", "done"]),
+        (True, {}, ["done", "failed", "aborted"]),
+        (False, {}, ["done", "failed", "aborted"]),
+    ],
+)
+async def test_what_depends_on_a_failed_task_never_runs_and_on_a_skipped_one_only_where_that_is_not_strict(
+    strict: bool, first: dict[str, Any], came: list[str]
+) -> None:
+    execution = CONFIGURATION.execution.model_copy(update={"strict_dependencies": strict})
+    session = await World().open([])
+    wanted = plan(
+        task(1, call("read_file", path="a.txt")),
+        task(2, call("read_file", path="nowhere.txt"), after=(1,), **first),
+        task(3, call("read_file", path="b.txt"), after=(2,)),
+    )
+    chosen = CONFIGURATION.model_copy(update={"execution": execution})
+    assert statuses(await carried_out(session, wanted, configuration=chosen)) == came
 
 
 async def test_what_a_confirmed_plan_covered_is_judged_the_same_from_its_log() -> None:
