@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import ScriptedModel
 from foregate.audit.explanation import Explanation, explain, find_decision
 from foregate.cli.commands.reports import format_explanation
 from foregate.gates.replay.counterfactuals import find_nearest
@@ -123,6 +125,15 @@ async def test_of_a_call_with_a_result_in_it_both_is_told_what_was_judged_and_wh
     assert ('{"path":"which.txt"}', "") in judged
     told = [text_of(explained, "asked") for explained in found if explained.asked.sent]
     assert all("before results of earlier steps were put in: {" in text for text in told)
+
+
+async def test_of_a_call_under_another_agents_name_both_names_are_told() -> None:
+    world = World()
+    model = ScriptedModel([calls(("Read", {"file_path": "a.txt"})), says("It says teh.")])
+    await run(await world.open(build_dialect_model(model, "native")), "what does a.txt say?")
+    found = next(explain(world.log, "s", point.seq, "rules") for point in points_of(world) if point.gate == "rules")
+    assert (found.asked.tool, found.asked.sent_name) == ("read_file", "Read")
+    assert 'The model sent `Read` with {"file_path":"a.txt"}' in text_of(found, "asked")
 
 
 async def test_a_budget_that_is_used_up_is_told_by_its_own_number() -> None:
