@@ -310,7 +310,7 @@ async def test_a_plan_is_asked_for_as_strict_json_and_its_tasks_are_filled_in_in
     where: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    planned = wire_plan("Read it", wire_task(1, "Read the file.", action="read_file", target="a.txt"))
+    planned = wire_plan("Read it", wire_task(1, "Read what says teh.", action="read_file", target="*.txt"))
     answer = message(json.dumps({"answer": "It says teh cat.", "plan": None}))
     config = tmp_path / "config.yaml"
     async with (
