@@ -132,8 +132,8 @@ async def test_of_a_call_under_another_agents_name_both_names_are_told() -> None
     model = ScriptedModel([calls(("Read", {"file_path": "a.txt"})), says("It says teh.")])
     await run(await world.open(build_dialect_model(model, "native")), "what does a.txt say?")
     found = next(explain(world.log, "s", point.seq, "rules") for point in points_of(world) if point.gate == "rules")
-    assert (found.asked.tool, found.asked.sent_name) == ("read_file", "Read")
-    assert 'The model sent `Read` with {"file_path":"a.txt"}' in text_of(found, "asked")
+    assert (found.asked.tool, found.asked.sent) == ("read_file", 'Read {"file_path":"a.txt"}')
+    assert 'The model sent: Read {"file_path":"a.txt"}' in text_of(found, "asked")
 
 
 async def test_a_budget_that_is_used_up_is_told_by_its_own_number() -> None:

@@ -44,7 +44,8 @@ class ExplainedCall(Struct, frozen=True):
     """The call a decision is about: as judged, what it would do, and who said its target first, at which event.
 
     `more` counts the other calls of the response the gate was asked about. `sent` are the arguments as the model sent
-    them where results of earlier steps were put into them, and `sent_name` the tool as it named it; "" for the same.
+    them where results of earlier steps were put into them, behind the tool's name where it sent another; "" for the
+    same.
     """
 
     tool: str = ""
@@ -55,7 +56,6 @@ class ExplainedCall(Struct, frozen=True):
     said_at: int = 0
     more: int = 0
     sent: str = ""
-    sent_name: str = ""
 
 
 class Beside(Struct, frozen=True):
@@ -203,14 +203,13 @@ def _describe_call(facts: CallFacts, call: ToolCall) -> ExplainedCall:
     origin = find_first_origin(facts)
     named = {resource.id for resource in facts.resources}
     at = next((atom.seq for atom in facts.survey.atoms if atom.text in named and atom.origin.value == origin), 0)
-    named_as = call.sent.name[:128] if call.sent is not None else ""
-    return ExplainedCall(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at, sent_name=named_as)
+    return ExplainedCall(call.name[:128], facts.target, call.raw, facts.effect.value, origin, at)
 
 
 def _find_sent_arguments(log: Readable, session: str, turn: RecordedTurn, call: ToolCall) -> str:
     """Return the arguments of a call as sent, where they were renamed or results were put in before it was judged."""
     if call.sent is not None:
-        return call.sent.arguments
+        return f"{call.sent.name[:128]} {call.sent.arguments}"
     if turn.turn.actor != "model" or not turn.turn.cause:
         return ""
     program = find_body(turn.turn.cause, ModelResponded, EventWindow(log, session)).program

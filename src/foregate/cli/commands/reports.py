@@ -85,10 +85,9 @@ def _format_call(explained: Explanation) -> Iterator[str]:
     effect = _EFFECT.get(asked.effect, f", which would {asked.effect}")
     yield f"In {where} {_ACTOR.get(point.actor, point.actor)} {_name_call(asked.tool, asked.target)}{effect}."
     yield f"Its arguments: {_cut_text(asked.arguments, _ARGUMENTS)}"
-    if asked.sent_name:
-        yield f"The model sent `{_cut_text(asked.sent_name, 60)}` with {_cut_text(asked.sent, _ARGUMENTS)}"
-    elif asked.sent:
-        yield f"The model sent, before results of earlier steps were put in: {_cut_text(asked.sent, _ARGUMENTS)}"
+    if asked.sent:
+        filled = ", before results of earlier steps were put in" if asked.sent.startswith("{") else ""
+        yield f"The model sent{filled}: {_cut_text(asked.sent, _ARGUMENTS)}"
     if said := _SAID.get(asked.said_first):
         at = f" (event {asked.said_at})" if asked.said_at else ""
         yield f"Its target was {said}{at}."
