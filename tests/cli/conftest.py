@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,11 @@ from tests.agent.models.openai.scripted_server import ScriptedServer, Step
 Cli = Callable[..., tuple[int, str, str]]
 Piped = Callable[[str], None]
 Endpoint = Callable[..., ScriptedServer]
+
+
+def parse_lines(out: str) -> list[Any]:
+    """Return the values of lines of JSON, as lists print them."""
+    return [json.loads(line) for line in out.splitlines()]
 
 
 @pytest.fixture

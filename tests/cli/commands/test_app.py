@@ -19,7 +19,7 @@ from foregate.assembly.setting import SessionOptions
 from foregate.cli.terminal.exit_codes import STATUS
 from foregate.schemas.event_body import STATUSES
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from tests.cli.conftest import Cli, Piped
+from tests.cli.conftest import Cli, Piped, parse_lines
 from tests.full_disk import no_room_for
 from tests.policies import EVERYTHING_OFF, policy_with
 
@@ -82,7 +82,7 @@ def test_a_question_of_the_agent_has_its_own_exit_code(cli: Cli) -> None:
 def test_sessions_are_listed_shown_filtered_and_verified(cli: Cli) -> None:
     assert cli("audit", "list") == (0, "", "there are no sessions yet; `foregate chat` begins one\n")
     cli("run", "in a.txt replace teh with the")
-    (about,) = json.loads(cli("audit", "list", "--json")[1])
+    (about,) = parse_lines(cli("audit", "list", "--json")[1])
     assert (about["asked"], about["state"], about["tasks"]) == ("in a.txt replace teh with the", "completed", 1)
     assert about["session"] in cli("audit", "list")[1]
     points = [json.loads(line) for line in cli("audit", "show", "last", "--json")[1].splitlines()]
@@ -97,6 +97,27 @@ def test_sessions_are_listed_shown_filtered_and_verified(cli: Cli) -> None:
     assert cli("audit", "verify", "last", "--head", head)[0] == 0
     wrong = f"{about['events']}:{'0' * 64}"
     assert cli("audit", "verify", "last", "--head", wrong)[0] == 8
+
+
+def test_the_list_of_sessions_names_its_columns_like_that_of_plans_and_prints_a_line_of_json_each(cli: Cli) -> None:
+    cli("run", "read a.txt")
+    cli("run", "in a.txt replace teh with the")
+    heads, newest, oldest = cli("audit", "list")[1].splitlines()
+    assert heads.split() == ["SESSION", "EVENTS", "STATE", "ASKED"]
+    for row, asked in ((newest, "in a.txt replace teh with the"), (oldest, "read a.txt")):
+        assert row[heads.index("ASKED") :] == asked
+        assert row[heads.index("STATE") :].split()[0] == "completed"
+    assert [about["asked"] for about in parse_lines(cli("audit", "list", "--json")[1])] == [
+        "in a.txt replace teh with the",
+        "read a.txt",
+    ]
+
+
+def test_replay_notes_are_a_line_of_json_each(cli: Cli) -> None:
+    Path("unsure.yaml").write_text("uncertainty:\n  threshold: 1\n")
+    cli("run", "--policy", "unsure.yaml", "clean up")
+    (note,) = parse_lines(cli("audit", "show", "last", "--notes", "--json")[1])
+    assert note["code"] == "uncertainty_clarification"
 
 
 def test_a_changed_byte_of_the_log_is_exit_code_8(cli: Cli, home: Path) -> None:
@@ -162,7 +183,7 @@ def test_an_undo_where_the_world_moved_on_is_refused(cli: Cli) -> None:
 def test_the_tools_listed_are_those_a_session_is_offered(cli: Cli, depth: int) -> None:
     Path("mine.yaml").write_text(f"limits:\n  child_depth: {depth}\n")
     events = [json.loads(line) for line in cli("run", "--events", "--policy", "mine.yaml", "hello")[1].splitlines()]
-    listed = json.loads(cli("tools", "list", "--json", "--policy", "mine.yaml")[1])
+    listed = parse_lines(cli("tools", "list", "--json", "--policy", "mine.yaml")[1])
     assert all(spec.pop("in_force") for spec in listed)
     assert listed == events[0]["body"]["catalogue"]
     assert [spec["name"] for spec in listed if spec["name"] == "delegate"] == ["delegate"] * depth

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, parse_lines
 
 EDIT = "in a.txt replace teh with the"
 
@@ -24,7 +24,7 @@ def test_a_decision_is_explained_with_the_file_and_line_of_what_it_rests_on(cli:
     assert "The rule `no-edit`: mine.yaml:3." in out
     assert "without the" in out
     assert all(len(line) <= 80 for line in out.splitlines())
-    session = json.loads(cli("audit", "list", "--json")[1])[0]["session"]
+    session = parse_lines(cli("audit", "list", "--json")[1])[0]["session"]
     assert cli("audit", "explain", f"{session}/{points[0]['address']}")[1] == out
     found = json.loads(cli("audit", "explain", f"last/{points[0]['address']}", "--json")[1])
     assert (found["session"], found["point"]["address"]) == (session, points[0]["address"])

@@ -14,7 +14,7 @@ from foregate.agent.planning.ask.planner import FROM_FILE
 from foregate.schemas.event_body import Kind
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, parse_lines
 
 _SAID: tuple[Kind, ...] = ("user_message", "plan_proposed")
 FIX = 'Fix the typo "teh" -> "the" in a.txt'
@@ -43,13 +43,13 @@ def test_a_plan_is_made_saved_checked_executed_and_taken_back(cli: Cli, saved: P
     assert [line.split()[0] for line in out.splitlines() if line.startswith("  done")] == ["done", "done"]
     code, out, _ = cli("plans", "rollback", "last")
     assert (code, out, Path("a.txt").read_text()) == (0, "taken back: edit_file a.txt\n", "teh cat\n")
-    assert json.loads(cli("plans", "list", "--json")[1])[0]["state"] == "rolled back"
+    assert parse_lines(cli("plans", "list", "--json")[1])[0]["state"] == "rolled back"
     code, out, _ = cli("plans", "show", "last", "--json")
     assert [task["status"] for task in json.loads(out)["results"]] == ["done", "aborted"]
     assert cli("plans", "retry", "last", "--yes")[0] == 0
     assert Path("a.txt").read_text() == "the cat\n"
     log = SqliteLog(home / "events.db")
-    names = json.loads(cli("plans", "list", "--json")[1])
+    names = parse_lines(cli("plans", "list", "--json")[1])
     assert all(verify_session(log, about["session"]).ok for about in names)
     log.close()
 
@@ -73,7 +73,7 @@ def test_a_dry_run_changes_nothing_and_says_what_would_run(cli: Cli, saved: Path
     code, out, _ = cli("execute", "last", "--dry-run", "--json")
     report = json.loads(out)
     assert (code, report["dry_run"], Path("a.txt").read_text()) == (0, True, "teh cat\n")
-    assert json.loads(cli("plans", "list", "--json")[1])[0]["state"] == "dry run"
+    assert parse_lines(cli("plans", "list", "--json")[1])[0]["state"] == "dry run"
     assert [task["status"] for task in report["tasks"]] == ["done", "skipped"]
 
 
@@ -175,7 +175,7 @@ def talked(home: Path) -> str:
 
 
 def test_every_plan_of_a_session_is_listed_shown_and_run_anew(cli: Cli, talked: str) -> None:
-    listed = json.loads(cli("plans", "list", "--json")[1])
+    listed = parse_lines(cli("plans", "list", "--json")[1])
     assert [(about["name"], about["state"]) for about in listed] == [
         (talked, "not confirmed"),
         (f"{talked}/1", "completed"),

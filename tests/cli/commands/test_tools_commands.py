@@ -13,7 +13,7 @@ from foregate.agent.tools.declarations import Declarations
 from foregate.schemas import strict_json
 from foregate.schemas.tool_spec import Declaration, ToolSpec, hash_definition
 from tests.agent.tools.mcp.conftest import HOSTILE
-from tests.cli.conftest import Cli, Piped
+from tests.cli.conftest import Cli, Piped, parse_lines
 
 
 @pytest.fixture
@@ -30,7 +30,7 @@ def states(cli: Cli) -> dict[str, str]:
     """Return how the tools of servers stand, by name."""
     code, out, _ = cli("tools", "list", "--json")
     assert code == 0
-    return {row.get("name", row.get("provenance")): row["state"] for row in json.loads(out) if "state" in row}
+    return {row.get("name", row.get("provenance")): row["state"] for row in parse_lines(out) if "state" in row}
 
 
 def test_tools_are_listed_pinned_and_compared(cli: Cli, servers: Path) -> None:
@@ -44,12 +44,12 @@ def test_tools_are_listed_pinned_and_compared(cli: Cli, servers: Path) -> None:
     assert "only reads" in out
     assert (states(cli)["bad.look"], states(cli)["bad.echo"]) == ("pinned", "new")
     code, out, _ = cli("tools", "pin", "bad", "--yes", "--json")
-    assert "bad.echo" in [row["tool"] for row in json.loads(out)]
+    assert "bad.echo" in [row["tool"] for row in parse_lines(out)]
     assert cli("tools", "diff", "bad")[:2] == (0, "every tool is as it was pinned\n")
     servers.write_text(servers.read_text().replace('"plain"', '"plain", "more"'))
     assert states(cli)["bad.look"] == "changed"
     code, out, _ = cli("tools", "diff", "bad", "--json")
-    changed = {row["tool"]: row["diff"] for row in json.loads(out)}
+    changed = {row["tool"]: row["diff"] for row in parse_lines(out)}
     assert code == 1
     assert "hostile_server.py plain\n+started as:" in changed["bad.look"]
     code, out, _ = cli("tools", "diff", "bad")
@@ -66,7 +66,7 @@ def test_a_pinned_tool_its_server_lists_no_more_differs_and_one_of_a_server_that
     cli("tools", "pin", "bad", "--yes")
     assert cli("tools", "diff", "bad")[:2] == (1, "  gone      bad.look\n            its server no longer lists it\n")
     servers.write_text(json.dumps({"mcpServers": {"bad": {"command": "/nowhere/at/all"}}}))
-    assert [row["state"] for row in json.loads(cli("tools", "diff", "--json")[1])] == ["failed"]
+    assert [row["state"] for row in parse_lines(cli("tools", "diff", "--json")[1])] == ["failed"]
 
 
 def test_a_person_reads_the_list_without_anything_invisible(cli: Cli, servers: Path) -> None:
@@ -81,7 +81,7 @@ def test_a_person_reads_the_list_without_anything_invisible(cli: Cli, servers: P
 def test_what_confines_a_server_is_said_of_its_tools_and_needs_no_new_look_at_them(cli: Cli, servers: Path) -> None:
     cli("tools", "pin", "bad", "look", "--yes")
     servers.write_text(servers.read_text().replace('"command"', '"confine": "read", "command"'))
-    rows = {row.get("name", row.get("provenance")): row for row in json.loads(cli("tools", "list", "--json")[1])}
+    rows = {row.get("name", row.get("provenance")): row for row in parse_lines(cli("tools", "list", "--json")[1])}
     if rows.get("mcp:bad", {}).get("state") == "failed":
         assert "it is to be confined (`confine: read`), which this machine cannot" in rows["mcp:bad"]["problem"]
         return
@@ -123,7 +123,7 @@ def test_a_program_is_asked_about_a_server_at_the_start_of_a_chat(cli: Cli, serv
 
 def test_what_a_person_said_of_a_tool_is_listed_and_forgotten(cli: Cli, servers: Path, home: Path) -> None:
     cli("tools", "pin", "bad", "--yes")
-    rows = json.loads(cli("tools", "list", "--json")[1])
+    rows = parse_lines(cli("tools", "list", "--json")[1])
     spec = strict_json.load(ToolSpec, {key: row for key, row in find(rows, "bad.look").items() if key not in ABOUT})
     kept = Declaration("reads", hash_definition(spec), texts=("q",))
     Declarations(home / "declarations.json").keep({"bad.look": kept}, {"bad.look": spec})

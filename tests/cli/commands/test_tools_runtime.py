@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.agent.tools.remote.worlds import TOKEN, RuntimeProcess
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, parse_lines
 
 
 @pytest.fixture
@@ -60,12 +60,12 @@ def test_a_program_reads_what_the_policy_makes_of_each_tool(cli: Cli, runtime: R
     Path("mcp.json").write_text('{"mcpServers": {"never": {"command": "/nowhere/at/all"}}}')
     url = f"ws://127.0.0.1:{runtime.port}"
     code, out, err = cli("tools", "list", "--runtime", url, "--mcp", "mcp.json", "--json")
-    row = next(row for row in json.loads(out) if row["name"] == "read_file")
+    row = next(row for row in parse_lines(out) if row["name"] == "read_file")
     assert (code, err) == (0, "")
     assert (row["effect"], row["provenance"], row["in_force"]["effect"]) == ("observation", "remote", "unknown")
     assert row["in_force"]["capabilities"]["needs_approval"] is True
     assert "MCP servers are left out" in cli("tools", "list", "--runtime", url, "--mcp", "mcp.json")[2]
-    own = next(row for row in json.loads(cli("tools", "list", "--json")[1]) if row["name"] == "read_file")
+    own = next(row for row in parse_lines(cli("tools", "list", "--json")[1]) if row["name"] == "read_file")
     assert (own["in_force"]["effect"], own["in_force"]["capabilities"]["read_only"]) == ("observation", True)
 
 

@@ -24,17 +24,16 @@ Names = list[str]
 @app.command("list")
 def list_sessions(as_json: options.AsJson = False) -> None:
     """List the sessions of the log, newest first."""
-    from foregate.cli.terminal.layout import make_visible, shorten_text
+    from foregate.cli.commands.reports import format_sessions
 
     with open_home_log() as log:
         names = run_async(log.sessions())
+        summaries = (_summarise_session(log, name) for name in names)
         if as_json:
-            options.print_json([_summarise_session(log, name) for name in names])
+            options.print_json_rows(summaries)
             return
-        for name in names:
-            about = _summarise_session(log, name)
-            head = f"{make_visible(name):<22} {about['events']:>5} events  {about['state']:<18} "
-            typer.echo(head + shorten_text(str(about["asked"]), 48))
+        for line in format_sessions(summaries, max(map(len, names), default=0), options.measure_terminal()):
+            typer.echo(line)
     if not names:
         typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
 
@@ -85,7 +84,7 @@ def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
 
     found = build_session_notes(log.events(name))
     if as_json:
-        options.print_json([strict_json.dump(note) for note in found])
+        options.print_json_rows(map(strict_json.dump, found))
         return
     for note in found:
         options.print_text(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}")

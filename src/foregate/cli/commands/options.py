@@ -104,6 +104,12 @@ def print_json(value: Json, *, err: bool = False) -> None:
     typer.echo(to_json_line(value), err=err)
 
 
+def print_json_rows(rows: Iterable[Json]) -> None:
+    """Print a list for scripts: a line of JSON for each entry, so that its length does not matter."""
+    for row in rows:
+        print_json(row)
+
+
 def print_text(text: str, *, err: bool = False) -> None:
     """Print a line for people, whatever it holds made visible."""
     from foregate.schemas.visible import make_visible
@@ -115,3 +121,11 @@ def print_problems(sentences: Iterable[str]) -> None:
     """Print sentences that say what is wrong on standard error."""
     for sentence in sentences:
         print_text(f"foregate: {sentence}", err=True)
+
+
+def measure_terminal() -> int:
+    """Return the columns of the terminal that is printed to, 0 where that is none."""
+    from rich.console import Console
+
+    console = Console()
+    return console.width if console.is_terminal else 0

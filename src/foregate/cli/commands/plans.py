@@ -37,19 +37,15 @@ WAYS: dict[str, FailureChoice] = {"go-on": "go_on", "retry": "retry", "rollback"
 @app.command("list")
 def list_plans(as_json: options.AsJson = False) -> None:
     """List the plans of the log, newest first; PLAN is the name the other commands take, MADE is UTC."""
-    from rich.console import Console
-
     from foregate.assembly.home import open_home_log
     from foregate.cli.plan.plan_finding import list_log_plans, summarise_plan
-    from foregate.cli.terminal.scripting import to_json_line
 
     with open_home_log() as log:
         found = list_log_plans(log)
     if as_json:
-        typer.echo(to_json_line([summarise_plan(entry) for entry in found]))
+        options.print_json_rows(map(summarise_plan, found))
         return
-    console = Console()
-    for line in format_plans(found, console.width if console.is_terminal else 0):
+    for line in format_plans(found, options.measure_terminal()):
         typer.echo(line)
     if not found:
         typer.echo("there are no plans yet; `foregate plan` makes one", err=True)

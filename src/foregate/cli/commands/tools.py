@@ -176,7 +176,7 @@ async def list_tools(setting: SessionOptions, as_json: options.AsJson = False) -
             rows.append({"provenance": f"mcp:{name}", "state": "failed", "problem": why})
             told.append(f"{name:<18} not available: {why}")
     if as_json:
-        options.print_json(rows)
+        options.print_json_rows(rows)
         return
     for note in (*offer.notes, *declarations.notes):
         typer.echo(note, err=True)
@@ -225,7 +225,7 @@ def list_declared(as_json: options.AsJson = False) -> None:
 
     kept = _read_declarations(Home.path()).list()
     if as_json:
-        options.print_json([{"tool": key, **strict_json.dump(declared)} for key, declared in kept.items()])
+        options.print_json_rows({"tool": key, **strict_json.dump(declared)} for key, declared in kept.items())
         return
     for key, declared in kept.items():
         named = [target.parameter for target in declared.targets]
@@ -297,7 +297,7 @@ async def pin(
         if asked:
             offer.pins.pin(asked, utc_now())
         if as_json:
-            options.print_json([{"tool": d.full_name, "hash": d.hash} for d in asked])
+            options.print_json_rows({"tool": d.full_name, "hash": d.hash} for d in asked)
         else:
             screen.say(f"{len(asked)} pinned" if asked else "nothing was pinned")
 
@@ -334,7 +334,7 @@ async def diff(
             {**{key: tool[key] for key in keys}, "diff": format_unified(diff_tool(tool))} for tool in found
         ]
         told += [{"server": which, "state": "failed", "problem": why} for which, why in offer.failed.items()]
-        options.print_json(told)
+        options.print_json_rows(told)
     else:
         for tool in found:
             screen.rows(format_tool(tool, screen.console.width, details=True))
