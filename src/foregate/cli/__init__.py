@@ -11,6 +11,10 @@ def main() -> None:
 
     hide_environment()  # before anything could be started that would read it
 
+    from foregate.cli.terminal.standard_streams import open_standard_streams
+
+    open_standard_streams()
+
     from foregate.cli.commands.app import main as run
 
     sys.exit(run())

@@ -23,6 +23,7 @@ from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.recap import format_recap
 from foregate.cli.terminal.screen import Screen
+from foregate.cli.terminal.standard_streams import is_lost
 from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Draft
@@ -50,7 +51,7 @@ class ChatSession:
         if self.opened.resumed:
             await self.show_recap()
             await self.resume_open_task()
-        while not self._over:
+        while not (self._over or is_lost(self.screen.console.file)):
             try:
                 line = await self.terminal.read_line(self._prompt)
             except KeyboardInterrupt:

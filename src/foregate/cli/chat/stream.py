@@ -20,6 +20,7 @@ from foregate.cli.chat.slash import COMMANDS, WAITING, is_command
 from foregate.cli.terminal.diff import diff_change, format_unified
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
+from foregate.cli.terminal.standard_streams import is_lost
 from foregate.cli.terminal.terminal import InputLine, Pipe, interruptible
 from foregate.gates.declaring import read_declared
 from foregate.schemas import strict_json
@@ -176,11 +177,12 @@ class ChatStream:
         return None
 
     async def run_chat(self, session: Session) -> None:
-        """Go on with what is open, then act on each line; a line that cannot be acted on is one error."""
+        """Go on with what is open, then act on each line; a line that cannot be acted on is one error. Once nobody
+        reads, the task in hand is the last."""
         self.session = session
         if (task := session.state.task) is not None and task.paused != "needs_input":
             await self._run_steps(run_to_outcome(session))
-        while not self._over and (line := await self._pipe.next_line()) is not None:
+        while not (self._over or is_lost(self._out)) and (line := await self._pipe.next_line()) is not None:
             try:
                 said = parse_utterance(line.text)
                 if said is not None:

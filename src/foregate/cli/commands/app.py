@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -23,6 +21,7 @@ from foregate.cli.commands import (
     trajectories,
 )
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
+from foregate.cli.terminal.standard_streams import describe_loss, find_output
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
@@ -76,14 +75,23 @@ def about(
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command and return its exit code; an error meant for people is one sentence on standard error."""
-    sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - open as long as we are
-    for stream in (sys.stdin, sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace" if stream is sys.stdin else "backslashreplace")
+    code = _run_command(arguments)
+    output = find_output()
+    try:
+        sys.stdout.flush()
+    except OSError as error:
+        if output is None or output.failure is not error:
+            raise
+    if output is None or output.failure is None:
+        return code
+    options.print_problems(filter(None, (lost := describe_loss(output.failure),)))
+    return code if output.outlasts and not lost else code or ERROR
+
+
+def _run_command(arguments: list[str] | None) -> int:
     try:
         get_diagnostics()
         code = app(args=arguments, standalone_mode=False)
-        sys.stdout.flush()
     except ForegateError as error:
         options.print_problems([str(error)])
         return exit_code_of(error)
@@ -95,7 +103,8 @@ def main(arguments: list[str] | None = None) -> int:
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
         return STATUS["cancelled"]
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:
+        if (output := find_output()) is None or output.failure is not error:
+            raise
         return ERROR
     return code if isinstance(code, int) else 0

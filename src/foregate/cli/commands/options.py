@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from foregate.cli.terminal.exit_codes import COMPLETED, run_async
+from foregate.cli.terminal.standard_streams import outlast_output
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
@@ -83,6 +84,7 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., A
             from foregate.agent.tools.mcp.server_configuration import SERVERS_FILE
             from foregate.assembly.setting import SessionOptions
 
+            outlast_output()
             said = {name: given.pop(name) for name in shared}
             if "mcp" in said:
                 said["mcp"] = SERVERS_FILE.find(said["mcp"], os.environ)
