@@ -248,6 +248,26 @@ async def test_the_commands_show_what_the_session_knows(chat: Callable[..., Awai
         assert part in done.shown
 
 
+async def test_a_command_nobody_knows_is_answered_with_the_nearest(chat: Callable[..., Awaitable[Chatted]]) -> None:
+    done = await chat(["/hlep", "/decsions all", "/xyzzy", "/" + "z" * 90, "/undo\nc1.1"])
+    for said in (
+        "there is no command `/hlep`; did you mean `/help`?",
+        "there is no command `/decsions`; did you mean `/decisions`?",
+        "there is no command `/xyzzy`; /help lists them",
+        f"there is no command `/{'z' * 39}…`; /help lists them",
+    ):
+        assert said in " ".join(done.shown.split())
+
+
+async def test_the_decisions_show_what_a_person_allowed_once_and_for_the_session(
+    chat: Callable[..., Awaitable[Chatted]],
+) -> None:
+    script = [calls(SEND, text=SAY), says("Sent."), calls(SEND, text=SAY), says("Sent again.")]
+    lines = ["mail bob@example.org", "and again to bob@example.org", "/decisions"]
+    done = await chat(lines, *script, answers=("a",))
+    assert done.shown.count("approval_granted") == 2
+
+
 async def test_execute_without_anything_open_says_so(chat: Callable[..., Awaitable[Chatted]]) -> None:
     done = await chat(["/execute", "/execute x", "/execute 0"])
     assert "nothing waits for an answer" in done.shown

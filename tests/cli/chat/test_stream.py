@@ -215,6 +215,19 @@ def test_commands_that_only_show_something_are_refused_and_switches_are_recorded
     chat.say("/help", "/auto", "/nothing", "/quit now", "/execute", "/undo", {"command": "undo"})
     for _ in range(7):
         chat.until("error")
+    chat.say("/decisions", "/hlep")
+    for _ in range(2):
+        chat.until("error")
+    assert chat.errors == [
+        "`/help` is for a person at a terminal; a program reads the events",
+        "say `/auto on|off`",
+        "there is no command `/nothing`; /help lists them",
+        "say `/quit`",
+        "nothing waits for an answer",
+        *chat.errors[5:7],
+        "`/decisions` is for a person at a terminal; a program reads the events",
+        "there is no command `/hlep`; did you mean `/help`?",
+    ]
     chat.say({"command": "/auto on"})
     assert chat.until("kind", "policy_changed")["body"] == {"auto": True}
     chat.say("clean this up")

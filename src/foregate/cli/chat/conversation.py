@@ -16,10 +16,10 @@ from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.showing import find_ended_calls, format_call
-from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, WAITING, is_command
+from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, WAITING, describe_unknown, is_command
 from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.event_rows import name_call
-from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled, make_visible
+from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.recap import format_recap
 from foregate.cli.terminal.screen import Screen
@@ -120,8 +120,7 @@ class ChatSession:
         if name in COMMANDS:
             await getattr(self, f"_{name[1:].replace('-', '_')}")(rest.strip())
         else:
-            why = "a command is one line" if "\n" in typed else f"there is no command `{make_visible(name)}`"
-            self.screen.say(f"{why}; /help lists them", CARE)
+            self.screen.say(describe_unknown(typed), CARE)
 
     async def run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop. Ctrl-C cancels them and their task; the first one pauses a plan that runs."""
@@ -205,12 +204,12 @@ class ChatSession:
         self.screen.say(f"/mode is {rest}", "dim")
 
     async def _decisions(self, rest: str) -> None:
-        from foregate.cli.terminal.event_rows import is_notable
+        from foregate.cli.terminal.event_rows import is_pass
         from foregate.cli.terminal.timeline import format_decision_rows
         from foregate.telemetry.audit.decisions import read_decisions
 
         points = list(read_decisions(await self.session.log.read()))
-        shown = [point for point in points if rest == "all" or is_notable(point)]
+        shown = [point for point in points if rest == "all" or not is_pass(point)]
         self.screen.rows(row for point in shown for row in format_decision_rows(point, self.screen.console.width))
         if len(shown) < len(points):
             self.screen.say(f"{len(points) - len(shown)} more decisions passed; /decisions all shows them", "dim")

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 
 from msgspec import Struct
 
+from foregate.cli.terminal.nearest import suggest_nearest
+from foregate.schemas.visible import make_visible
+
 MODES = ("direct", "plan", "auto")
 """What /mode takes: see the configuration's `mode`."""
 
@@ -36,6 +39,8 @@ COMMANDS: Mapping[str, Command] = {
     "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
     "/quit": Command("leave; the session stays in the log"),
 }
+FOR_PEOPLE = ("/help", "/resolve", "/show", "/history", "/decisions", "/evidence", "/policy")
+"""Commands for a person at a terminal, most of which only show something; a program has the events."""
 KEYS = {
     "Enter": "sends the message",
     "Alt-Enter": "begins a new line (or Esc, then Enter); pasted lines stay one message",
@@ -46,7 +51,17 @@ KEYS = {
 }
 WAITING = ("awaiting_approval", "paused")
 """How a task is paused that /execute goes on with."""
+_SHOWN = 40
 _COMMAND = re.compile(r"/[a-z-]*(\s|\Z)")
+
+
+def describe_unknown(typed: str) -> str:
+    """Return what is said of a command there is not: the nearest, or how to find the others."""
+    name = typed.partition(" ")[0]
+    if "\n" in typed:
+        return "a command is one line; /help lists them"
+    shown = make_visible(name if len(name) <= _SHOWN else f"{name[:_SHOWN]}…")
+    return f"there is no command `{shown}`{suggest_nearest(name, COMMANDS, '; /help lists them')}"
 
 
 def is_command(typed: str) -> bool:

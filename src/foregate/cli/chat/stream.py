@@ -16,7 +16,7 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.chat.slash import COMMANDS, WAITING, is_command
+from foregate.cli.chat.slash import COMMANDS, FOR_PEOPLE, WAITING, describe_unknown, is_command
 from foregate.cli.terminal.diff import diff_change, format_unified
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
@@ -47,7 +47,7 @@ _PER_CALL: Mapping[str, str] = {
 """What of an answer is about single calls, and what is said where its shape is another."""
 _MAY_HAVE: Mapping[Kind, tuple[str, ...]] = {"message": (), "command": (), "answer": ("text", "request", *_PER_CALL)}
 _FORMS = '{"message": TEXT}, {"command": TEXT} or {"answer": WORD}'
-_FOR_PEOPLE = "shows something to a person; a program reads it from the events"
+_FOR_PEOPLE = "is for a person at a terminal; a program reads the events"
 
 
 class Misheard(ForegateError):
@@ -220,10 +220,11 @@ class ChatStream:
                     raise Misheard("nothing waits for an answer")
                 await self._run_steps(run_to_outcome(session))
             case _ if name not in COMMANDS:
-                raise Misheard(f"there is no command `{name[:40]}`")
+                raise Misheard(describe_unknown(said.text))
+            case _ if name in FOR_PEOPLE:
+                raise Misheard(f"`{name}` {_FOR_PEOPLE}")
             case _:
-                usage = COMMANDS[name].more
-                raise Misheard(f"say `{name} {usage}`" if usage else f"`{name}` {_FOR_PEOPLE}")
+                raise Misheard(f"say `{f'{name} {COMMANDS[name].more}'.strip()}`")
 
     async def _run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop; an interrupt ends their task as cancelled, and the chat goes on."""

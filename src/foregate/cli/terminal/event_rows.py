@@ -23,7 +23,7 @@ from foregate.schemas.judgement import Decision, Standing
 if TYPE_CHECKING:
     from foregate.telemetry.audit.decisions import DecisionPoint
 
-QUIET = ("prelude_ready_for_execution", "critique_not_required", "verification_passed", "approval_granted")
+PASSES = ("prelude_ready_for_execution", "critique_not_required", "verification_passed")
 """Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""
 _WORD = {
     Standing.ALLOW: ("passed", "dim"),
@@ -73,9 +73,15 @@ def describe_compression(body: ContextCompressed) -> str:
     return f"for the model {' and '.join(told)}"
 
 
+def is_pass(decision: Decision | DecisionPoint) -> bool:
+    """Whether a decision let everything pass without anybody's yes."""
+    return decision.consequence is None and (decision.code.endswith("_passed") or decision.code in PASSES)
+
+
 def is_notable(decision: Decision | DecisionPoint) -> bool:
-    """Whether a decision deserves a line: everything but a pass."""
-    return not (decision.code.endswith("_passed") or decision.code in QUIET) or decision.consequence is not None
+    """Whether a decision deserves a line as it is made: not a pass, and not the yes that was just typed."""
+    granted = decision.code == "approval_granted" and decision.consequence is None
+    return not (is_pass(decision) or granted)
 
 
 def format_ruling(decision: Decision, width: int) -> list[Text]:
