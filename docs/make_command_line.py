@@ -42,12 +42,29 @@ default `$XDG_CONFIG_HOME/foregate/mcp.json` where there is one |
 Without an endpoint the rehearsal model answers. It is a fixed program and no language model. It understands a few plain
 requests and makes real tool calls in the real workspace. `--model rehearsal` asks for it where there is an endpoint.
 
+## Help and completion
+
+`foregate help COMMAND`, and `-h` or `--help` after any command, show what it does and takes. A shell completes
+commands, options, sessions and files when its settings have the line of its own:
+
+| shell | line | where |
+|---|---|---|
+| bash | `eval "$(foregate completion bash)"` | `~/.bashrc` |
+| zsh | `eval "$(foregate completion zsh)"` | `~/.zshrc`, after `compinit` |
+| fish | `foregate completion fish \\| source` | `~/.config/fish/config.fish` |
+
+## Output
+
+With `--json` a command that lists prints one object a line, every other one a single object. Where standard output is
+closed or full, a command says so in one sentence. A task that somebody stops reading goes on to its end all the same,
+and its exit code tells how it ended.
+
 ## Exit codes
 
 | code | meaning |
 |---|---|
 | 0 | the task was completed, or the command did what it says |
-| 1 | an error |
+| 1 | an error, also where standard output could not be written |
 | 2 | the command line, a policy file or the workspace cannot be used as given |
 """
 CODES = {

@@ -7,22 +7,33 @@ import pty
 import select
 import subprocess
 import sys
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
+FOREGATE = (sys.executable, "-Im", "foregate")
 FOREVER = 20
 """Seconds after which what was not shown is not expected any more."""
 
 
 class AtTerminal:
-    """A `foregate` command whose person sits at a pseudo-terminal, with its own home."""
+    """A `foregate` command, or the `program` named, whose person sits at a pseudo-terminal, with its own home."""
 
-    def __init__(self, folder: Path, home: Path, *arguments: str) -> None:
+    def __init__(
+        self, folder: Path, home: Path, *arguments: str, program: Sequence[str] = FOREGATE, path: str = ""
+    ) -> None:
         self.master, slave = pty.openpty()
-        environ = {"PATH": os.environ["PATH"], "HOME": str(home), "FOREGATE_HOME": str(home / "fg"), "TERM": "xterm"}
+        environ = {
+            "PATH": path + os.environ["PATH"],
+            "HOME": str(home),
+            "FOREGATE_HOME": str(home / "fg"),
+            "TERM": "xterm",
+        }
         environ |= {"COLUMNS": "80", "LINES": "40", "PROMPT_TOOLKIT_NO_CPR": "1"}
-        command = [sys.executable, "-Im", "foregate", *arguments]
+        command = [*program, *arguments]
+        begin = partial(os.login_tty, slave) if program is not FOREGATE else None  # a shell wants one of its own
         self.process = subprocess.Popen(
-            command, cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=environ, close_fds=True
+            command, cwd=folder, stdin=slave, stdout=slave, stderr=slave, env=environ, preexec_fn=begin
         )
         os.close(slave)
         self.seen = ""

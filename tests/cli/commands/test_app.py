@@ -7,17 +7,22 @@ import json
 import sqlite3
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from typer.main import get_command
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.assembly.home import Home
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
+from foregate.cli.commands.app import app
 from foregate.cli.terminal.exit_codes import STATUS
 from foregate.schemas.event_body import STATUSES
+from foregate.schemas.version import __version__
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.cli.conftest import Cli, Piped, parse_lines
 from tests.full_disk import no_room_for
@@ -27,6 +32,30 @@ from tests.policies import EVERYTHING_OFF, policy_with
 def test_every_status_has_an_exit_code_of_its_own() -> None:
     assert set(STATUS) == {*STATUSES, "needs_input", "awaiting_approval", "paused"}
     assert len(set(STATUS.values()) | {1, 2, 8, 9}) == len(STATUS) + 4
+
+
+def list_commands(command: Any, words: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    yield words
+    for name, child in getattr(command, "commands", {}).items():
+        yield from list_commands(child, (*words, name))
+
+
+@pytest.mark.parametrize("words", list(list_commands(get_command(app))), ids=" ".join)
+def test_every_command_shows_its_help_by_both_flags_and_by_the_command(cli: Cli, words: tuple[str, ...]) -> None:
+    whole = cli(*words, "--help")
+    assert whole[0] == 0
+    assert whole[1].startswith(f"Usage: {' '.join(('foregate', *words))}")
+    assert cli(*words, "-h") == cli("help", *words) == whole
+
+
+def test_the_version_has_a_short_flag(cli: Cli) -> None:
+    assert cli("-V") == cli("--version") == (0, f"foregate {__version__}\n", "")
+
+
+def test_a_command_nobody_knows_is_one_sentence_with_the_nearest(cli: Cli) -> None:
+    nearest = "foregate: there is no command `foregate audit shw`; did you mean `show`?\n"
+    assert cli("help", "audit", "shw") == (2, "", nearest)
+    assert cli("adit") == (2, "", "foregate: No such command 'adit'. Did you mean 'audit'?\n")
 
 
 def test_run_prints_the_answer_alone_to_standard_output(cli: Cli) -> None:

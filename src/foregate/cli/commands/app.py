@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from collections.abc import Mapping
+from typing import Annotated, Any
 
 import typer
 
 from foregate.cli.commands import (
     audit,
+    completion,
     doctor,
     execute,
     options,
@@ -21,8 +23,9 @@ from foregate.cli.commands import (
     trajectories,
 )
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
+from foregate.cli.terminal.nearest import suggest_nearest
 from foregate.cli.terminal.standard_streams import describe_loss, find_output
-from foregate.schemas.errors import ForegateError
+from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 
@@ -33,6 +36,7 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("chat", short_help="Talk with the agent at this terminal.")(sessions.chat)
 app.command("run", short_help="Do one task without a person.")(sessions.run)
@@ -48,6 +52,11 @@ app.add_typer(permissions.app, name="permissions")
 app.add_typer(tools.app, name="tools")
 app.command("doctor", short_help="Show what this machine lets Foregate do.")(doctor.doctor)
 app.add_typer(trajectories.app, name="trajectories")
+app.command(
+    "completion",
+    short_help="Print what makes a shell complete `foregate`.",
+    context_settings={"allow_interspersed_args": False},
+)(completion.complete)
 
 
 @app.command("demo", short_help="Show a session with every ruling.")
@@ -56,6 +65,23 @@ def demo() -> None:
     from foregate.cli.demo.demo import run_demo
 
     run_async(run_demo())
+
+
+@app.command("help", short_help="Show what a command does and takes.")
+def show_help(
+    context: typer.Context,
+    command: Annotated[
+        list[str] | None, typer.Argument(metavar="[COMMAND]...", help="As in `help audit show`.")
+    ] = None,
+) -> None:
+    """Show what a command does and takes, as `--help` after it does; without one, the commands."""
+    here = context.find_root()
+    for name in command or ():
+        children: Mapping[str, Any] = getattr(here.command, "commands", {})
+        if name not in children:
+            raise UsageError(f"there is no command `{here.command_path} {name[:40]}`{suggest_nearest(name, children)}")
+        here = typer.Context(children[name], info_name=name, parent=here)
+    typer.echo(here.get_help())
 
 
 def _print_version(wanted: bool) -> None:
@@ -67,7 +93,7 @@ def _print_version(wanted: bool) -> None:
 @app.callback()
 def about(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+        bool, typer.Option("-V", "--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
     """An agent loop that checks before it acts."""
@@ -91,7 +117,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _run_command(arguments: list[str] | None) -> int:
     try:
         get_diagnostics()
-        code = app(args=arguments, standalone_mode=False)
+        code = app(args=arguments, prog_name="foregate", standalone_mode=False)
     except ForegateError as error:
         options.print_problems([str(error)])
         return exit_code_of(error)
@@ -99,7 +125,8 @@ def _run_command(arguments: list[str] | None) -> int:
         if type(error).__name__ == "NoArgsIsHelpError":
             typer.echo(error.format_message(), err=True)
             return USAGE
-        options.print_problems([f"{error.format_message().rstrip('.')}; see `foregate --help`"])
+        said = error.format_message().rstrip(".")
+        options.print_problems([said if said.endswith("?") else f"{said}; see `foregate --help`"])
         return USAGE
     except (KeyboardInterrupt, typer.Abort):
         return STATUS["cancelled"]
