@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from foregate.cli.terminal.terminal import make_private
 from tests.cli.at_terminal import AtTerminal
 
 NEW_PROMPT = "\x1b[?2004h"
@@ -147,14 +146,3 @@ def test_messages_are_remembered_but_not_what_the_policy_calls_sensitive(at: Ses
     assert at.end() == 0
     kept = (tmp_path / "fg" / "history").read_text()
     assert ("+read b.txt" in kept, "+hello" in kept, "sk-abc" in kept) == (True, True, False)
-
-
-def test_what_was_typed_is_kept_for_its_owner_only_or_not_at_all(tmp_path: Path) -> None:
-    wide, link = tmp_path / "history", tmp_path / "link"
-    wide.touch(mode=0o666)
-    wide.chmod(0o644)
-    link.symlink_to(wide)
-    assert make_private(wide)
-    assert wide.stat().st_mode & 0o777 == 0o600
-    assert not make_private(link)
-    assert not make_private(tmp_path)

@@ -10,12 +10,13 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from foregate.cli.terminal.history import prepare_history
 from foregate.cli.terminal.layout import CARE
 
 if TYPE_CHECKING:
@@ -190,7 +191,7 @@ class Terminal:
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 
-        kept = self._history is not None and make_private(self._history)
+        kept = self._history is not None and prepare_history(self._history)
         return PromptSession(
             history=Discreet(str(self._history)) if kept else InMemoryHistory(),
             completer=self.completer,
@@ -218,15 +219,3 @@ def suppress_echo() -> Iterator[None]:
         yield
     finally:
         termios.tcsetattr(fd, termios.TCSANOW, before)
-
-
-def make_private(file: Path) -> bool:
-    """Make a file that only its owner reads, as what was typed may hold secrets; False where there can be none."""
-    with suppress(OSError):
-        descriptor = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            os.fchmod(descriptor, 0o600)
-            return True
-        finally:
-            os.close(descriptor)
-    return False
