@@ -25,6 +25,7 @@ from foregate.cli.terminal.recap import format_recap
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.standard_streams import is_lost
 from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
+from foregate.cli.terminal.waiting import build_waiting_line
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import KnownOutcome, PolicyChanged
@@ -306,10 +307,14 @@ class ChatSession:
 @asynccontextmanager
 async def open_terminal_session(setting: SessionOptions, history: Path | None = None) -> AsyncIterator[ChatSession]:
     """Yield a conversation over the session of `setting`; typed lines are remembered in `history`."""
-    screen, terminal = Screen(build_console()), Terminal(history)
+    screen, terminal = Screen(build_console(), build_waiting_line(setting)), Terminal(history)
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
     setting.person, setting.listeners, setting.on_text = person, [screen.show_event], screen.stream
-    opened = await open_session(setting)
+    screen.busy("model")
+    try:
+        opened = await open_session(setting)
+    finally:
+        screen.idle()
     try:
         screen.find_changes, screen.hint = partial(read_changes_made, opened.session), "; /show {call} shows all"
         screen.undo = "/undo takes back the last change ({call}), /undo CALL another"

@@ -75,13 +75,18 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import format_event_line
     from foregate.cli.terminal.terminal import interruptible
+    from foregate.cli.terminal.waiting import build_waiting_line
 
     screen, out = Screen(build_console(stderr=True), narrate=False), sys.stdout
     if events:
         setting.listeners = [lambda event: print(format_event_line(event), file=out, flush=True)]
     elif not as_json:
-        setting.listeners = [screen.show_event]
-    opened = await open_session(setting)
+        setting.listeners, screen.waiting = [screen.show_event], build_waiting_line(setting)
+        screen.busy("model")
+    try:
+        opened = await open_session(setting)
+    finally:
+        screen.idle()
     screen.find_changes = partial(read_changes_made, opened.session)
     screen.hint = "; `foregate chat --resume`, then /show {call} shows all"
     screen.undo = f"`foregate undo {opened.name}` takes back the last change ({{call}})"

@@ -182,12 +182,17 @@ async def open_plan_work(
     from foregate.cli.terminal.person import PersonAtTerminal
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.terminal import Terminal
+    from foregate.cli.terminal.waiting import build_waiting_line
 
-    screen = Screen(build_console(stderr=as_json))
+    screen = Screen(build_console(stderr=as_json), None if as_json else build_waiting_line(setting))
     terminal = Terminal()
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
     setting.person = person
-    opened = await open_session(setting)
+    try:
+        screen.busy("model")
+        opened = await open_session(setting)
+    finally:
+        screen.idle()
     if person is not None:
         person.foresee = partial(preview_calls, opened.session)
         person.plans = PlanPerson(opened.session, screen, terminal).answer

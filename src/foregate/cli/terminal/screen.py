@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
     from foregate.agent.session.result import RunResult
     from foregate.cli.terminal.markdown import MarkdownText
+    from foregate.cli.terminal.waiting import WaitingLine
 
 
 _STAGES = {"model": "waiting for the model", "planner": "asking the planner", "critic": "asking the critic"}
@@ -51,8 +52,8 @@ _NARROW = 60
 class Screen:
     """Shows a session on a console. Nothing a model, tool or file says is read as markup or obeyed by the terminal."""
 
-    def __init__(self, console: Console, *, narrate: bool = True) -> None:
-        self.console, self.narrate = console, narrate
+    def __init__(self, console: Console, waiting: WaitingLine | None = None, *, narrate: bool = True) -> None:
+        self.console, self.waiting, self.narrate = console, waiting, narrate
         self.specs: Mapping[str, ToolSpec] | None = None
         """The tools, where calls are written into a text and what was found in it is listed first."""
         self._spinner: Progress | None = None
@@ -214,22 +215,29 @@ class Screen:
             self.say(row)
 
     def busy(self, what: str) -> None:
-        """Show that `what` works, with the time it takes and the key that stops it; nothing where the output is no
-        terminal."""
+        """Show that `what` works, with the time it takes and the key that stops it; where the output is no terminal,
+        only that a model is silent for long."""
+        self.idle()
+        waiting, stage = self.waiting, _STAGES.get(what, what)
+        if what == "model" and waiting is not None:
+            stage = f"waiting for {waiting.model}"
         if not self.console.is_terminal or self.console.is_dumb_terminal or not sys.stdin.isatty():
+            if waiting is not None and what in _STAGES:
+                waiting.begin(stage)
             return
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-        self.idle()
         named, key = TextColumn("{task.description}", markup=False), TextColumn(_KEY, style="dim")
         columns = SpinnerColumn(), named, TimeElapsedColumn(), *([key] if self.console.width > _NARROW else [])
         self._spinner = Progress(*columns, console=self.console, transient=True)
         room = self.console.width - len(_KEY) - 14
-        self._spinner.add_task(shorten_text(_STAGES.get(what, what), max(20, room)), total=None)
+        self._spinner.add_task(shorten_text(stage, max(20, room)), total=None)
         self._spinner.start()
 
     def idle(self) -> None:
         """Take the spinner away, before anything else is written in its place."""
+        if self.waiting is not None:
+            self.waiting.end()
         if self._spinner is not None:
             self._spinner.stop()
             self._spinner = None

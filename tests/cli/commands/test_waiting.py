@@ -1,0 +1,94 @@
+"""An endpoint that is dead or silent: what is said of it, where, and where not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.agent.models.openai.scripted_server import KEY, message
+from tests.cli.conftest import Cli, Endpoint
+
+COMMAND = [sys.executable, "-Im", "foregate"]
+
+
+@contextmanager
+def silent_endpoint() -> Iterator[str]:
+    """Yield the address of an endpoint that takes every connection and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}/v1"
+
+
+@contextmanager
+def dead_endpoint() -> Iterator[str]:
+    """Yield an address at which nobody listens, held so that nobody will."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
+
+
+def begin(home: Path, url: str, *arguments: str) -> subprocess.Popen[str]:
+    environ = os.environ | {"OPENAI_BASE_URL": url, "FOREGATE_HOME": str(home)}
+    return subprocess.Popen(
+        [*COMMAND, *arguments],
+        env=environ,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def read_line(process: subprocess.Popen[str], words: str) -> str:
+    """Return the next line of standard error with `words`; whatever comes before may be anything."""
+    assert process.stderr is not None
+    return next(line for line in process.stderr if words in line)
+
+
+@pytest.mark.parametrize("endpoint_of", [silent_endpoint, dead_endpoint])
+@pytest.mark.parametrize("model", [("--model", "m"), ()], ids=["named", "not named"])
+@pytest.mark.parametrize("command", ["run", "chat"])
+def test_who_waits_for_a_dead_or_silent_endpoint_is_told_on_standard_error(
+    home: Path, endpoint_of: object, model: tuple[str, ...], command: str
+) -> None:
+    assert callable(endpoint_of)
+    with endpoint_of() as url:
+        process = begin(home, url, command, *model, *(["hello"] if command == "run" else []))
+        assert process.stdin is not None
+        if command == "chat":
+            process.stdin.write("hello\n")
+            process.stdin.flush()
+        line = read_line(process, "waiting for")
+        process.send_signal(signal.SIGINT)
+        out, _ = process.communicate()
+    assert line.startswith(f"waiting for the model{' `m`' if model else ''} at {url}: no answer for 2 s")
+    assert "waiting for" not in out
+
+
+@pytest.mark.parametrize(("form", "told"), [((), True), (("--json",), False), (("--events",), False)])
+def test_nothing_is_said_of_waiting_where_a_script_reads(
+    cli: Cli, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch, form: tuple[str, ...], told: bool
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr("foregate.cli.terminal.waiting.PATIENCE", 0.001)
+    server = endpoint(message("hello yourself"))
+    code, out, err = cli("run", *form, "hello")
+    assert (code, "waiting for the model" in out) == (0, False)
+    assert (f"waiting for the model at {server.url}" in " ".join(err.split())) == told
+
+
+def test_nothing_is_said_where_the_model_answers_soon(
+    cli: Cli, endpoint: Endpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    monkeypatch.setattr("foregate.cli.terminal.waiting.PATIENCE", 600.0)
+    endpoint(message("hello yourself"))
+    code, out, err = cli("run", "hello")
+    assert (code, out, "waiting" in err) == (0, "hello yourself\n", False)
