@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -129,6 +130,13 @@ def _list_plans() -> Iterator[Candidate]:
         yield from (Candidate(entry.name, entry.state.current_plan.goal) for entry in found[:OFFERED])
 
 
+def _list_permissions() -> Iterator[Candidate]:
+    from foregate.assembly.home import Home
+
+    if (home := Home(Home.path())).root.exists():
+        yield from (Candidate(one.id, one.words) for one in home.open_permissions(Path()).list_given())
+
+
 def _list_policies() -> Iterator[Candidate]:
     from foregate.policy.source.load import SHIPPED
 
@@ -155,6 +163,7 @@ def _get_codes() -> Iterable[str]:
 VALUES: Mapping[str, Callable[[], Iterator[Candidate]]] = {
     "SESSION": _list_sessions,
     "PLAN": _list_plans,
+    "PERMISSION": _list_permissions,
     "--policy": _list_policies,
     "--model": _list_names(lambda: ("rehearsal",)),
     "--dialect": _list_names(lambda: ("native", "json", "action_tags", "service_tags", "auto")),

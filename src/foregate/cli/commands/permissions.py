@@ -24,7 +24,7 @@ def list_permissions(workspace: options.WorkspaceFolder = Path(), as_json: optio
 
     given = _read_permissions(workspace).list_given()
     if as_json:
-        options.print_json([strict_json.dump(one) for one in given])
+        options.print_json_rows(map(strict_json.dump, given))
         return
     for one in given:
         options.print_text(f"{one.id:<10} {one.at[:10]}  {one.words}")
