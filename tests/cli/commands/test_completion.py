@@ -14,11 +14,18 @@ from tests.cli.at_terminal import AtTerminal
 from tests.cli.conftest import Cli
 
 SHELLS: dict[str, tuple[tuple[str, ...], str]] = {
-    "bash": (("--norc", "--noprofile", "-i"), 'eval "$(foregate completion bash)"'),
-    "zsh": (("-f", "-i"), 'autoload -Uz compinit; compinit -u -D; eval "$(foregate completion zsh)"'),
-    "fish": (("--no-config", "-i"), "foregate completion fish | source"),
+    "bash": (("--norc", "--noprofile", "-i"), 'eval "$(foregate completion bash)"; PS1="re""ady> "'),
+    "zsh": (
+        ("-f", "-i"),
+        'autoload -Uz compinit; compinit -u -D; eval "$(foregate completion zsh)"; PS1="re""ady> "',
+    ),
+    "fish": (
+        ("--no-config", "-i"),
+        "foregate completion fish | source; function fish_prompt; echo -n re''ady'> '; end",
+    ),
 }
-"""How each shell is started with none of the machine's own settings, and what a person puts into its settings."""
+"""How each shell is started with none of the machine's own settings, and what a person puts into its settings. The
+prompt tells when the shell itself reads the keys, and not yet the terminal."""
 Typing = Callable[[str], None]
 
 
@@ -92,8 +99,8 @@ def shell(request: pytest.FixtureRequest, folder: Path, tmp_path: Path) -> Itera
     (folder / "foregate").write_text("#!/bin/sh\ntouch ran\n")  # what a stranger may have put there
     (folder / "foregate").chmod(0o755)
     one = AtTerminal(folder, tmp_path, *arguments, program=(program,), path=f"{tmp_path / 'bin'}:")
-    one.type(f"{settings}; echo rea''dy\r")
-    one.until("ready")
+    one.type(f"{settings}\r")
+    one.until("ready> ")
     yield one
     one.close()
 
@@ -105,8 +112,9 @@ def test_tab_completes_commands_options_sessions_and_files(shell: AtTerminal, fo
         ("foregate policy check min\t\r", "mine.yaml: usable"),
         ("foregate run --model reh\t'read mine.yaml'\r", "limits: {turns: 7}"),
         ("foregate audit verify 20\t\r", "verified: "),
-        ("./foregate au\t\x15echo en''d\r", "end"),
+        ("./foregate au\t\x15echo tab''bed\r", "tabbed"),
     ):
         shell.type(typed)
         shell.until(shown)
+        shell.until("ready> ")
     assert not (folder / "ran").exists()
