@@ -12,7 +12,7 @@ demo: $(READY)
 
 # Several tests at once, four at most: each may start processes of its own.
 test: $(READY)
-	@$(BIN)/python -Im pytest --import-mode=importlib --numprocesses auto --maxprocesses 4 --dist worksteal
+	@$(BIN)/python -Im pytest --import-mode=importlib --numprocesses $$($(BIN)/python -c "import os; print(min(4, (os.cpu_count() or 1) + 1))") --dist worksteal
 
 check: $(READY)
 	@$(BIN)/ruff check .

@@ -70,9 +70,13 @@ def detach(path: str) -> None:
     call("umount2", os.fsencode(path), _DETACH)
 
 
-def change_root(path: str, old: str) -> None:
-    """Make what is mounted at `path` the root of everything, with the old root in it at `old`, which is made."""
+def change_root(path: str, old: str = "") -> None:
+    """Make what is mounted at `path` the root of everything; the old root lies in it at `old`, or is taken away."""
     inside = f"{path}{old}"
-    Path(inside).mkdir(0o700)
-    call("pivot_root", os.fsencode(path), os.fsencode(inside))
+    if old:
+        Path(inside).mkdir(0o700)
+    os.chdir(path)
+    call("pivot_root", b".", os.fsencode(old.lstrip("/") or "."))  # the latter lies upon the new one
+    if not old:
+        detach(".")
     os.chdir("/")

@@ -12,14 +12,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any
 
+from foregate.agent.sandbox.forking import CONTROL
 from foregate.agent.sandbox.guard import KILL, TERMINATE
 from foregate.agent.sandbox.handover import send_request
 from foregate.agent.sandbox.plan import Failure, Plan
-from foregate.agent.sandbox.zygote import CONTROL
 from foregate.schemas.errors import WorkspaceError
 from foregate.telemetry.log.holder import list_marks
 
-_ISOLATED = Path(__file__).resolve().with_name("isolated.py")
+_ZYGOTE = Path(__file__).resolve().with_name("zygote.py")
 _MOST_LISTENERS = 250
 _CLOSE_ON_EXEC = getattr(socket, "MSG_CMSG_CLOEXEC", 0)
 
@@ -198,7 +198,7 @@ class Starter:
     def _open(self) -> None:
         self._close()
         ours, theirs = socket.socketpair()
-        words = [sys.executable, "-IS", "-X", "utf8", str(_ISOLATED)]
+        words = [sys.executable, "-IS", "-X", "utf8", str(_ZYGOTE)]
         actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [
             (os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in range(3)
         ]

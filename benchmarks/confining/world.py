@@ -150,16 +150,21 @@ class World:
                 self.alive = self.alive and pid != self.worker
 
 
+_WAITING = b"\0-IS\0-X\0utf8\0%b/agent/sandbox/zygote.py\0" % os.fsencode(Path(__file__).resolve().parents[2])
+
+
 def is_here(pid: int) -> bool:
     """Whether a process is still there."""
     return Path(f"/proc/{pid}").exists()
 
 
 def list_processes() -> set[int]:
-    """Return the processes of the world that have not ended."""
+    """Return the processes of the world that have not ended, but for those of Foregate that wait for a command."""
     found = set()
     for name in filter(str.isdigit, os.listdir("/proc")):
         with suppress(OSError):
+            if Path(f"/proc/{name}/cmdline").read_bytes().endswith(_WAITING):
+                continue
             if Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX":
                 found.add(int(name))
     return found

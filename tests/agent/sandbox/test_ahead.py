@@ -119,7 +119,7 @@ def test_only_two_guards_stay_that_wait(starter: Starter, plan: Plan) -> None:
 
 
 FORKS = """
-from foregate.agent.sandbox import zygote
+from foregate.agent.sandbox import forking as zygote
 from foregate.agent.sandbox.guard import Kind
 
 class Line:
