@@ -1,9 +1,10 @@
-"""Answers to calls that did not run."""
+"""Answers to calls that did not run, and the end of a task that is cancelled."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import Facts
 from foregate.agent.workspace.thread import run_to_end
@@ -13,6 +14,15 @@ from foregate.schemas.event_body import AnswerCode, CallAnswered
 from foregate.schemas.judgement import Standing
 from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, ToolCall
+
+
+async def cancel_open_task(session: Session) -> RunResult:
+    """End the task in hand because the person cancelled it; every call of it is answered."""
+    if session.plan_driver is not None and (ended := await session.plan_driver.cancel()) is not None:
+        return ended
+    facts = session.turns.compute_open_facts()
+    await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
+    return await session.end_task("cancelled", blocker="the person cancelled")
 
 
 async def answer_remaining(

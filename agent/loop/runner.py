@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
-from foregate.agent.loop.answers import answer_remaining, draft_answer
+from foregate.agent.loop.answers import answer_remaining, cancel_open_task, draft_answer
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, find_bare_promise, verify_answer
 from foregate.agent.loop.unmet import find_unmet
@@ -62,11 +62,7 @@ async def run_to_outcome(session: Session) -> RunResult:
             await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
         return outcome
     except asyncio.CancelledError:
-        if driver is not None and (ended := await driver.cancel()) is not None:
-            return ended
-        facts = session.turns.compute_open_facts()
-        await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
-        return await session.end_task("cancelled", blocker="the person cancelled")
+        return await cancel_open_task(session)
 
 
 def explain_waiting_plan(session: Session, task: TaskState) -> RunResult:

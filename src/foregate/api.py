@@ -9,6 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
+from foregate.agent.session.quoting import quote_material
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import UsageError
@@ -259,12 +260,6 @@ def _discard_runner(runner: asyncio.Runner) -> None:
             runner.close()
         else:
             runner.get_loop().close()
-
-
-def quote_material(text: str, quoted: str) -> str:
-    """Return a message with material that is not its writer's word, as lines that begin with `>`."""
-    lines = [f"> {line}" for line in quoted.splitlines()]
-    return "\n".join([text, "", *lines]) if lines else text
 
 
 async def run(text: str, *, quoted: str = "", **options: Unpack[Options]) -> RunResult:
