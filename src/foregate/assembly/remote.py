@@ -93,11 +93,19 @@ def create_token() -> str:
 
 def read_mcp_servers(setting: SessionOptions) -> tuple[list[ServerConfiguration], list[str]]:
     """Return the MCP servers of a setting and remarks on their file; raise UsageError for one that cannot be read."""
-    if setting.mcp is None:
-        return [], []
-    from foregate.agent.tools.mcp.server_configuration import read_servers
+    servers: list[ServerConfiguration] = []
+    notes: list[str] = []
+    if setting.mcp is not None:
+        from foregate.agent.tools.mcp.server_configuration import read_servers
 
-    return read_servers(Path(setting.mcp).expanduser())
+        servers, notes = read_servers(Path(setting.mcp).expanduser())
+    known = {server.name: server for server in servers}
+    for server in setting.servers:
+        if (other := known.setdefault(server.name, server)) is server:
+            servers.append(server)
+        elif other.launch != server.launch:
+            notes.append(f"MCP server `{server.name}`: the one your own file lists is used, not the one handed over")
+    return servers, notes
 
 
 def find_own_files(setting: SessionOptions, configured: Sequence[ServerConfiguration]) -> list[Path]:

@@ -13,6 +13,7 @@ from foregate.schemas.protocols import Blobs, Log, Model, Person
 if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
     from foregate.agent.session.session_log import Listener
+    from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
     from foregate.schemas.protocols import ToolSource
@@ -32,6 +33,7 @@ class SessionOptions:
     may come without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside
     `tools`, which holds tools and sources of tools, or is a source. `on_text` follows the words of each response.
     `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
+    `servers` are MCP servers beside those of the file; where one of that file has the name of another, it stands.
     """
 
     workspace: Path | str = "."
@@ -57,3 +59,4 @@ class SessionOptions:
     dialect: str | None = None
     tool_modules: Sequence[str] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
+    servers: Sequence[ServerConfiguration] = ()
