@@ -32,7 +32,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "assembly",
         "audit cli.terminal",
         "cli.demo cli.plan",
-        "cli.chat",
+        "cli.acp cli.chat",
         "cli.commands",
         "cli",
         "foregate",

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from foregate.cli.commands import (
+    acp,
     audit,
     completion,
     doctor,
@@ -44,6 +45,7 @@ app.command("resume", short_help="Answer what a session waits for.")(sessions.re
 app.command("plan", short_help="Have a plan made, or check one.")(plan.plan)
 app.command("execute", short_help="Confirm a plan and run it.")(execute.execute)
 app.add_typer(plans.app, name="plans")
+app.command("acp", short_help="Serve an editor.")(acp.acp)
 app.command("undo", short_help="Undo a change of a session.")(sessions.undo)
 app.add_typer(audit.app, name="audit")
 app.add_typer(policy.app, name="policy")

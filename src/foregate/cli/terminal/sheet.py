@@ -110,12 +110,17 @@ def _count_fitting(calls: Sequence[Sequence[Block]], room: int) -> int:
     return len(calls)
 
 
-def format_details(request: Fields, prospects: Prospects = NOTHING, *, width: int = 80, only: int = 0) -> list[Text]:
-    """Return the rows of the same sheet with nothing cut, and with what details beside it there are."""
+def format_details(
+    request: Fields, prospects: Prospects = NOTHING, *, width: int = 80, only: int = 0, keys: bool = True
+) -> list[Text]:
+    """Return the rows of the same sheet with nothing cut, and with what details beside it there are.
+
+    Without `keys` it is for somebody who answers by other means.
+    """
     blocks = _build_head(request, width, details=True)
     for number, call in number_calls(request, only):
         blocks += _build_call(number, call, prospects, width, details=True)
-    blocks += _build_tail(request, width, only=only, details=True)
+    blocks += _build_tail(request, width, only=only, details=True, keys=keys)
     return [row for block in blocks for row in block.rows]
 
 
@@ -127,14 +132,14 @@ def _build_head(request: Fields, width: int, *, details: bool = False) -> list[B
     ]
 
 
-def _build_tail(request: Fields, width: int, *, only: int, details: bool = False) -> list[Block]:
+def _build_tail(request: Fields, width: int, *, only: int, details: bool = False, keys: bool = True) -> list[Block]:
     """Return what a yes gives beyond the calls, and the keys."""
     plan, grants = get_object(request, "plan"), () if only else get_list(request, "grants")
     permitted = () if only or "permissions" not in request else get_list(request, "permissions")
     rows = [*_format_grants(grants, width), *_format_permissions(permitted, width)]
     blocks = [Block(list(_format_plan(plan, width, details)), _PLAN), Block(rows, _PLAN)]
-    keys = list_keys(number_calls(request, only), bool(grants), bool(permitted))
-    return [*blocks, Block(list(pack_parts(keys, width, "dim")))]
+    named = list_keys(number_calls(request, only), bool(grants), bool(permitted)) if keys else ()
+    return [*blocks, Block(list(pack_parts(named, width, "dim")))]
 
 
 def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool, has_permissions: bool = False) -> Iterator[str]:

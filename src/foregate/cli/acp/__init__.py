@@ -1,0 +1,1 @@
+"""The server for editors, which speak the Agent Client Protocol on standard input and output."""

@@ -1,0 +1,111 @@
+"""The sheets of a session as an editor asks them: what is shown, which buttons there are, and what each one answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from acp.helpers import ToolCallContentVariant, text_block, tool_content
+from acp.schema import PermissionOption, ToolCallLocation, ToolCallUpdate
+from rich.text import Text
+
+from foregate.agent.effects.undo import Preview
+from foregate.cli.acp.updates import build_diff, build_title, fence_text
+from foregate.cli.terminal.layout import format_labelled
+from foregate.cli.terminal.sheet import build_held, format_details, list_arguments
+from foregate.cli.terminal.tools_sheet import format_tools
+from foregate.schemas.judgement import Need
+from foregate.schemas.sources import explain_naming, explain_source, list_to_name
+from foregate.schemas.strict_json import as_object, get_list, get_object, get_text
+from foregate.schemas.visible import make_visible
+
+WIDTH = 80
+"""Columns of a sheet in an editor, which breaks no lines of a fenced text."""
+_NAMING = "No button releases this, for you did not say it. Reject it here, and write the value in a message of yours:"
+
+
+class Question(NamedTuple):
+    """One question to an editor: the call it is about, and its options, by whose ids it is answered."""
+
+    call: ToolCallUpdate
+    options: list[PermissionOption]
+
+
+def build_call_question(need: Need, number: int, call_id: str, preview: Preview | None, root: Path) -> Question:
+    """Return the question about one call of an approval, the `number`th, from 1."""
+    call = as_object(get_list(need.request, "calls")[number - 1])
+    alone = len(get_list(need.request, "calls")) == 1
+    to_name = list(list_to_name(call))
+    shown = {**need.request, "grants": [], **({} if alone and not to_name else {"permissions": []})}
+    previews = {get_text(call, "call", ""): preview} if preview is not None else {}
+    rows = list(format_labelled("release", _NAMING, WIDTH)) if to_name else []
+    for value in to_name:
+        path = make_visible(get_text(value, "path", ""))
+        rows += format_labelled("write", f"{explain_naming(value, path)}: {get_text(value, 'text', '')}", WIDTH)
+        rows += format_labelled("", explain_source(value), WIDTH)
+    rows += format_details(shown, previews, width=WIDTH, only=0 if alone else number, keys=False)
+    content = [show_rows(rows)]
+    for change in preview.changes if preview is not None else ():
+        content.append(build_diff(root, change.path, change.before, change.after))
+    options = [] if to_name else [build_option("yes", "Allow once", "allow_once")]
+    if not to_name and alone and get_list(shown, "permissions"):
+        options.append(build_option("project", "Allow in this project from now on", "allow_always"))
+    asked = ToolCallUpdate(
+        tool_call_id=call_id,
+        title=build_title(get_text(call, "tool", ""), get_text(call, "target", "")),
+        status="pending",
+        content=content,
+        locations=[ToolCallLocation(path=str(root / change.path)) for change in preview.changes] if preview else None,
+        raw_input=dict(list_arguments(get_text(call, "arguments", ""))),
+    )
+    return Question(asked, [*options, build_option("no", "Reject", "reject_once")])
+
+
+def build_held_question(need: Need, call_id: str) -> Question:
+    """Return the question about a call that was held again."""
+    rows = list(format_labelled("held", get_text(need.request, "question", ""), WIDTH))
+    rows += [row for block in build_held(need.request, WIDTH, details=True) for row in block.rows]
+    call = as_object(next(iter(get_list(need.request, "calls")), {}))
+    title = build_title(get_text(call, "tool", ""), get_text(call, "target", ""))
+    anyway = [build_option("anyway", "Do it anyway", "allow_once")] if need.request.get("can_override") else []
+    asked = ToolCallUpdate(tool_call_id=call_id, title=title, status="pending", content=[show_rows(rows)])
+    return Question(asked, [*anyway, build_option("stop", "Stop the task", "reject_once")])
+
+
+def build_tools_question(need: Need) -> Question:
+    """Return the question whether the tools of an MCP server are offered, as they are defined now."""
+    rows = format_tools(need.request, details=True, keys=False, width=WIDTH)
+    asked = ToolCallUpdate(
+        tool_call_id=f"tools-{need.key}",
+        title=make_visible(get_text(need.request, "question")),
+        kind="other",
+        status="pending",
+        content=[show_rows(rows)],
+    )
+    allow = build_option("yes", "Offer these tools, as they are now", "allow_once")
+    return Question(asked, [allow, build_option("no", "Not in this session", "reject_once")])
+
+
+def build_plan_question(need: Need, rows: Sequence[Text], answers: Mapping[str, str]) -> Question:
+    """Return a question about a plan, whose sheet are the rows; `answers` are its words and what a button says."""
+    number = get_object(need.request, "task").get("id", "") if "task" in need.request else ""
+    asked = ToolCallUpdate(
+        tool_call_id=f"plan-{need.key}{number}",
+        title=make_visible(get_text(need.request, "question", "Run this plan?")),
+        kind="think",
+        status="pending",
+        content=[show_rows(rows)],
+    )
+    refuses = ("no", "stop")
+    options = [build_option(a, said, "reject_once" if a in refuses else "allow_once") for a, said in answers.items()]
+    return Question(asked, options)
+
+
+def build_option(choice: str, name: str, kind: str) -> PermissionOption:
+    return PermissionOption.model_validate({"optionId": choice, "name": name, "kind": kind})
+
+
+def show_rows(rows: Sequence[Text]) -> ToolCallContentVariant:
+    """Return the rows of a sheet as a text of fixed width."""
+    return tool_content(text_block(fence_text("\n".join(row.plain.rstrip() for row in rows))))
