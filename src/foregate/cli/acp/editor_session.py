@@ -69,6 +69,8 @@ class EditorSession:
         self._queue: asyncio.Queue[SessionUpdate] = asyncio.Queue()
         self._pump = asyncio.ensure_future(self._send_updates())
         self._work: asyncio.Task[RunResult] | None = None
+        self._ending: asyncio.Task[RunResult] | None = None
+        """What was cancelled last."""
         self._notes: list[str] = []
         self._mode: Mode | None = None
         self._prompted: asyncio.Event | None = None
@@ -132,6 +134,8 @@ class EditorSession:
         """
         if self.person.is_asking and self._prompted is None:
             await self._leave_question()  # it was asked again when the session was loaded; this is what came instead
+        if self._prompted is None and self._ending is not None:
+            await asyncio.wait([self._ending])
         if self.is_at_work:
             raise RequestError(INVALID_REQUEST, AT_WORK)
         text = read_prompt(blocks, self.session.workspace.root, self.session.policy.files.max_read)
@@ -171,9 +175,10 @@ class EditorSession:
         """Stop what is at work; every call of it is answered. A question the editor took back goes with it."""
         if self._work is not None:
             self._work.cancel()
+            self._ending = self._work
         elif self.person.was_dismissed and self.session.state.task is not None:
             self.person.was_dismissed = False
-            self._begin(cancel_open_task(self.session))
+            self._ending = self._begin(cancel_open_task(self.session))
 
     async def set_mode(self, mode: str) -> None:
         """Choose a mode, from the next message on where something is at work; raises UsageError for an unknown one."""
@@ -202,7 +207,7 @@ class EditorSession:
         self._pump.cancel()
         with suppress(asyncio.CancelledError):
             await self._pump
-        await self.opened.close(end=False)
+        await self.opened.close()
 
     def _begin(self, steps: Coroutine[None, None, RunResult]) -> asyncio.Task[RunResult]:
         """Put the session to work."""

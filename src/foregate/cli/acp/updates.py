@@ -161,23 +161,23 @@ class Updates:
         """Return the beginning of a call that a response asks for."""
         spec, number = self._session.catalogue.get(call.name), self._number(event, call.id)
         self._known[call.digest] = number
-        target = find_target(call, spec)
+        targets = list_targets(call, spec)
         return start_tool_call(
             number,
-            build_title(call.name, target),
+            build_title(call.name, " ".join(targets)),
             kind=find_kind(spec),
             status="pending",
-            locations=self._locate([target] if target and is_of_file(spec) else []),
+            locations=self._locate(targets if is_of_file(spec) else ()),
             raw_input=dict(call.arguments) if call.arguments is not None else call.raw,
         )
 
     def _start_call(self, event: Event, body: ToolStarted) -> Iterator[SessionUpdate]:
         number, title = self._number(event, body.call), build_title(body.tool, body.target)
-        spec = self._session.catalogue.get(body.tool)
-        places = self._locate([body.target] if body.target and is_of_file(spec) else [])
         if number in self._known.values():
-            yield update_tool_call(number, title=title, status="in_progress", locations=places)
+            yield update_tool_call(number, title=title, status="in_progress")
             return
+        spec = self._session.catalogue.get(body.tool)
+        places = self._locate([body.target] if body.target and is_of_file(spec) else ())
         self._known[body.permit.digest] = number  # a read that Foregate makes for the model, or a check of its own
         yield start_tool_call(number, title, kind=find_kind(spec), status="in_progress", locations=places)
 
@@ -238,20 +238,18 @@ def find_kind(spec: ToolSpec | None) -> ToolKind:
 
 
 def is_of_file(spec: ToolSpec | None) -> bool:
-    """Whether a tool names files or folders of the workspace."""
-    own = spec is not None and spec.provenance == "builtin"
-    return own and spec is not None and any(target.kind in _FILES for target in spec.targets)
+    """Whether what a tool of ours names first is a file or a folder of the workspace."""
+    own = spec.targets if spec is not None and spec.provenance == "builtin" else ()
+    return bool(own) and own[0].kind in _FILES
 
 
-def find_target(call: ToolCall, spec: ToolSpec | None) -> str:
-    """Return what a call says it is about, as its title shows it: its first target, "" where it names none."""
+def list_targets(call: ToolCall, spec: ToolSpec | None) -> list[str]:
+    """Return what a call says it is about: the words of its first parameter that names a target."""
     for target in spec.targets if spec is not None else ():
         said = (call.arguments or {}).get(target.parameter)
-        if isinstance(said, str):
-            return said
-        if isinstance(said, list):
-            return " ".join(map(str, said))
-    return ""
+        if isinstance(said, (str, list)):
+            return [said] if isinstance(said, str) else [str(word) for word in said]
+    return []
 
 
 def build_title(tool: str, target: str) -> str:
