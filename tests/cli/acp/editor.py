@@ -44,7 +44,7 @@ def press(*choices: str) -> Press:
 class Editor:
     """What an editor sees. `asked` are the questions with their options, `updates` what it is told, in order."""
 
-    press: Press = press("no")
+    press: Press = field(default_factory=lambda: press("no"))
     updates: list[Any] = field(default_factory=list)
     asked: list[tuple[ToolCallUpdate, Sequence[PermissionOption]]] = field(default_factory=list)
     asking: asyncio.Event = field(default_factory=asyncio.Event)
