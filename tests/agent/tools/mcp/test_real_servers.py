@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -17,6 +14,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from tests.agent.tools.mcp.conftest import Bench
 from tests.events import bodies
+from tests.npm import install_packages
 
 PACKAGES = Path(__file__).with_name("package.json")
 QUIET = {"effect": "observation", "read_only": True, "external_side_effect": False, "needs_approval": False}
@@ -49,24 +47,8 @@ def need_sandbox(bench: Bench, confine: str) -> str:
 
 @pytest.fixture(scope="session")
 def npm() -> Path:
-    """The folder of the installed npm servers, made once beside the interpreter that runs the tests."""
-    if shutil.which("npm") is None or shutil.which("node") is None:
-        pytest.skip("there is no node here; install it to test with servers from npm")
-    folder = Path(sys.prefix) / "npm-servers" / hashlib.sha256(PACKAGES.read_bytes()).hexdigest()[:16]
-    if not (folder / "done").exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        shutil.copy(PACKAGES, folder)
-        command = ["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts", "--no-package-lock"]
-        try:
-            ran = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=240)
-            why = ran.stderr.strip()[-300:] if ran.returncode else ""
-        except subprocess.TimeoutExpired:
-            why = "it took too long"
-        if why and not os.environ.get("FOREGATE_NEEDS_NPM"):
-            pytest.skip(f"npm could not install the servers: {why}")
-        assert not why
-        (folder / "done").touch()
-    return folder / "node_modules" / "@modelcontextprotocol"
+    """The folder of the installed npm servers."""
+    return install_packages(PACKAGES, "npm-servers") / "@modelcontextprotocol"
 
 
 def node(npm: Path, name: str, *args: str, **more: object) -> dict[str, object]:
