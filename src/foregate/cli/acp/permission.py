@@ -11,18 +11,22 @@ from acp.schema import PermissionOption, ToolCallLocation, ToolCallUpdate
 from rich.text import Text
 
 from foregate.agent.effects.undo import Preview
-from foregate.cli.acp.updates import build_diff, build_title, fence_text
+from foregate.cli.acp.updates import KINDS, build_diff, build_title, fence_text
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.sheet import build_held, format_details, list_arguments
 from foregate.cli.terminal.tools_sheet import format_tools
 from foregate.schemas.judgement import Need
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import as_object, get_list, get_object, get_text
+from foregate.schemas.tool_spec import Effect
 from foregate.schemas.visible import make_visible
 
 WIDTH = 80
 """Columns of a sheet in an editor, which breaks no lines of a fenced text."""
 _NAMING = "No button releases this, for you did not say it. Reject it here, and write the value in a message of yours:"
+
+_WRITE = "reject it, for no button releases it; to allow it, write in a message"
+"""What the title says then: some editors show no more than that."""
 
 
 class Question(NamedTuple):
@@ -48,12 +52,15 @@ def build_call_question(need: Need, number: int, call_id: str, preview: Preview 
     content = [show_rows(rows)]
     for change in preview.changes if preview is not None else ():
         content.append(build_diff(root, change.path, change.before, change.after))
+    name = build_title(get_text(call, "tool", ""), get_text(call, "target", ""))
+    why = ", ".join(get_text(value, "text", "") for value in to_name) or str(next(iter(get_list(call, "why")), ""))
     options = [] if to_name else [build_option("yes", "Allow once", "allow_once")]
     if not to_name and alone and get_list(shown, "permissions"):
         options.append(build_option("project", "Allow in this project from now on", "allow_always"))
     asked = ToolCallUpdate(
         tool_call_id=call_id,
-        title=build_title(get_text(call, "tool", ""), get_text(call, "target", "")),
+        title=f"{name}: {build_title(_WRITE if to_name else '', why)}",
+        kind=KINDS.get(Effect(get_text(call, "effect", "unknown")), "other"),
         status="pending",
         content=content,
         locations=[ToolCallLocation(path=str(root / change.path)) for change in preview.changes] if preview else None,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ _FILES = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _PLACES = (ResourceKind.URL, ResourceKind.HOST)
 _TICKS = re.compile(r"`{3,}")
 _TITLE = 200
-_KINDS: dict[Effect, ToolKind] = {
+KINDS: Mapping[Effect, ToolKind] = {
     Effect.CREATE: "edit",
     Effect.EDIT: "edit",
     Effect.DELETE: "delete",
@@ -61,6 +61,7 @@ _KINDS: dict[Effect, ToolKind] = {
     Effect.COMMIT: "execute",
     Effect.EXECUTE: "execute",
 }
+"""What sort of thing an effect is, as editors sort them; any other is none of theirs."""
 _STEPS: dict[TaskStatus, PlanEntryStatus] = {"pending": "pending", "paused": "pending", "running": "in_progress"}
 
 
@@ -234,7 +235,7 @@ def find_kind(spec: ToolSpec | None) -> ToolKind:
         if any(target.kind in _PLACES for target in spec.targets):
             return "fetch"
         return "read" if is_of_file(spec) else "other"
-    return _KINDS.get(spec.effect, "other")
+    return KINDS.get(spec.effect, "other")
 
 
 def is_of_file(spec: ToolSpec | None) -> bool:
