@@ -236,7 +236,7 @@ class McpTools:
                     stands["pinned"] += asked
                     asked = []
             self.tools += server.approve([d for d in server.definitions if d in stands["pinned"]])
-            self._note(server.name, stands, asked)
+            self._note(server.configuration, stands, asked)
             if server.unread:
                 most = f"the first {server.policy.max_tools} (`mcp.max_tools`)"
                 self.notes.append(f"MCP server `{server.name}`: it lists more tools than are read, {most}")
@@ -244,12 +244,17 @@ class McpTools:
     async def close(self) -> None:
         await asyncio.gather(*(server.close() for server in self.servers))
 
-    def _note(self, name: str, stands: Mapping[str, list[Definition]], asked: Sequence[Definition]) -> None:
+    def _note(
+        self, server: ServerConfiguration, stands: Mapping[str, list[Definition]], asked: Sequence[Definition]
+    ) -> None:
+        name = server.name
         begin, pin = f"MCP server `{name}`: not offered", f"`foregate tools pin {name}`"
-        changed = f"`foregate tools diff {name}` shows how, {pin} pins them anew"
+        changed, new = f"`foregate tools diff {name}` shows how, {pin} pins them anew", f"{pin} shows and pins them"
+        if server.is_handed_over:
+            changed = new = "a new session asks about them again"
         for state, why, remedy in (
             ("changed", "they changed since they were pinned", changed),
-            ("new", "nobody has pinned them", f"{pin} shows and pins them"),
+            ("new", "nobody has pinned them", new),
         ):
             if asked and stands[state]:
                 self.notes.append(f"{begin}, since {why}: {format_names(stands[state])}; {remedy}")

@@ -53,7 +53,8 @@ _FORMS: Mapping[str, tuple[Any, str]] = {
 class ServerConfiguration(Struct, frozen=True):
     """One server: a command to start, or a URL. Times in seconds, 0 = the policy's; `${NAME}` is not yet expanded.
 
-    `confine` is what its process may do: anything its user may (`none`), `read` the workspace, or `work` in it.
+    `confine` is what its process may do: anything its user may (`none`), `read` the workspace, or `work` in it. One
+    that a program has handed over stands in no file, where the command line would find it.
     """
 
     name: str
@@ -66,6 +67,7 @@ class ServerConfiguration(Struct, frozen=True):
     headers: Mapping[str, str] = field(default_factory=dict)
     start_timeout: int = 0
     call_timeout: int = 0
+    is_handed_over: bool = False
 
     @property
     def launch(self) -> Mapping[str, Json]:

@@ -217,6 +217,8 @@ async def test_servers_of_the_editor_are_reviewed_pinned_and_undeclared(desk: De
         async with desk.start(refused) as (connection, _):
             await prompt(connection, await begin(desk, connection, given), "What time is it in UTC?")
         assert [option.option_id for option in refused.asked[0][1]] == ["yes", "no"]
+        assert "nobody has pinned them" in refused.words
+        assert "a new session asks about them again" in refused.words
         assert "unknown_tool" in refused.find_calls("failed")[0].raw_output["code"]
         assert "get_current_time" not in str(server.requests[0]["tools"])
         editor = Editor(press("yes"))
@@ -224,9 +226,10 @@ async def test_servers_of_the_editor_are_reviewed_pinned_and_undeclared(desk: De
             async with desk.start(editor) as (connection, _):
                 assert await prompt(connection, await begin(desk, connection, given), "What time is it in UTC?")
         assert "get_current_time" in str(server.requests[-1]["tools"])
-    assert [call.title for call, _ in editor.asked].count("time.get_current_time") == 2
-    assert len(editor.asked) == 3
-    assert all("undeclared" in call.content[0].content.text or "time" in (call.title or "") for call, _ in editor.asked)
+    review, *calls = [call.title for call, _ in editor.asked]
+    assert review == "May the model be offered these tools of the MCP server `time`?"
+    assert calls == ["time.get_current_time: it reaches beyond the workspace"] * 2  # as what nobody has declared does
+    assert "nobody has pinned" not in editor.words
     assert "UTC" in str(editor.find_calls("completed")[-1].raw_output)
 
 

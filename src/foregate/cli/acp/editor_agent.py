@@ -32,6 +32,7 @@ from foregate.cli.acp.transport import INVALID_PARAMS
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.version import __version__
 from foregate.schemas.visible import make_visible
+from foregate.telemetry.diagnostics import get_diagnostics
 
 if TYPE_CHECKING:
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
@@ -117,8 +118,11 @@ class EditorAgent:
         """Leave every session so that it can be gone on with."""
         self._is_over = True
         sessions, self._sessions = self._sessions, {}
-        for session in sessions.values():
-            await session.close()
+        for name, session in sessions.items():
+            try:
+                await session.close()
+            except ForegateError as error:
+                get_diagnostics().warning("session_not_closed", session=name, why=str(error))
 
     def _find(self, name: str) -> EditorSession:
         if (session := self._sessions.get(name)) is None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
 from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, McpServerStdio, SseMcpServer
+from msgspec.structs import replace
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, read_server
 from foregate.schemas.errors import UsageError
@@ -34,7 +35,7 @@ def read_editor_servers(servers: Iterable[EditorServer]) -> list[ServerConfigura
         assert server is not None
         if name in found:
             raise UsageError(f"two MCP servers are named `{name}` here; rename one")
-        found[name] = server
+        found[name] = replace(server, is_handed_over=True)
     return list(found.values())
 
 

@@ -156,11 +156,11 @@ class EditorSession:
         return _STOPS[outcome.status]
 
     async def _take(self, text: str) -> RunResult:
-        """Say what the person should know, review tools that nobody has pinned, and run the message."""
-        notes, self._notes = self._notes, []
-        self._put(update_agent_message_text(quote_own(note)) for note in notes)
+        """Review tools that nobody has pinned, say what the person should know, and run the message."""
         if self.person.reviews and await self.person.review():
             await finish(self._reopen())
+        notes, self._notes = self._notes, []
+        self._put(update_agent_message_text(quote_own(note)) for note in notes)
         await self._change_mode()
         return await run(self.session, text)
 
@@ -169,6 +169,7 @@ class EditorSession:
         name = self.opened.name
         await self.opened.close(end=False)
         await self._open(replace(self._setting, resume=name))
+        self._notes = list(self.opened.notes)
         self.person.reviews.clear()
 
     async def cancel(self) -> None:
