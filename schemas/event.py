@@ -130,18 +130,22 @@ class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):
 
 
 class NeedRaised(EventBody, frozen=True, kw_only=True, tag="need_raised"):
-    """A question to planner, critic or person; `request` is the hash of the blob that holds what was asked."""
+    """A question to planner, critic or person; `request` is the hash of the blob that holds what was asked.
+
+    `previews` is that of the blob with what the calls would change, "" where none is known.
+    """
 
     need: Need
     request: str
     survey_hash: str
+    previews: str = ""
 
 
 class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
     """The answer to a question. `response` is the hash of the blob with the model's words, None for a person.
 
     `usage` is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with
-    the answer.
+    the answer. `elsewhere` says that it was given in another process than the one that asked.
     """
 
     answer: Answer
@@ -149,6 +153,7 @@ class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
     response: str | None = None
     model_calls: int = 1
     grants: tuple[Grant, ...] | None = None
+    elsewhere: bool = False
 
 
 FORMAT = 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -96,6 +96,28 @@ class Log(Protocol):
 
     async def release(self, lease: Lease) -> None:
         """Give the session back; doing it twice is harmless."""
+
+
+@runtime_checkable
+class QuestionStore(Protocol):
+    """A log that knows which of its sessions wait for a person, and keeps one answer to each question until it is in
+    the session's log. Whoever's answer is kept first has answered, from whichever process."""
+
+    async def list_asked(self) -> Sequence[tuple[str, int]]:
+        """Return sessions and the events by which they may wait for a person. None that waits is left out; whether
+        one still does, its events tell."""
+
+    async def hand_in(self, session: str, seq: int, reply: str) -> str:
+        """Keep an answer to the question of an event durably, unless one is kept already; return the one that is kept.
+
+        Returns "" where the question is not open any more. The event that answers the question takes it away.
+        """
+
+    async def read_handed(self, session: str, seq: int) -> str:
+        """Return the answer that is kept for the question of an event, "" for none."""
+
+    async def find_holder(self, session: str) -> str:
+        """Return which live process holds a session, as a person would look for it, "" for none."""
 
 
 class Blobs(Protocol):

@@ -9,6 +9,7 @@ from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Head, Lease
+from foregate.schemas.question import AskedQuestion, follow_question
 from foregate.telemetry.log import chain
 
 
@@ -19,6 +20,9 @@ class MemoryLog:
         self._lines: dict[str, list[tuple[Event, str]]] = {}
         self._held: dict[str, Lease] = {}
         self._fence = 0
+        self._asked: dict[str, AskedQuestion | None] = {}
+        self._kept: dict[tuple[str, int], str] = {}
+        """The answers that wait to be taken, by session and event."""
 
     async def claim(self, session: str, *, create: bool = False) -> Lease:
         """Take the session; see Log."""
@@ -39,7 +43,27 @@ class MemoryLog:
         prev = lines[-1][0].hash if lines else GENESIS
         sealed = chain.seal_drafts(drafts, session=lease.session, after=len(lines), prev=prev, policy=policy, time=time)
         lines.extend(sealed)
+        for event, _ in sealed:
+            self._asked[lease.session] = follow_question(self._asked.get(lease.session), event)
         return [event for event, _ in sealed]
+
+    async def list_asked(self) -> Sequence[tuple[str, int]]:
+        """Return sessions and the events by which they wait for a person; see QuestionStore."""
+        return [(session, asked.seq) for session, asked in sorted(self._asked.items()) if asked is not None]
+
+    async def hand_in(self, session: str, seq: int, reply: str) -> str:
+        """Keep an answer unless one is kept already; return the one that is kept. See QuestionStore."""
+        asked = self._asked.get(session)
+        return self._kept.setdefault((session, seq), reply) if asked is not None and asked.seq == seq else ""
+
+    async def read_handed(self, session: str, seq: int) -> str:
+        """Return the answer that is kept for a question, "" for none; see QuestionStore."""
+        asked = self._asked.get(session)
+        return self._kept.get((session, seq), "") if asked is not None and asked.seq == seq else ""
+
+    async def find_holder(self, session: str) -> str:
+        """Return which live process holds a session, "" for none."""
+        return "this process" if session in self._held else ""
 
     async def settle(self, lease: Lease) -> None:
         """Nothing to wait for: memory is as durable as this log gets."""

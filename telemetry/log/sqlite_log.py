@@ -29,6 +29,8 @@ _ENDING = 10.0
 _TICK = 0.02
 _LAST = f"SELECT seq, hash, {sqlite_file.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
 
+_KEPT = "SELECT reply FROM questions WHERE session = ? AND seq = ?"
+
 
 class _StillEnding(SessionHeld):
     """What a dead holder had started still runs."""
@@ -169,6 +171,39 @@ class SqliteLog:
                 "UPDATE leases SET owner = '' WHERE session = ? AND owner = ? AND fence = ?",
                 [(lease.session, lease.owner, lease.fence) for lease in leases],
             )
+
+    async def list_asked(self) -> Sequence[tuple[str, int]]:
+        """Return sessions and the events by which they may wait for a person; see QuestionStore."""
+        return await asyncio.to_thread(self._fetch_rows, "SELECT session, seq FROM questions ORDER BY session, seq", ())
+
+    async def hand_in(self, session: str, seq: int, reply: str) -> str:
+        """Keep an answer unless one is kept already, durably; return the one that is kept. See QuestionStore."""
+        if held := self._held.get(session):
+            await self._writer.settle(held)
+
+        def keep(connection: sqlite3.Connection) -> str:
+            with sqlite_file.write_transaction(connection, self.path):
+                connection.execute(
+                    "UPDATE questions SET reply = ? WHERE session = ? AND seq = ? AND reply IS NULL",
+                    (reply, session, seq),
+                )
+                rows = connection.execute(_KEPT, (session, seq)).fetchall()
+            return rows[0][0] if rows else ""
+
+        return await self._writer.run_job(keep)
+
+    async def read_handed(self, session: str, seq: int) -> str:
+        """Return the answer that is kept for a question, "" for none; see QuestionStore."""
+        rows = await asyncio.to_thread(self._fetch_rows, _KEPT, (session, seq))
+        return rows[0][0] or "" if rows else ""
+
+    async def find_holder(self, session: str) -> str:
+        """Return which live process holds a session, as a person would look for it, "" for none."""
+        query = "SELECT pid, started, boot, place FROM leases WHERE session = ? AND owner != ''"
+        for row in await asyncio.to_thread(self._fetch_rows, query, (session,)):
+            holder = LeaseHolder(*row)
+            return "" if holder.find_standing(self.path.parent) == "gone" else holder.description
+        return ""
 
     def close(self) -> None:
         """Write what was appended, give all sessions back and close the file; doing it twice is harmless."""
