@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 from msgspec.structs import replace
@@ -12,13 +11,14 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.answers import answer_remaining, cancel_open_task, draft_answer
+from foregate.agent.loop.cancelling import refuse_while_asking, turn_elsewhere
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, find_bare_promise, verify_answer
 from foregate.agent.loop.unmet import find_unmet
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session, fold_session
-from foregate.agent.session.turn_builder import Facts, TurnInHand
+from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.plan_scope import find_scripts
@@ -42,10 +42,11 @@ _TRUNCATED = "the response was cut off; send the calls again, shorter"
 async def run(session: Session, text: str) -> RunResult:
     """Take a message through to an answer, a pause or an end. Cancelling leaves every call answered.
 
-    A message while a question to the person is open answers that question with no, and starts a new task.
+    Raises UsageError while a question to a person is open: a message answers none. `turn_elsewhere` gives it up.
     """
     if session.state.task is not None and session.state.task.paused != "needs_input":
-        await end_open_task(session)
+        refuse_while_asking(session)
+        await turn_elsewhere(session)
     await session.record_message(text)
     return await run_to_outcome(session)
 
@@ -70,26 +71,6 @@ def explain_waiting_plan(session: Session, task: TaskState) -> RunResult:
     if task.running_plan:
         why = f"a plan is under way here; `foregate plans resume {session.name}` goes on with it"
     return RunResult("paused", why, Report(blocker=why))
-
-
-async def end_open_task(session: Session) -> None:
-    """End the task in hand because the person has turned to something else: what waits for a yes gets a no."""
-    open_turn = session.state.open
-    facts: Facts = {}
-    if open_turn is not None and open_turn.response.calls and open_turn.judgement is None:
-        with suppress(RuntimeLost):
-            await session.tools.refresh(open_turn.response.calls)
-        in_hand = session.turns.build_turn(open_turn)
-        facts = in_hand.facts
-        if open_turn.need is not None and open_turn.need.need.who == "person":
-            value = {"choice": "no", "text": "another message came instead", "by": "person"}
-            await session.interaction.record_answer(open_turn.need.need, in_hand.turn, value)
-            in_hand = session.turns.build_turn(open_turn)
-            judgement = judge(in_hand.turn, session.prelude, facts)
-            if isinstance(judgement, Judgement):
-                await session.record(session.turns.draft_judgement(in_hand.turn, judgement))
-    await answer_remaining(session, "not_run_cancelled", "the person turned to something else", facts)
-    await session.end_task("cancelled", blocker="another message came instead")
 
 
 async def take_step(session: Session) -> RunResult | None:
@@ -351,6 +332,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         secrets=session.secrets,
         declarations=session.declarations,
         permissions=session.permissions,
+        preview=session.preview,
     )
     try:
         if known:

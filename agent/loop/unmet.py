@@ -14,8 +14,8 @@ from foregate.schemas.tool_spec import Effect
 
 _NOBODY = ("approval_required", "approval_expired")
 """Codes by which a call waits for somebody who is not there, whatever else the task has done."""
-_REFUSED = ("approval_denied", "outside_mandate")
-"""Codes by which a person who was there let a call not go."""
+_REFUSED = ("approval_denied", "approval_expired", "outside_mandate")
+"""Codes by which a person who could be asked let a call not go."""
 _WAYS = {
     "approval_denied": "another request, or a yes",
     "approval_expired": "a person who answers in time",

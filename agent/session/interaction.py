@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from msgspec.structs import replace
 
 from foregate.agent.session.advice import ask_advisor
+from foregate.agent.session.hearing import Hearing, draft_answer
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
-from foregate.gates.declaring import read_declared
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Grant, Need
-from foregate.schemas.protocols import Blobs, Model, Person
+from foregate.schemas.protocols import Blobs, Model, Person, Reply
+from foregate.schemas.question import AskedQuestion
 from foregate.schemas.strict_json import Json, get_list, get_text
 from foregate.schemas.turn import Turn
 
@@ -32,56 +33,112 @@ class Interaction:
         policy: Policy,
         person: Person | None,
         prefetched: PrefetchedResults,
+        preview: Callable[[Need], bytes] = lambda need: b"",
     ) -> None:
         self._log, self._blobs, self._model, self._policy = log, blobs, model, policy
-        self._person, self._prefetched = person, prefetched
+        self._prefetched, self._preview = prefetched, preview
+        self._hearing = Hearing(log, person)
         self.asked: TurnInHand | None = None
         """The turn a person is asked about just now, for whoever shows it."""
 
     async def answer_need(self, need: Need, in_hand: TurnInHand) -> bool:
         """Record a question and its answer; return False where a person is to answer and does not now."""
         turn = in_hand.turn
-        need = await self._raise_need(need, turn)
-        if need.who != "person":
-            advice = await ask_advisor(self._model, need, self._policy)
-            words = self._blobs.put(advice.text.encode())
-            used = {"usage": advice.usage, "model_calls": advice.requests, "response": words}
-            await self.record_answer(need, turn, advice.value, advice.error, **used)
-            return True
-        if need.expires_at and self._log.clock() > need.expires_at:
-            await self.record_answer(need, turn, None, "nobody answered in time")
-            return True
-        await self._log.settle()
+        if need.who == "person":
+            return await self._ask_person(need, in_hand)
+        need, _ = await self._raise_need(need, turn)
+        advice = await ask_advisor(self._model, need, self._policy)
+        words = self._blobs.put(advice.text.encode())
+        used: dict[str, Any] = {"usage": advice.usage, "model_calls": advice.requests, "response": words}
+        await self.record_answer(need, turn, advice.value, advice.error, **used)
+        return True
+
+    async def _ask_person(self, need: Need, in_hand: TurnInHand) -> bool:
+        """Record a question to the person and their answer, wherever it was given; return False where there is none."""
         self.asked = in_hand
         try:
-            reply = await self._person.answer(need) if self._person is not None else None
+            need, seq = await self._raise_need(need, in_hand.turn)
+            given = await self._hearing.hear(need, seq)
         finally:
             self.asked = None
         self._prefetched.forget_uncheckable()  # a person takes their time
-        if reply is None:
+        if given is None:
             return False
-        read_declared(reply.value, need.request, "")  # what the sheet did not ask is refused before it is recorded
-        await self.record_answer(need, turn, reply.value, grants=_override(need, reply.choice))
+        more: dict[str, Any] = {"grants": build_override(need, given.choice)} if given.value is not None else {}
+        elsewhere = self._hearing.came_from_elsewhere
+        await self.record_answer(need, in_hand.turn, given.value, given.error, at=given.at, elsewhere=elsewhere, **more)
         return True
 
+    async def ask_about_plan(self, need: Need) -> Reply | None:
+        """Return what the person says to a question about the plan, recorded; None where they do not answer now.
+
+        An answer that was given since the same question was asked, in whichever process, is that answer.
+        """
+        state, request = self._log.state, self._blobs.put(strict_json.canonical(need.request))
+        known = state.task.plan_answer if state.task is not None else None
+        if known is not None and known.request == request and _is_about(need, known.answer, self._policy.hash):
+            return _restore_reply(known.answer)
+        asked = state.question
+        if asked is None or asked.raised != _strip_request(need, request) or asked.policy != self._policy.hash:
+            (event,) = await self._log.record(Draft(_strip_request(need, request), "foregate"))
+            asked = AskedQuestion(event.seq, event.time, event.policy, _strip_request(need, request))
+        given = await self._hearing.hear(need, asked.seq)
+        if given is None:
+            return None
+        answer = draft_answer(asked, given)
+        elsewhere = self._hearing.came_from_elsewhere
+        await self._log.record(Draft(NeedAnswered(answer=answer, elsewhere=elsewhere), "person"))
+        return _restore_reply(answer)
+
     async def record_answer(
-        self, need: Need, turn: Turn, value: Mapping[str, Json] | None, error: str = "", **more: Any
+        self,
+        need: Need,
+        turn: Turn,
+        value: Mapping[str, Json] | None,
+        error: str = "",
+        *,
+        at: str = "",
+        **more: Any,
     ) -> None:
-        """Record an answer, bound to the survey and policy it was given under; `more` are fields of NeedAnswered."""
-        answer = build_answer(need, turn, value, error, self._log.clock())
+        """Record an answer, bound to the survey and policy it was given under; `more` are fields of NeedAnswered.
+
+        `at` is when it was given, "" for now.
+        """
+        answer = build_answer(need, turn, value, error, at or self._log.clock())
         await self._log.record(Draft(NeedAnswered(answer=answer, **more), need.who))
 
-    async def _raise_need(self, need: Need, turn: Turn) -> Need:
-        """Record a question that is not open already; return it with the time it was given at first."""
+    async def _raise_need(self, need: Need, turn: Turn) -> tuple[Need, int]:
+        """Record a question that is not open already; return it with the time it was given at first, and its event."""
         open_turn = self._log.state.open
         assert open_turn is not None
-        raised, question = (open_turn.sandbox or open_turn).need, (need.gate, need.key, turn.survey_hash)
-        if raised is not None and (raised.need.gate, raised.need.key, raised.survey_hash) == question:
-            return replace(need, expires_at=raised.need.expires_at)
-        request = self._blobs.put(strict_json.canonical(need.request))
-        body = NeedRaised(need=replace(need, request={}), request=request, survey_hash=turn.survey_hash)
-        await self._log.record(Draft(body, "foregate"))
-        return need
+        raised = (open_turn.sandbox or open_turn).need
+        question = need.gate, need.key, turn.survey_hash, turn.policy_hash
+        if raised is not None and question == (
+            *(raised.need.gate, raised.need.key, raised.survey_hash),
+            raised.policy_hash,
+        ):
+            return replace(need, expires_at=raised.need.expires_at), raised.seq
+        body = _strip_request(need, self._blobs.put(strict_json.canonical(need.request)), turn.survey_hash)
+        if need.who == "person" and (previews := self._preview(need)):
+            body = replace(body, previews=self._blobs.put(previews))
+        (event,) = await self._log.record(Draft(body, "foregate"))
+        return need, event.seq
+
+
+def _strip_request(need: Need, request: str, survey_hash: str = "") -> NeedRaised:
+    """Return the event of a question whose request is kept under its hash."""
+    return NeedRaised(need=replace(need, request={}), request=request, survey_hash=survey_hash)
+
+
+def _is_about(need: Need, answer: Answer, policy_hash: str) -> bool:
+    """Whether an answer was given to a question about the plan, under this policy."""
+    asked = need.gate, need.key, need.digests, policy_hash
+    return (answer.gate, answer.key, answer.digests, answer.policy_hash) == asked
+
+
+def _restore_reply(answer: Answer) -> Reply:
+    """Return the reply that an answer records; without one it is a no."""
+    return Reply(answer.choice or "no", answer.words)
 
 
 def build_answer(
@@ -92,7 +149,7 @@ def build_answer(
     return Answer(need.gate, need.who, need.key, need.digests, *bound, value, error, now, need.expires_at, seq)
 
 
-def _override(need: Need, choice: str) -> tuple[Grant, ...]:
+def build_override(need: Need, choice: str) -> tuple[Grant, ...]:
     """Return the grants of a person who wants a call done that was held again: this gate and code, the call as shown
     and the scripts it runs as they are."""
     if need.gate != "loop" or choice != "anyway" or not need.request.get("can_override"):

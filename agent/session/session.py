@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,7 +67,8 @@ class Session:
     `log` records and is subscribed to, `turns` builds what the judge reads, `interaction` asks advisors and the person.
     `state` is the fold of a log that is gone on with, None for a new one. `delegate` runs child tasks; without it there
     are none, and the tool `delegate` is not offered. `plan_driver` makes what takes a task through a plan. With
-    `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response.
+    `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response. `preview`
+    writes down what the calls of a question would change, so that it can be shown where nothing can be looked at.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Session:
         secrets: tuple[Secret, ...] = (),
         declarations: Declarations | None = None,
         permissions: Permissions | None = None,
+        preview: Callable[[Session, Need], bytes] = lambda session, need: b"",
     ) -> None:
         self.state = SessionState() if state is None else state
         self._left = dict(self.state.in_flight)
@@ -109,7 +112,8 @@ class Session:
         self.tools = tools.for_session(lease.session)
         self.delegates = delegate is not None and depth < policy.limits.child_depth
         self.prefetched = PrefetchedResults()
-        self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched)
+        self.preview = preview
+        self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched, partial(preview, self))
         self.declarations = declarations if declarations is not None else Declarations(None)
         self.permissions = permissions if permissions is not None else Permissions(None, "")
         self._offered, self._declared = self.tools.specs(), self.declarations.count

@@ -15,6 +15,7 @@ from foregate.evidence.state.evident_read import is_evident_read
 from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.evidence.state.uses import Uses
+from foregate.evidence.state.waiting import start_clock, take_answer, waits_for_person
 from foregate.schemas import event_body
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
@@ -33,9 +34,10 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.message import Message
-from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import SharedUses
+from foregate.schemas.question import AskedQuestion, follow_question
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Change, EvidenceKind, Origin
 from foregate.schemas.tool_spec import Effect, Resource
@@ -56,9 +58,7 @@ class SessionState:
         self.session, self.seq, self.hash = "", 0, GENESIS
         self.started: event_body.SessionStarted | None = None
         self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
-        self.conversation = Conversation()
-        self.ledger = Ledger()
-        self.atoms = AtomTable()
+        self.conversation, self.ledger, self.atoms = Conversation(), Ledger(), AtomTable()
         self.grants: list[Grant] = []
         self.permissions: tuple[Permission, ...] = ()
         self.ended = self.auto = self.dry_run = False
@@ -66,6 +66,7 @@ class SessionState:
         self.task: TaskState | None = None
         self.earlier, self.tasks = Earlier(), 0
         self.open: OpenTurn | None = None
+        self.question: AskedQuestion | None = None  # to a person, and not answered yet
         self.program: Dataflow | None = None
         self.permits: dict[tuple[int, str], str] = {}
         self.in_flight: dict[str, ToolStarted] = {}
@@ -90,6 +91,8 @@ class SessionState:
         answer = event.body if isinstance(event.body, (ToolFinished, CallAnswered, OutcomeUnknown)) else None
         answers = answer is not None and self.is_asked(answer.call)
         self._fold(event)
+        start_clock(self.task, event)
+        self.question = follow_question(self.question, event)
         message = build_message(event, answers)
         if message is not None:
             self.conversation.add_message(message, by_user=isinstance(event.body, UserMessage))
@@ -158,6 +161,11 @@ class SessionState:
         """Whether a call is one of the response in hand that has no answer yet."""
         mine = self.open is not None and call in self.open.unanswered
         return mine or (self.program is not None and call in self.program.unanswered)
+
+    @property
+    def waits_for_person(self) -> bool:
+        """Whether the task waits for a person, or for somebody to go on with their answer."""
+        return waits_for_person(self.task, self.open, self.question)
 
     @property
     def messages(self) -> list[Message]:
@@ -251,20 +259,12 @@ class SessionState:
             self.task.active, self.task.paused = self.task.count_active_seconds(event.time), "awaiting_approval"
 
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
-        answer, task = replace(body.answer, seq=event.seq), self.running_task
-        if answer.who != "person":
-            usage, rounds = body.usage or Usage(), int(answer.who == "critic")
-            tokens = usage.input_tokens + usage.output_tokens
-            task.add_counts(safety_calls=body.model_calls, safety_rounds=rounds, tokens=tokens, cost=usage.cost)
-        if task.paused:
-            task.paused, task.since = "", event.time
+        answer = replace(body.answer, seq=event.seq)
+        take_answer(self.running_task, event.time, replace(body, answer=answer), self.question)
         if self.open is not None:
             asking = self.open.sandbox or self.open
             asking.need = None
             asking.answers.append(answer)
-        if answer.gate == "loop" and answer.value is not None:
-            task.after_turn = (answer.choice, answer.words)
-        task.grants.extend(replace(grant, seq=event.seq) for grant in body.grants or ())
 
     def _start_tool(self, event: Event, body: ToolStarted) -> None:
         permit, task = body.permit, self.running_task

@@ -23,6 +23,7 @@ from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, SandboxEnd
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need, Standing
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Criterion, PlanInForce
+from foregate.schemas.question import PlanAnswer
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import EvidenceKind, Origin, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource
@@ -154,6 +155,7 @@ class TaskState:
     """The task of that plan that runs, as its leave names it."""
     proposed_plan: str = ""
     """The digest of the plan that waits for a yes in this task, "" where none does."""
+    plan_answer: PlanAnswer | None = None
     wants_plan: bool = False
     """Whether the person asked for a plan, or what was to be changed was held for want of one."""
     touched: int = 0
@@ -223,6 +225,8 @@ class TaskState:
         """Stop the clock until a person has answered."""
         self.active, self.paused = self.count_active_seconds(time), body.reason
         self.question = self.question if body.question is None else body.question
+        if self.plan_answer is not None and self.plan_answer.answer.choice == "no":
+            self.plan_answer = None  # the task pauses because of it
 
     def apply_judgement(self, seq: int, body: TurnJudged) -> None:
         """Take in what was judged of a turn of the model, or of what a sandbox changed for it."""
@@ -264,6 +268,7 @@ class TaskState:
 
     def follow_plan(self, event: Event, body: PlanProposed | PlanConfirmed | PlanStepChanged) -> None:
         """Take in that a plan was proposed or confirmed, or how one of its tasks stands."""
+        self.plan_answer = None
         match body:
             case PlanProposed(digest=digest):
                 self.proposed_plan, self.running_plan, self.wants_plan = digest, "", False

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, load_configuration
     from foregate.agent.planning.format.other_values import with_values
     from foregate.agent.planning.run.answering import PlanReport
+    from foregate.agent.session.absent_person import AbsentPerson
     from foregate.agent.session.result import RunResult
     from foregate.agent.session.result import RunResult as Outcome
     from foregate.agent.session.session import Session
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.workspace import Workspace
     from foregate.api import Agent, run, run_sync
+    from foregate.assembly.approvals import Approvals
     from foregate.assembly.home import open_home_log as open_log
     from foregate.judging import answer_need, build_turn, judge, survey
     from foregate.policy.policy import Policy
@@ -127,6 +129,7 @@ if TYPE_CHECKING:
     )
     from foregate.schemas.turn import Turn
     from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+    from foregate.telemetry.audit.questions import Question
     from foregate.telemetry.audit.verify import Defect, Verification, verify_session
     from foregate.telemetry.export.restore import RestoredSession
     from foregate.telemetry.export.restore import restore_sessions as restore_trajectory
@@ -143,7 +146,7 @@ __all__ += ["FileTraits", "Inverse", "LocalWorkspace", "Origin", "Reconciled", "
 __all__ += ["RunContext", "TargetParameter", "Tool", "ToolCall", "ToolResult", "ToolSource", "ToolSources"]
 __all__ += ["ToolSpec", "Trust", "Workspace", "WrappedToolSource", "run_confined", "tool"]
 # People
-__all__ += ["Answer", "Need", "Person", "Reply"]
+__all__ += ["AbsentPerson", "Answer", "Approvals", "Need", "Person", "Question", "Reply"]
 # Models
 __all__ += ["Follower", "Json", "Message", "Model", "ModelRequest", "ModelResponse", "OpenAIModel", "Retries", "Usage"]
 # Policies
@@ -177,6 +180,7 @@ _HOMES = {
     "foregate.agent.planning.format.configuration": "Configuration load_configuration",
     "foregate.agent.planning.format.other_values": "with_values",
     "foregate.agent.planning.run.answering": "PlanReport",
+    "foregate.agent.session.absent_person": "AbsentPerson",
     "foregate.agent.session.result": "RunResult RunResult:Outcome",
     "foregate.agent.session.session": "Session",
     "foregate.agent.tools.python.python_tool": "tool",
@@ -186,6 +190,7 @@ _HOMES = {
     "foregate.agent.workspace.local": "LocalWorkspace",
     "foregate.agent.workspace.workspace": "Workspace",
     "foregate.api": "Agent run run_sync",
+    "foregate.assembly.approvals": "Approvals",
     "foregate.assembly.home": "open_home_log:open_log",
     "foregate.judging": "answer_need build_turn judge survey",
     "foregate.policy.policy": "Policy",
@@ -220,6 +225,7 @@ _HOMES = {
     ),
     "foregate.schemas.turn": "Turn",
     "foregate.telemetry.audit.decisions": "DecisionPoint read_decisions",
+    "foregate.telemetry.audit.questions": "Question",
     "foregate.telemetry.audit.verify": "Defect Verification verify_session",
     "foregate.telemetry.export.restore": "restore_sessions:restore_trajectory RestoredSession",
     "foregate.telemetry.export.trajectory": "Action Trajectory TrajectoryStep",

@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
-    from foregate.schemas.protocols import ToolSource
+    from foregate.schemas.judgement import Need
+    from foregate.schemas.protocols import Reply, ToolSource
     from foregate.schemas.task_plan import TaskPlan
+    from foregate.telemetry.audit.questions import Question
 
 
 class Options(TypedDict, total=False):
@@ -110,7 +112,10 @@ class Agent:
         return self._opened.notes if self._opened else ()
 
     async def run(self, text: str, *, quoted: str = "") -> RunResult:
-        """Take a message through to an answer, a pause or an end; after a question, `text` is the answer to it.
+        """Take a message through to an answer, a pause or an end; after a question in words, `text` answers it.
+
+        Raises UsageError while calls or a plan wait for a yes or a no: no message is one. `answer` answers, `cancel`
+        gives the task up.
 
         `text` is what the person says, and gives authority. `quoted` is material that goes with it, such as a mail or a
         page: the model reads it, and nothing it says counts as the person's word.
@@ -190,6 +195,61 @@ class Agent:
                 await record_proposal(session, found.plan, actor="person")
             return (await driver.take_through(unseen=confirmed))[0]
 
+    async def open_questions(self) -> list[Question]:
+        """Return the questions to a person that are open in this session, and in the tasks it has handed on."""
+        from foregate.telemetry.audit.questions import list_questions
+
+        session = await self.open()
+        await session.log.settle()
+        found = await list_questions(session.log.store, session.blobs)
+        return [one for one in found if one.session == session.name or one.session.startswith(f"{session.name}.")]
+
+    async def answer(self, question: Question | Need | str, reply: Reply | str) -> RunResult:
+        """Answer an open question of this session, and go on with its task to an answer, a pause or an end.
+
+        `question` is one of `open_questions`, its Need, or its name. `reply` is a Reply, whose `by` says who answered
+        as the caller has authenticated them, or a choice such as `yes`. The answer is durable before anything runs.
+        Raises UsageError, one sentence, for a question that is not open or has expired, for one that somebody else has
+        answered, and for a reply that is none to it; then nothing happens.
+        """
+        from foregate.agent.loop.runner import run_to_outcome
+        from foregate.agent.session.answering import keep_answer
+        from foregate.agent.session.hearing import draft_answer
+        from foregate.schemas.event import Draft, NeedAnswered
+        from foregate.schemas.protocols import QuestionStore, Reply
+
+        with self._work():
+            session, said = await self.open(), Reply(reply) if isinstance(reply, str) else reply
+            asked = choose_question(await self.open_questions(), question, session.name)
+            given = await keep_answer(session.log.store, asked, said, session.clock())
+            if not isinstance(session.log.store, QuestionStore):
+                answer = NeedAnswered(answer=draft_answer(asked.asked, given), elsewhere=True)
+                await session.record(Draft(answer, "person"))
+            self.outcome = await run_to_outcome(session)
+        return self.outcome
+
+    async def go_on(self) -> RunResult:
+        """Go on with the open task: with an answer that was given elsewhere, or where a process ended in its midst.
+
+        Raises UsageError where no task is open, or one waits for words, which `run` takes.
+        """
+        from foregate.agent.loop.runner import run_to_outcome
+
+        with self._work():
+            session = await self.open()
+            if (task := session.state.task) is None or task.paused == "needs_input":
+                raise UsageError("no task is open that could go on by itself; say what to do with `run`")
+            self.outcome = await run_to_outcome(session)
+        return self.outcome
+
+    async def cancel(self) -> RunResult:
+        """Give up the open task: what waits for an answer does not run. Raises UsageError where none is open."""
+        from foregate.agent.loop.cancelling import cancel_task
+
+        with self._work():
+            self.outcome = await cancel_task(await self.open())
+        return self.outcome
+
     async def close(self) -> None:
         """End the session's log and release the workspace; doing it twice is harmless.
 
@@ -260,6 +320,24 @@ def _discard_runner(runner: asyncio.Runner) -> None:
             runner.close()
         else:
             runner.get_loop().close()
+
+
+def choose_question(open_: Sequence[Question], wanted: Question | Need | str, session: str) -> Question:
+    """Return which of the open questions is meant; raise UsageError where it is none of them."""
+    from foregate.telemetry.audit.questions import Question
+
+    for one in open_:
+        match wanted:
+            case str():
+                is_meant = wanted == one.name or (wanted == session and len(open_) == 1)
+            case Question():
+                is_meant = wanted.name == one.name
+            case _:
+                is_meant = all(getattr(wanted, key) == getattr(one.need, key) for key in ("gate", "key", "digests"))
+        if is_meant:
+            return one
+    named = ", ".join(one.name for one in open_) or "none"
+    raise UsageError(f"that question is not open here; open is: {named}")
 
 
 async def run(text: str, *, quoted: str = "", **options: Unpack[Options]) -> RunResult:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from foregate.agent.planning.ask.asking import sentence
 from foregate.agent.planning.ask.planner import GATE, Planning
@@ -15,8 +14,7 @@ from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import find_effect_on, is_exact_only, is_wide, name_exact_call
 from foregate.schemas import strict_json
-from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
-from foregate.schemas.judgement import Answer, Need
+from foregate.schemas.judgement import Need
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
@@ -175,16 +173,4 @@ def describe_call(call: CallPreview) -> Json:
 
 async def ask_and_record(session: Session, need: Need) -> Reply | None:
     """Ask the person and record the answer; None where nobody is here, or they do not answer now: it stays open."""
-    if session.person is None:
-        return None
-    stored = session.blobs.put(strict_json.canonical(need.request))
-    raised = NeedRaised(need=replace(need, request={}), request=stored, survey_hash="")
-    await session.record(Draft(raised, "foregate"))
-    await session.log.settle()
-    reply = await session.person.answer(need)
-    if reply is None:
-        return None
-    policy, now = session.policy.hash, session.clock()
-    answer = Answer(need.gate, "person", need.key, need.digests, "", policy, reply.value, "", now)
-    await session.record(Draft(NeedAnswered(answer=answer), "person"))
-    return reply
+    return await session.interaction.ask_about_plan(need) if session.person is not None else None

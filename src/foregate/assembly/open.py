@@ -84,9 +84,11 @@ async def _open_session(
 ) -> OpenSession:
     import asyncio
 
+    from foregate.agent.effects.kept_previews import encode_previews
     from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.run_plan import PlanController
+    from foregate.agent.session.absent_person import AbsentPerson
     from foregate.agent.session.session import Session, fold_session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace.local import LocalWorkspace
@@ -134,6 +136,9 @@ async def _open_session(
             telemetry.recall(await log.read(name))
     state = await fold_session(log, name) if setting.resume else None
     spoken = dialect or (state.dialect if state is not None else "native")
+    person = setting.person
+    if person is None and state is not None and state.waits_for_person:
+        person = AbsentPerson()  # what waits for a person goes on waiting: nobody here says no in their place
     speaking = speak(spoken, model)
     roles = ModelRoles(configuration, speaking, setting.environ, partial(speak, spoken))
     resources.push_async_callback(roles.close)
@@ -146,7 +151,7 @@ async def _open_session(
         policy=policy,
         workspace=workspace,
         state=state,
-        person=setting.person,
+        person=person,
         listeners=(*setting.listeners, *([telemetry.take_event] if telemetry is not None else ())),
         layers=record_layers(rules.loaded, rules.guard),
         delegate=run_child_task,
@@ -156,6 +161,7 @@ async def _open_session(
         secrets=secrets,
         declarations=place.declarations,
         permissions=place.permissions,
+        preview=encode_previews,
     )
     if setting.resume:
         await resume(session)

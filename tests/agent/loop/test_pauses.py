@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
+from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.session.answering import answer_question
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, calls, says
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskEnded
+from foregate.schemas.protocols import Reply
+from foregate.telemetry.audit.questions import list_questions
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
 
@@ -141,14 +148,50 @@ async def test_an_approval_that_has_expired_is_a_no() -> None:
     assert world.workspace.files["a.txt"] == b"teh cat"
 
 
-async def test_another_message_meanwhile_denies_what_waits_and_starts_a_new_task() -> None:
+async def test_a_message_answers_no_question_and_changes_nothing() -> None:
+    world, _ = await paused()
+    session = await world.open([], [], resume=True)
+    before = await world.kinds()
+    with pytest.raises(UsageError, match="the question `s:9` is open, and no message answers it"):
+        await run(session, "yes")
+    assert await world.kinds() == before
+    assert session.state.question is not None
+
+
+async def test_a_task_that_is_given_up_leaves_no_question_and_runs_nothing() -> None:
     world, _ = await paused()
     session = await world.open([says("hello")], [], resume=True)
+    assert (await cancel_task(session)).status == "cancelled"
+    assert session.state.question is None
     assert (await run(session, "something else: say hello")).text == "hello"
-    assert any("approval_denied" in message.text for message in session.state.messages)
     assert world.workspace.files["a.txt"] == b"teh cat"
+    assert "need_answered" not in await world.kinds()
     ended = [body.status for body in await world.bodies(TaskEnded)]
     assert ended == ["cancelled", "completed"]
+
+
+async def test_time_that_passes_between_an_answer_elsewhere_and_going_on_does_not_count() -> None:
+    world, _ = await paused()
+    question = (await list_questions(world.log, world.blobs))[0]
+    assert await answer_question(world.log, question, Reply("yes", by="ann"), world.clock) == "recorded"
+    world.clock.seconds += 3000
+    session = await world.open([says("done")], [], resume=True)
+    assert (await run_to_outcome(session)).status == "completed"
+    assert world.workspace.files["a.txt"] == b"the cat"
+    (ended,) = await world.bodies(TaskEnded)
+    assert ended.duration < 10
+
+
+async def test_an_answer_elsewhere_is_void_where_the_file_has_changed_since() -> None:
+    world, _ = await paused()
+    question = (await list_questions(world.log, world.blobs))[0]
+    await answer_question(world.log, question, Reply("yes", by="ann"), world.clock)
+    world.workspace.files["a.txt"] = b"teh dog"
+    session = await world.open([says("it changed")], [], resume=True)
+    await run_to_outcome(session)
+    assert world.workspace.files["a.txt"] == b"teh dog"
+    judged = await world.bodies(TurnJudged)
+    assert [voided.gate for body in judged for voided in body.turn.voided] == ["approval"]
 
 
 async def test_the_wall_clock_stops_while_a_person_is_asked() -> None:

@@ -14,6 +14,7 @@ from acp.interfaces import Client
 from acp.schema import RequestPermissionResponse, SessionMode, SessionModeState, StopReason
 
 from foregate.agent.loop.answers import cancel_open_task
+from foregate.agent.loop.cancelling import GIVEN_UP, turn_elsewhere
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
@@ -162,6 +163,9 @@ class EditorSession:
         notes, self._notes = self._notes, []
         self._put(update_agent_message_text(quote_own(note)) for note in notes)
         await self._change_mode()
+        if self.session.state.waits_for_person:
+            await turn_elsewhere(self.session)
+            self._put([update_agent_message_text(quote_own(GIVEN_UP))])
         return await run(self.session, text)
 
     async def _reopen(self) -> None:

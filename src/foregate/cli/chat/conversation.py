@@ -10,8 +10,10 @@ from pathlib import Path
 
 from foregate.agent.effects.changes_made import read_changes_made
 from foregate.agent.effects.undo import preview_calls, read_undo_history
+from foregate.agent.loop.cancelling import GIVEN_UP, cancel_task, turn_elsewhere
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.run.control import get_plan_state
+from foregate.agent.session.absent_person import AbsentPerson
 from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
@@ -63,12 +65,19 @@ class ChatSession:
                 if is_command(line := line.strip()):
                     await self.run_command(line)
                 elif line:
+                    await self._turn_elsewhere()
                     await self.run_steps(run(self.session, line))
             except ForegateError as error:
                 self.screen.idle()
                 self.screen.row(f"foregate: {error}", BAD)
         if self.session.state.task is not None:
             self.screen.say(f"a task is still open: foregate chat --resume {self.opened.name}", CARE)
+
+    async def _turn_elsewhere(self) -> None:
+        """Give up what waits for an answer where the person at the terminal says something else, and tell them so."""
+        if self.terminal.interactive and self.session.state.waits_for_person:
+            await turn_elsewhere(self.session)
+            self.screen.say(GIVEN_UP, CARE)
 
     def _prepare(self) -> None:
         """Wire Tab, a history without secrets, reads that wait for /execute, and the list of the calls of a text."""
@@ -133,6 +142,11 @@ class ChatSession:
         finally:
             self.screen.idle()
         self.screen.show_outcome(self.outcome)
+        if self.outcome.status == "awaiting_approval" and self.person is None:
+            asked, name = self.session.state.question, self.session.name
+            named = f"{name}:{asked.seq}" if asked is not None else name
+            how = f"`foregate approvals show {named}` shows it, `foregate approvals approve {named}` says yes"
+            self.screen.rows(format_labelled("answer", how, self.screen.console.width, label_style=CARE))
 
     async def _help(self, rest: str) -> None:
         width = self.screen.console.width
@@ -300,16 +314,28 @@ class ChatSession:
             finally:
                 person.reads_allowed = 0
 
+    async def _cancel(self, rest: str) -> None:
+        if self.session.state.task is None:
+            self.screen.say("no task is open, so there is nothing to cancel", CARE)
+        else:
+            self.screen.show_outcome(await cancel_task(self.session))
+
     async def _quit(self, rest: str) -> None:
         self._over = True
 
 
 @asynccontextmanager
-async def open_terminal_session(setting: SessionOptions, history: Path | None = None) -> AsyncIterator[ChatSession]:
-    """Yield a conversation over the session of `setting`; typed lines are remembered in `history`."""
+async def open_terminal_session(
+    setting: SessionOptions, history: Path | None = None, *, waits: bool = False
+) -> AsyncIterator[ChatSession]:
+    """Yield a conversation over the session of `setting`; typed lines are remembered in `history`.
+
+    With `waits` what needs a person waits for one where nobody sits here, and is not denied.
+    """
     screen, terminal = Screen(build_console(), build_waiting_line(setting)), Terminal(history)
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
-    setting.person, setting.listeners, setting.on_text = person, [screen.show_event], screen.stream
+    setting.person = AbsentPerson() if waits and person is None else person
+    setting.listeners, setting.on_text = [screen.show_event], screen.stream
     screen.busy("model")
     try:
         opened = await open_session(setting)

@@ -37,6 +37,7 @@ COMMANDS: Mapping[str, Command] = {
     "/mode": Command(_WHO_PLANS, "[direct|plan|auto]", MODES),
     "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
     "/execute": Command("show what waits for an answer again; reads that wait run, with N the next N", "[N]"),
+    "/cancel": Command("give up the task in hand; what waits for an answer does not run"),
     "/quit": Command("leave; the session stays in the log"),
 }
 FOR_PEOPLE = ("/help", "/resolve", "/show", "/history", "/decisions", "/evidence", "/policy")

@@ -10,26 +10,27 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct, ValidationError, convert, field
 
-from foregate.agent.effects.undo import Preview, preview_calls, undo
+from foregate.agent.effects.undo import preview_calls, undo
+from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.slash import COMMANDS, FOR_PEOPLE, WAITING, describe_unknown, is_command
-from foregate.cli.terminal.diff import diff_change, format_unified
+from foregate.cli.terminal.diff import dump_preview
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
 from foregate.cli.terminal.standard_streams import is_lost
 from foregate.cli.terminal.terminal import InputLine, Pipe, interruptible
-from foregate.gates.declaring import read_declared
+from foregate.gates.replies import check_reply, list_choices
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.schemas.strict_json import Json, as_object, as_texts
+from foregate.schemas.strict_json import Json, as_object
 
 T = TypeVar("T")
 Kind = Literal["message", "command", "answer"]
@@ -47,6 +48,7 @@ _PER_CALL: Mapping[str, str] = {
 """What of an answer is about single calls, and what is said where its shape is another."""
 _MAY_HAVE: Mapping[Kind, tuple[str, ...]] = {"message": (), "command": (), "answer": ("text", "request", *_PER_CALL)}
 _FORMS = '{"message": TEXT}, {"command": TEXT} or {"answer": WORD}'
+_ASKING = 'a question is open: answer it, or give its task up with {"command": "/cancel"}'
 _FOR_PEOPLE = "is for a person at a terminal; a program reads the events"
 
 
@@ -83,7 +85,7 @@ def parse_utterance(line: str, gate: str = "") -> Utterance | None:
     key, _, words = line.partition(" ")
     choice = KEYS.get(gate, KEYS["approval"]).get(key.lower())
     if choice is None:
-        raise Misheard('a question is open: answer it, or send {"message": TEXT}, which answers it with no')
+        raise Misheard(_ASKING)
     return Utterance("answer", words.strip(), choice)
 
 
@@ -151,28 +153,29 @@ class ChatStream:
         print(format_event_line(event), file=self._out, flush=True)
 
     async def answer(self, need: Need) -> Reply | None:
-        """Ask and return the reply; see Person. Another message, /quit and the end of input leave the question open."""
-        asked, choices = strict_json.digest(need.request), _list_choices(need)
+        """Ask and return the reply; see Person. /quit, /cancel and the end of input leave the question open."""
+        asked, choices = strict_json.digest(need.request), list_choices(need)
         self._pipe.count_question()
         previews = preview_calls(self.session, need) if need.gate == "approval" else {}
         told: dict[str, Json] = {"asks": need.gate, "code": need.code, "request": asked, "answers": choices}
         told |= {"expires_at": need.expires_at, "sheet": need.request}
-        self.print_line({**told, "prospects": {call: _dump_preview(preview) for call, preview in previews.items()}})
+        self.print_line({**told, "prospects": {call: dump_preview(preview) for call, preview in previews.items()}})
         while (line := await self._pipe.next_line()) is not None:
             try:
                 said = parse_utterance(line.text, need.gate)
                 if said is None:
                     continue
                 if said.kind == "answer":
-                    check_calls(said, need)
-                    return _build_reply(said, line, choices, asked, self._pipe.questions)
+                    reply = _build_reply(said, line, asked, self._pipe.questions)
+                    check_reply(need, reply)
+                    return reply
                 if said.kind == "message":
-                    line = InputLine(to_json_line({"message": said.text}))
-                elif said.text != "/quit":
+                    raise Misheard(_ASKING)
+                if said.text not in ("/quit", "/cancel"):
                     raise Misheard(f"a question is open; answer it first: {', '.join(choices)}")
                 self._pipe.put_back(line)
                 return None
-            except Misheard as error:
+            except (Misheard, UsageError) as error:
                 self.print_line({"error": str(error)})
         return None
 
@@ -185,7 +188,10 @@ class ChatStream:
         while not (self._over or is_lost(self._out)) and (line := await self._pipe.next_line()) is not None:
             try:
                 said = parse_utterance(line.text)
-                if said is not None:
+                if said is not None and said.kind == "answer" and session.state.question is not None:
+                    self._pipe.put_back(line)  # it is asked once more, and this is the answer
+                    await self._run_steps(run_to_outcome(session))
+                elif said is not None:
                     await self._take_utterance(said)
             except ForegateError as error:
                 self.print_line({"error": str(error)})
@@ -202,6 +208,8 @@ class ChatStream:
         match name, rest.strip():
             case "/quit", "":
                 self._over = True
+            case "/cancel", "":
+                await cancel_task(session)
             case "/undo", call:
                 report = await undo(session, call or None)
                 if not report.done:
@@ -232,48 +240,10 @@ class ChatStream:
             await task
 
 
-def _list_choices(need: Need) -> list[str]:
-    """Return the words that answer a question; one about a plan names them itself."""
-    if need.gate == "task_plan":
-        return list(as_texts(need.request["answers"], "answers"))
-    if need.gate == "loop":
-        return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
-    lasting = [choice for choice, offer in (("grant", "grants"), ("project", "permissions")) if need.request.get(offer)]
-    return ["yes", *lasting, "no"]
-
-
-def _build_reply(said: Utterance, line: InputLine, choices: list[str], asked: str, questions: int) -> Reply:
+def _build_reply(said: Utterance, line: InputLine, asked: str, questions: int) -> Reply:
     """Return the reply an answer gives; raise Misheard for one to another question, or to one it cannot have read."""
     if said.request and said.request != asked:
         raise Misheard("this answers another request than the one that is open; nothing was decided")
     if not said.request and line.questions < questions:
         raise Misheard("this answer came before the question was asked; read the question, then answer it")
-    if said.choice not in choices:
-        raise Misheard(f"`{said.choice[:40]}` is no answer here; answer with {', '.join(choices)}")
-    if said.choice in ("more", "edit") and not said.text:
-        raise Misheard(f"`{said.choice}` needs a `text`")
     return Reply(said.choice, said.text, "program", said.calls, said.named, said.declared)
-
-
-def check_calls(said: Utterance, need: Need) -> None:
-    """Raise Misheard for an answer about single calls that the question is not about."""
-    ids = {**said.calls, **said.named}
-    try:
-        read_declared({"declared": dict(said.declared)}, need.request, "")
-    except (UsageError, InvalidJson) as error:
-        raise Misheard(f"{error}; nothing was decided") from None
-    if ids and need.gate != "approval":
-        raise Misheard("`calls` and `named` are for approvals; this question is another, and nothing was decided")
-    if unknown := [call for call in ids if call not in need.calls]:
-        known = ", ".join(need.calls)
-        raise Misheard(f"`{unknown[0][:40]}` is no call of this question, which has {known}; nothing was decided")
-
-
-def _dump_preview(prospect: Preview) -> Json:
-    """Return a prospect as JSON; there are no `changes` where no change of a file is known."""
-    changes: list[Json] = [
-        {"path": change.path, "new": change.before is None, "diff": format_unified(diff_change(change))}
-        for change in prospect.changes
-    ]
-    kept, lost = ([resource.id for resource in resources] for resources in (prospect.kept, prospect.lost))
-    return {"changes": changes, "problem": prospect.problem, "kept": kept, "lost": lost}

@@ -10,6 +10,7 @@ import typer
 
 from foregate.cli.commands import (
     acp,
+    approvals,
     audit,
     completion,
     doctor,
@@ -42,6 +43,7 @@ app = typer.Typer(
 app.command("chat", short_help="Talk with the agent at this terminal.")(sessions.chat)
 app.command("run", short_help="Do one task without a person.")(sessions.run)
 app.command("resume", short_help="Answer what a session waits for.")(sessions.resume)
+app.add_typer(approvals.app, name="approvals")
 app.command("plan", short_help="Have a plan made, or check one.")(plan.plan)
 app.command("execute", short_help="Confirm a plan and run it.")(execute.execute)
 app.add_typer(plans.app, name="plans")

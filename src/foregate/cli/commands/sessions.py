@@ -141,7 +141,7 @@ async def resume(setting: SessionOptions, session: options.SessionName) -> int:
     from foregate.cli.chat.conversation import open_terminal_session
 
     setting.resume = session
-    async with open_terminal_session(setting) as chat:
+    async with open_terminal_session(setting, waits=True) as chat:
         chat.greet()
         await chat.show_recap()
         state = chat.session.state

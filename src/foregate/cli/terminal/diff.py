@@ -9,8 +9,10 @@ from itertools import groupby
 from msgspec import Struct
 from rich.text import Text
 
+from foregate.agent.effects.undo import Preview
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled, format_pieces, pluralise
 from foregate.schemas.protocols import FileChange
+from foregate.schemas.strict_json import Json
 
 LINES = 40
 """Lines of a change that are shown at first."""
@@ -134,6 +136,16 @@ def _align_lines(old: Sequence[str], new: Sequence[str]) -> list[Row]:
 
 def _count_common(a: Sequence[str], b: Sequence[str]) -> int:
     return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def dump_preview(preview: Preview) -> Json:
+    """Return what a call would change as JSON; there are no `changes` where no change of a file is known."""
+    changes: list[Json] = [
+        {"path": change.path, "new": change.before is None, "diff": format_unified(diff_change(change))}
+        for change in preview.changes
+    ]
+    kept, lost = ([resource.id for resource in resources] for resources in (preview.kept, preview.lost))
+    return {"changes": changes, "problem": preview.problem, "kept": kept, "lost": lost}
 
 
 def _group_rows(every: Sequence[Row]) -> Iterator[tuple[Sequence[Row], bool]]:

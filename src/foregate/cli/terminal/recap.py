@@ -54,4 +54,6 @@ def _describe_end(session: Session, work: TaskWork) -> str:
         status, blocker = ended.status.replace("_", " "), ended.report.blocker
         return f"{status}: {blocker}" if blocker else status
     task = session.state.task
+    if session.state.waits_for_person and session.state.question is None and task is not None and not task.paused:
+        return "its question has been answered, and it goes on now"
     return _STATES.get(task.paused if task is not None else "", _STATES[""])

@@ -1,0 +1,52 @@
+"""A task that waits for a person: whether it does, what their answer does to it, and when its time counts again."""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from foregate.evidence.state.task import OpenTurn, TaskState
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered, TurnJudged
+from foregate.schemas.event_body import ToolStarted
+from foregate.schemas.model_response import Usage
+from foregate.schemas.question import AskedQuestion, PlanAnswer
+from foregate.schemas.task_plan import PlanConfirmed, PlanStepChanged
+
+_ABOUT_PLANS = "task_plan"
+"""What asks whether, and how, a plan may run."""
+_GOES_ON = (TurnJudged, ModelResponded, ToolStarted, PlanConfirmed, PlanStepChanged)
+"""Events of a task that goes on."""
+
+
+def waits_for_person(task: TaskState | None, turn: OpenTurn | None, question: AskedQuestion | None) -> bool:
+    """Whether the task in hand waits for a person, or has their answer and was not gone on with since."""
+    if task is None:
+        return False
+    if question is not None or task.plan_answer is not None or task.paused == "awaiting_approval":
+        return True
+    asking = turn and (turn.sandbox or turn)
+    answered = asking is not None and any(answer.who == "person" for answer in asking.answers)
+    return answered and turn is not None and (turn.sandbox is not None or turn.judgement is None)
+
+
+def take_answer(task: TaskState, time: str, body: NeedAnswered, question: AskedQuestion | None) -> None:
+    """Take in the answer to a question; one about a plan is kept until something was done about it."""
+    answer = body.answer
+    if answer.who != "person":
+        usage, rounds = body.usage or Usage(), int(answer.who == "critic")
+        tokens = usage.input_tokens + usage.output_tokens
+        task.add_counts(safety_calls=body.model_calls, safety_rounds=rounds, tokens=tokens, cost=usage.cost)
+    if task.paused:
+        task.paused, task.since = "", time
+    if body.elsewhere:  # the process that asked may be gone by now
+        task.since = ""
+    if answer.gate == "loop" and answer.value is not None:
+        task.after_turn = (answer.choice, answer.words)
+    if answer.gate == _ABOUT_PLANS and question is not None:
+        task.plan_answer = PlanAnswer(answer, question.raised.request)
+    task.grants.extend(replace(grant, seq=answer.seq) for grant in body.grants or ())
+
+
+def start_clock(task: TaskState | None, event: Event) -> None:
+    """Count time again from an event by which a task goes on whose question was answered elsewhere."""
+    if task is not None and not task.since and not task.paused and isinstance(event.body, _GOES_ON):
+        task.since = event.time

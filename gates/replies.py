@@ -1,0 +1,86 @@
+"""What may answer a question to a person, and whether a reply does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from foregate.gates.declaring import read_declared
+from foregate.schemas.errors import InvalidJson, UsageError
+from foregate.schemas.judgement import YES, Need
+from foregate.schemas.protocols import Reply
+from foregate.schemas.sources import explain_naming, explain_source, is_named_by, list_to_name
+from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_text
+
+_SHOWN = 40
+_NEED_WORDS = ("more", "edit")
+"""The choices that say nothing without words."""
+
+
+def list_choices(need: Need) -> list[str]:
+    """Return the words that answer a question; one about a plan names them itself."""
+    if need.gate == "task_plan":
+        return list(as_texts(get_list(need.request, "answers"), "answers"))
+    if need.gate == "loop":
+        return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
+    lasting = [choice for choice, offer in (("grant", "grants"), ("project", "permissions")) if need.request.get(offer)]
+    return ["yes", *lasting, "no"]
+
+
+def check_reply(need: Need, reply: Reply) -> None:
+    """Raise UsageError, one sentence, for a reply that does not answer this question."""
+    choices = list_choices(need)
+    if reply.choice not in choices:
+        raise UsageError(f"`{reply.choice[:_SHOWN]}` is no answer here; answer with {', '.join(choices)}")
+    if reply.choice in _NEED_WORDS and not reply.text:
+        raise UsageError(f"`{reply.choice}` needs a text")
+    check_calls(need, reply)
+
+
+def name_values(need: Need, granted: Sequence[str], typed: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Return the typed values by the calls with a yes whose values they name, as a Reply has them.
+
+    Raises UsageError for one that names nothing of these calls.
+    """
+    wanted = {call: list(list_to_name(about)) for call, about in _list_calls(need).items() if call in granted}
+    found = {
+        call: tuple(text for text in typed if any(is_named_by(text, value) for value in values))
+        for call, values in wanted.items()
+    }
+    for text in typed:
+        if not any(text in texts for texts in found.values()):
+            raise UsageError(f"`{text[:_SHOWN]}` is no value that this question wants named; nothing was decided")
+    return {call: texts for call, texts in found.items() if texts}
+
+
+def check_named(need: Need, reply: Reply) -> None:
+    """Raise UsageError for a yes to a call without the values that a person has to type before it may run."""
+    for call, about in _list_calls(need).items() if need.gate == "approval" else ():
+        if reply.calls.get(call, "yes" if reply.choice in YES else "no") != "yes":
+            continue
+        for value in list_to_name(about):
+            if not any(is_named_by(text, value) for text in reply.named.get(call, ())):
+                path, text = get_text(value, "path", "value"), get_text(value, "text", "")
+                what = f"{explain_naming(value, path)}, `{text[:_SHOWN]}`: {explain_source(value)}"
+                raise UsageError(f"a yes alone does not release `{call}`; name {what[:400]}")
+
+
+def _list_calls(need: Need) -> dict[str, Mapping[str, Json]]:
+    calls = map(as_object, get_list(need.request, "calls") if "calls" in need.request else ())
+    return {get_text(call, "call", ""): call for call in calls}
+
+
+def check_calls(need: Need, reply: Reply) -> None:
+    """Raise UsageError for a reply about single calls, or about tools, that the question is not about."""
+    try:
+        read_declared({"declared": dict(reply.declared)}, need.request, "")
+    except (UsageError, InvalidJson) as error:
+        raise UsageError(f"{error}; nothing was decided") from None
+    ids = {**reply.calls, **reply.named}
+    if ids and need.gate != "approval":
+        raise UsageError("`calls` and `named` are for approvals; this question is another, and nothing was decided")
+    if unknown := [call for call in ids if call not in need.calls]:
+        known = ", ".join(need.calls)
+        why = f"`{unknown[0][:_SHOWN]}` is no call of this question, which has {known}"
+        raise UsageError(f"{why}; nothing was decided")
+    if wrong := [answer for answer in reply.calls.values() if answer not in ("yes", "no")]:
+        raise UsageError(f"`{str(wrong[0])[:_SHOWN]}` answers no call; say yes or no")
