@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
@@ -20,6 +21,7 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session, fold_session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
+from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.plan_scope import find_scripts
 from foregate.gates.prelude import judge
@@ -36,6 +38,8 @@ from foregate.schemas.plan import Leave
 from foregate.schemas.strict_json import Json, get_list
 from foregate.telemetry.diagnostics import get_diagnostics
 
+Spent = dict[str, dict[str, int]]
+"""What a task has used, by the section and the name of the limit."""
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
 
 
@@ -308,10 +312,12 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
     parent = session.state.task
     if session.depth >= session.policy.limits.child_depth:
         raise UsageError("a child task would be deeper than policy limits.child_depth allows")
-    spent = count_spent(parent, session.clock()) if parent is not None else {}
     name = name or f"{session.name}.{session.state.seq}"
     store = session.log.store
     known = name in await store.sessions()
+    state = await fold_session(store, name) if known else None
+    spent = count_spent(parent, session.clock()) if parent is not None else {}
+    spent = read_spent(state) or spent  # an answer it was given counts only under the very policy it was asked under
     lease = await store.claim(name, create=not known)
     inner = Session(
         log=store,
@@ -322,7 +328,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         policy=narrow_limits(session.policy, spent),
         layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
         workspace=session.workspace,
-        state=await fold_session(store, name) if known else None,
+        state=state,
         person=session.person,
         clock=session.clock,
         listeners=session.log.listeners,
@@ -367,7 +373,14 @@ async def start_child_task(inner: Session, parent: TaskState | None, text: str, 
     await inner.record_message(text, "parent", **begins)
 
 
-def count_spent(parent: TaskState, now: str) -> dict[str, dict[str, int]]:
+def read_spent(state: SessionState | None) -> Spent:
+    """Return what the parent of a child task had used when the child began, {} where its log does not say."""
+    layers = state.started.layers if state is not None and state.started is not None else None
+    known = get_list(layers, "spent") if layers is not None and "spent" in layers else ()
+    return convert(known[-1], Spent) if known else {}
+
+
+def count_spent(parent: TaskState, now: str) -> Spent:
     """Return what the parent task has used of each limit, by the limit's section and name."""
     counters, used = parent.counters, {name: parent.used[name] for name in COUNTED}
     return {

@@ -199,15 +199,39 @@ def test_an_answer_sent_before_its_question_decides_nothing_and_the_question_sta
     assert (folder / "a.txt").read_text() == "the cat\n"
 
 
-def test_a_message_while_a_question_is_open_answers_it_with_no(talk: Talking, folder: Path) -> None:
+def test_a_message_while_a_question_is_open_answers_nothing_and_a_cancel_gives_the_task_up(
+    talk: Talking, folder: Path
+) -> None:
     chat = talk()
     chat.say(FIX)
     chat.until("asks")
     chat.say({"message": "read b.txt"})
+    assert "a question is open: answer it, or give its task up" in chat.until("error")["error"]
+    chat.say({"command": "/cancel"})
     assert chat.until("kind", "task_ended")["body"]["status"] == "cancelled"
+    assert not [line for line in chat.lines if line.get("kind") == "need_answered"]
+    chat.say({"message": "read b.txt"})
     assert chat.until("kind", "task_ended")["body"]["status"] == "completed"
     assert chat.leave() == 0
     assert (folder / "a.txt").read_text() == "teh cat\n"
+
+
+def test_a_question_answered_elsewhere_while_it_is_shown_is_taken_and_goes_on(
+    talk: Talking, folder: Path, environ: dict[str, str]
+) -> None:
+    chat = talk()
+    chat.say(FIX)
+    chat.until("asks")
+    name = next(line["opened"] for line in chat.lines if "opened" in line)
+    command = [sys.executable, "-Im", "foregate", "approvals", "approve", name, "--json"]
+    done = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, check=True)
+    assert json.loads(done.stdout)["delivery"] == "taken"
+    assert chat.until("kind", "need_answered")["body"]["elsewhere"] is True
+    assert chat.until("kind", "task_ended")["body"]["status"] == "completed"
+    chat.say({"answer": "no"})
+    assert "no question is open" in chat.until("error")["error"]
+    assert chat.leave() == 0
+    assert (folder / "a.txt").read_text() == "the cat\n"
 
 
 def test_commands_that_only_show_something_are_refused_and_switches_are_recorded(talk: Talking) -> None:

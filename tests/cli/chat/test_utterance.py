@@ -10,8 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.cli.chat.stream import Misheard, Utterance, check_calls, parse_utterance
+from foregate.cli.chat.stream import Misheard, Utterance, parse_utterance
+from foregate.gates.replies import check_calls
+from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Need
+from foregate.schemas.protocols import Reply
 
 JSON = st.recursive(st.none() | st.booleans() | st.text(max_size=8), lambda inner: st.lists(inner, max_size=3))
 
@@ -136,10 +139,11 @@ def test_an_answer_about_calls_that_were_not_asked_about_is_refused(
 ) -> None:
     heard = parse_utterance(json.dumps({"answer": "yes", **said}), gate)
     assert heard is not None
-    with pytest.raises(Misheard, match=sentence) as refused:
-        check_calls(heard, replace(PAY, gate=gate))
+    reply = Reply(heard.choice, heard.text, "program", heard.calls, heard.named, heard.declared)
+    with pytest.raises(UsageError, match=sentence) as refused:
+        check_calls(replace(PAY, gate=gate), reply)
     assert "\n" not in str(refused.value)
 
 
 def test_an_answer_about_calls_of_the_question_is_taken() -> None:
-    check_calls(Utterance("answer", choice="no", calls={"c3.1": "yes"}, named={"c3.2": ("10",)}), PAY)
+    check_calls(PAY, Reply("no", calls={"c3.1": "yes"}, named={"c3.2": ("10",)}))
