@@ -59,6 +59,11 @@ class Ledger:
             seen = EvidenceSeen(record.kind, seq, record.hash, record.trust, record.origin, record.own_change, at)
             self._seen.setdefault(record.resource, {})[record.kind] = seen
 
+    def forget_all(self, seq: int) -> None:
+        """Know nothing any more of what was observed, as of event `seq`: the workspace is another folder now."""
+        self._seen.clear()
+        self._unseen = self._last_change = seq
+
     def newest_records(self, resource: Resource) -> tuple[EvidenceSeen, ...]:
         """Return the newest record of each kind on exactly this resource."""
         return tuple(self._seen.get(resource, {}).values())

@@ -109,7 +109,8 @@ class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
     """What holds from now on; None where it stays as it was.
 
     `before` is the hash of the policy until then, in the event that carries another policy. `permissions` are all that
-    a person has given for this workspace.
+    a person has given for this workspace. `workspace` is the folder that a person says the workspace was moved to:
+    what was observed before is known no more.
     """
 
     policy: Mapping[str, Json] | None = None
@@ -120,6 +121,7 @@ class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
     mode: str | None = None
     dialect: str | None = None
     permissions: tuple[Permission, ...] | None = None
+    workspace: str | None = None
 
 
 class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):

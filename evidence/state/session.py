@@ -75,8 +75,7 @@ class SessionState:
         """By the event of a result from outside the call that brought it."""
         self.outside_since = 0
         """The event of the first result from outside, 0 for none."""
-        self.tried: set[str] = set()
-        """The tools whose calls have run."""
+        self.tried: set[str] = set()  # tools whose calls have run
         self.carriers: set[Resource] = set()
         """What calls of the session changed: words that a model chose may stand there now."""
         self.written = Written()
@@ -107,7 +106,7 @@ class SessionState:
             case event_body.CatalogChanged(catalogue_hash=catalogue_hash):
                 self.catalogue_hash = catalogue_hash
             case event_body.PolicyChanged() as body:
-                self._change_policy(body)
+                self._change_policy(event.seq, body)
             case TaskStarted() as body:
                 self._start_task(event, body)
             case UserMessage(text=text):
@@ -192,11 +191,12 @@ class SessionState:
             if not self.program.unanswered:
                 self.program = None
 
-    def _change_policy(self, body: event_body.PolicyChanged) -> None:
+    def _change_policy(self, seq: int, body: event_body.PolicyChanged) -> None:
+        if body.workspace is not None:
+            self.ledger.forget_all(seq)
         self.auto = self.auto if body.auto is None else body.auto
         self.dry_run = self.dry_run if body.dry_run is None else body.dry_run
-        self.mode = self.mode if body.mode is None else body.mode
-        self.dialect = self.dialect if body.dialect is None else body.dialect
+        self.mode, self.dialect = body.mode or self.mode, body.dialect or self.dialect
         self.permissions = self.permissions if body.permissions is None else body.permissions
         if self.task is not None and body.mode == "direct":
             self.task.wants_plan = False

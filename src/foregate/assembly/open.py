@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from foregate.assembly.home import find_fresh_name, find_session
+from foregate.assembly.moved import check_moved, find_root
 from foregate.assembly.place import Place, open_place
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, UsageError
@@ -104,7 +105,8 @@ async def _open_session(
     name = await find_session(log, setting.resume) if setting.resume else await find_fresh_name(log)
     began = await read_beginning(log, name) if setting.resume else None
     recorded = began.runtime if began is not None else None
-    root = began.workspace if began is not None else setting.workspace
+    before = await find_root(log, name, began) if began is not None else str(setting.workspace)
+    root = before if setting.moved_to is None or began is None else setting.moved_to
     workspace = LocalWorkspace(root, place.sandboxes)
     resources.callback(workspace.close)
     rules = protect_own_files(setting, workspace.root, place.own, looked_for)
@@ -136,6 +138,8 @@ async def _open_session(
             telemetry.recall(await log.read(name))
     state = await fold_session(log, name) if setting.resume else None
     spoken = dialect or (state.dialect if state is not None else "native")
+    if state is not None and str(workspace.root) != before:
+        notes = (*notes, check_moved(workspace, state, before, max_hash=policy.files.max_hash))
     person = setting.person
     if person is None and state is not None and state.waits_for_person:
         person = AbsentPerson()  # what waits for a person goes on waiting: nobody here says no in their place
@@ -160,10 +164,12 @@ async def _open_session(
         on_text=setting.on_text,
         secrets=secrets,
         declarations=place.declarations,
-        permissions=place.permissions,
+        permissions=place.permissions(workspace.root) if place.permissions is not None else None,
         preview=encode_previews,
     )
     if setting.resume:
+        if str(workspace.root) != before:
+            await session.record(Draft(PolicyChanged(workspace=str(workspace.root)), "person"))
         await resume(session)
     else:
         runs_at = runtime.url if runtime is not None else ""

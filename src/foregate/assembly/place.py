@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,7 +18,8 @@ if TYPE_CHECKING:
 
 class Place(NamedTuple):
     """Where a session is kept: its log and blobs, the file of personal memory, Foregate's own folders, and what the
-    person said of tools and permits. `sandboxes` is where sandboxes keep what is written; None is the temporary folder.
+    person said of tools and permits in a workspace. `sandboxes` is where sandboxes keep what is written; None is the
+    temporary folder.
     """
 
     log: Log
@@ -26,7 +28,7 @@ class Place(NamedTuple):
     own: tuple[Path, ...] = ()
     sandboxes: Path | None = None
     declarations: Declarations | None = None
-    permissions: Permissions | None = None
+    permissions: Callable[[Path], Permissions] | None = None
 
 
 def open_place(setting: SessionOptions, resources: AsyncExitStack) -> Place:
@@ -38,5 +40,5 @@ def open_place(setting: SessionOptions, resources: AsyncExitStack) -> Place:
     home = Home.open(setting.environ)
     log = home.open_log()
     resources.callback(log.close)
-    said = home.open_declarations(), home.open_permissions(Path(setting.workspace))
+    said = home.open_declarations(), home.open_permissions
     return Place(log, setting.blobs or home.open_blobs(), home.memory, (home.root,), home.sandboxes, *said)

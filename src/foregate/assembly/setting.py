@@ -32,6 +32,7 @@ class SessionOptions:
     with, and `agent` is whom such a session serves. `log` and `blobs` None are those of the home; a log of one's own
     may come without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside
     `tools`, which holds tools and sources of tools, or is a source. `on_text` follows the words of each response.
+    `moved_to` is the folder that the workspace of a resumed session is in now, None where it was not moved.
     `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
     `servers` are MCP servers beside those of the file; where one of that file has the name of another, it stands.
     """
@@ -60,3 +61,4 @@ class SessionOptions:
     tool_modules: Sequence[str] = ()
     secrets: Mapping[str, str] = field(default_factory=dict)
     servers: Sequence[ServerConfiguration] = ()
+    moved_to: Path | str | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from contextlib import redirect_stdout
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.terminal.screen import Screen
     from foregate.schemas.strict_json import Json
+
+MovedTo = Annotated[Path | None, take("--workspace", "Where its workspace is now, if it was moved.", "FOLDER")]
 
 
 @opens_session()
@@ -135,12 +138,12 @@ def _print_report(opened: OpenSession, outcome: RunResult, screen: Screen) -> No
 
 
 @opens_session(without=("workspace",))
-async def resume(setting: SessionOptions, session: options.SessionName) -> int:
+async def resume(setting: SessionOptions, session: options.SessionName, moved_to: MovedTo = None) -> int:
     """Answer what a session waits for, and see its task through; `foregate chat --resume` goes on talking."""
     from foregate.agent.loop.runner import run as run_task
     from foregate.cli.chat.conversation import open_terminal_session
 
-    setting.resume = session
+    setting.resume, setting.moved_to = session, moved_to
     async with open_terminal_session(setting, waits=True) as chat:
         chat.greet()
         await chat.show_recap()
@@ -167,12 +170,13 @@ def undo(
         str, take("--call", "The call to undo, as the chat's /history names it; else the last.", "ID")
     ] = "",
     preview: Annotated[bool, take("--preview", "Only show what would be undone.")] = False,
+    moved_to: MovedTo = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Undo a change of a session from its before-images; refused where the world has moved on."""
     from foregate.schemas import strict_json
 
-    report = run_async(_undo_changes(session, call, preview))
+    report = run_async(_undo_changes(session, call, preview, moved_to))
     if as_json:
         options.print_json({"done": report.done} | strict_json.dump(report))
     elif report.done:
@@ -185,12 +189,13 @@ def undo(
     raise typer.Exit(COMPLETED if report.done else ERROR)
 
 
-async def _undo_changes(name: str, call: str, preview: bool) -> UndoReport:
+async def _undo_changes(name: str, call: str, preview: bool, moved_to: Path | None) -> UndoReport:
     from foregate.agent.effects.undo import undo as undo_change
     from foregate.assembly.open import REHEARSAL, open_session
     from foregate.assembly.setting import SessionOptions
 
-    opened = await open_session(SessionOptions(model=REHEARSAL, resume=name))
+    opened = await open_session(SessionOptions(model=REHEARSAL, resume=name, moved_to=moved_to))
+    options.print_problems(opened.notes if moved_to is not None else ())
     try:
         return await undo_change(opened.session, call or None, preview)
     finally:
