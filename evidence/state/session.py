@@ -15,7 +15,7 @@ from foregate.evidence.state.evident_read import is_evident_read
 from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.evidence.state.uses import Uses
-from foregate.evidence.state.waiting import start_clock, take_answer, waits_for_person
+from foregate.evidence.state.waiting import begin_waiting, start_clock, take_answer, waits_for_person
 from foregate.schemas import event_body
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
@@ -255,8 +255,8 @@ class SessionState:
         if self.open is not None:
             asking = self.open.sandbox or self.open
             asking.need = OpenNeed(event.seq, body.need, body.survey_hash, event.policy)
-        if body.need.who == "person" and self.task is not None:
-            self.task.active, self.task.paused = self.task.count_active_seconds(event.time), "awaiting_approval"
+        if self.task is not None:
+            begin_waiting(self.task, event.time, body.need)
 
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
         answer = replace(body.answer, seq=event.seq)

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, TurnJudged
 from foregate.schemas.event_body import ToolStarted
+from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import Usage
 from foregate.schemas.question import AskedQuestion, PlanAnswer
 from foregate.schemas.task_plan import PlanConfirmed, PlanStepChanged
@@ -26,6 +27,16 @@ def waits_for_person(task: TaskState | None, turn: OpenTurn | None, question: As
     asking = turn and (turn.sandbox or turn)
     answered = asking is not None and any(answer.who == "person" for answer in asking.answers)
     return answered and turn is not None and (turn.sandbox is not None or turn.judgement is None)
+
+
+def begin_waiting(task: TaskState, time: str, need: Need) -> None:
+    """Take in that a question was asked: one to a person stops the clock, one about a plan says which plan waits."""
+    if need.who != "person":
+        return
+    task.active, task.paused = task.count_active_seconds(time), "awaiting_approval"
+    task.plan_answer = None
+    if need.gate == _ABOUT_PLANS and not task.running_plan and need.digests:
+        task.proposed_plan = need.digests[0]  # one from a file was proposed before its task began
 
 
 def take_answer(task: TaskState, time: str, body: NeedAnswered, question: AskedQuestion | None) -> None:

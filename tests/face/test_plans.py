@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from foregate import Agent
+from foregate import AbsentPerson, Agent, Approvals, Reply
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import NeedAnswered
 from foregate.schemas.task_plan import PlanConfirmed, PlannedCall, PlanTask, TaskPlan
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 NAMES = ("a.txt", "b.txt")
 
@@ -86,3 +86,27 @@ async def test_with_neither_a_person_nor_a_yes_a_plan_is_refused(options: dict[s
         with pytest.raises(UsageError, match="confirmed=True"):
             await agent.execute(PLAN)
     assert contents(folder) == ["teh", "teh"]
+
+
+async def test_a_plan_is_confirmed_from_elsewhere_step_by_step_and_no_answer_counts_twice(
+    options: dict[str, Any], folder: Path
+) -> None:
+    options["blobs"] = MemoryBlobs()
+    approvals = Approvals(options["log"], options["blobs"])
+    async with Agent(person=AbsentPerson(), **options) as agent:
+        assert (await agent.execute(PLAN)).status == "awaiting_approval"
+        name = agent.session
+    seen = []
+    for reply, after in (("step", ["teh", "teh"]), ("yes", ["the", "teh"]), ("no", ["the", "teh"])):
+        (question,) = await approvals.list()
+        seen.append(question.need.key)
+        await approvals.answer(question, Reply(reply, by="ann"))
+        async with Agent(resume=name, **options) as agent:
+            await agent.go_on()
+        assert contents(folder) == after
+    assert seen == ["confirm:1", "task:1", "task:2"]
+    assert await approvals.list() == []
+    async with Agent(person=AbsentPerson(), resume=name, **options) as agent:
+        assert (await agent.execute(PLAN)).status == "paused"
+    (again,) = await approvals.list()
+    assert again.need.key == "task:2"
