@@ -141,7 +141,7 @@ async def test_a_yes_under_one_policy_is_void_under_the_next() -> None:
 
 async def test_an_approval_that_has_expired_is_a_no() -> None:
     world, _ = await paused()
-    world.clock.seconds += 3601
+    world.clock.seconds += 86401
     session = await world.open([says("nobody came")], [], resume=True)
     await run_to_outcome(session)
     assert "approval_expired" in session.state.messages[-2].text

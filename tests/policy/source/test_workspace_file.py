@@ -52,7 +52,7 @@ CHANGES = [
     ("plan: {on_unavailable: {other: hold}}", "plan: {on_unavailable: {dangerous: proceed}}", ""),
     ("approval: {mode: never}", "narration: {min_chars: 19}", "approval: {mode: each}"),
     ("approval: {reads: ask}", "approval: {expires: 0}", ""),
-    ("approval: {expires: 60}", "approval: {expires: 7200}", ""),
+    ("approval: {expires: 60}", "approval: {expires: 172800}", ""),
     ("rules: {unmatched: deny}", "rules: {mode: shadow}", "rules: {unmatched: ask}"),
     ("rules: {refused_before: true}", "rules: {refused_before: false}", ""),
     ("rules: {list: [{id: x, then: ask, tool: y}]}", "rules: {list: [{id: x, then: allow, tool: y}]}", ""),
