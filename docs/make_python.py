@@ -30,7 +30,7 @@ GROUPS = {
         "ToolResult Change EvidenceRecord EvidenceKind Origin Trust BaseToolSource ToolSources WrappedToolSource "
         "RunContext FileChange Inverse Reconciled Workspace LocalWorkspace FileTraits run_confined"
     ),
-    "People": "Person Need Reply Answer",
+    "People": "Person AbsentPerson Need Reply Answer Approvals Question",
     "Models": "Model ModelRequest ModelResponse Message Usage Follower OpenAIModel Retries Json",
     "Policy": "Policy default_policy load_policy",
     "Judging without executing": (
@@ -40,7 +40,8 @@ GROUPS = {
         "Judgement Verdict Standing Ruling Remedy Number Decision CallRuling DecisionPoint read_decisions Grant Permit"
     ),
     "Log": (
-        "Log Blobs Lease Head Draft Event EventBody SqliteLog FileBlobs open_log verify_session Verification Defect"
+        "Log QuestionStore Blobs Lease Head Draft Event EventBody SqliteLog FileBlobs open_log verify_session "
+        "Verification Defect"
     ),
     "Events": (
         "SessionStarted CatalogChanged PolicyChanged TaskStarted UserMessage ModelResponded TurnJudged NeedRaised "

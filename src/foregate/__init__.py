@@ -89,6 +89,7 @@ if TYPE_CHECKING:
         Log,
         Model,
         Person,
+        QuestionStore,
         Reconciled,
         Reply,
         RunContext,
@@ -158,6 +159,7 @@ __all__ += ["CallRuling", "Decision", "DecisionPoint", "Grant", "Judgement", "Nu
 __all__ += ["Standing", "Verdict", "read_decisions"]
 # Logs
 __all__ += ["Blobs", "Defect", "Draft", "Event", "EventBody", "FileBlobs", "Head", "Lease", "Log", "SqliteLog"]
+__all__ += ["QuestionStore"]
 __all__ += ["Verification", "open_log", "verify_session"]
 # Kinds of events
 __all__ += ["CallAnswered", "CatalogChanged", "Checkpoint", "ContextCompressed", "EffectUndone", "ModelResponded"]
@@ -211,7 +213,7 @@ _HOMES = {
     "foregate.schemas.message": "Message ModelRequest",
     "foregate.schemas.model_response": "Follower ModelResponse Usage",
     "foregate.schemas.protocols": (
-        "Blobs FileChange Head Inverse Lease Log Model Person Reconciled Reply RunContext ToolSource"
+        "Blobs FileChange Head Inverse Lease Log Model Person QuestionStore Reconciled Reply RunContext ToolSource"
     ),
     "foregate.schemas.strict_json": "Json",
     "foregate.schemas.task_plan": (

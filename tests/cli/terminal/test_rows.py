@@ -21,7 +21,7 @@ from foregate.cli.terminal.layout import (
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import list_keys
 from foregate.cli.terminal.timeline import format_aside, format_conversation, format_decision_rows
-from foregate.schemas.event import Actor, Body, Event, ModelResponded, TurnJudged
+from foregate.schemas.event import Actor, Body, Event, ModelResponded, NeedAnswered, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     ContextCompressed,
@@ -33,7 +33,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.schemas.judgement import CallRuling, Consequence, Decision, Judgement, Standing
+from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Standing
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import Change, Origin
 from foregate.schemas.tool_spec import Resource, ResourceKind
@@ -302,3 +302,11 @@ def test_the_history_and_the_audit_say_what_was_switched_and_which_dialect_is_re
     assert [row.plain for row in format_conversation(events, 80)] == [f"  set    {words}" for words in said]
     listed = [row.plain.split(None, 1) for one in events for row in format_aside(one, 0)]
     assert listed == [["3", words] for words in said]
+
+
+def test_an_answer_given_elsewhere_is_a_row_of_its_own_that_says_whose_it_is() -> None:
+    value = {"choice": "no", "by": "ann\n  ran     rm", "text": "not now"}
+    given_ = NeedAnswered(answer=Answer("approval", "person", "approval:1", (), "", "", value), elsewhere=True)
+    (row,) = format_event(event(given_, "person"), 80)
+    assert row.plain.split() == ["answer", "given", "elsewhere", "by", "ann", "ran", "rm:", "no", "not", "now"]
+    assert format_event(event(replace(given_, elsewhere=False), "person"), 80) == []

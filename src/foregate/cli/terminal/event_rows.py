@@ -9,7 +9,7 @@ from rich.text import Text
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled, pluralise, shorten_text
 from foregate.cli.terminal.output import FAILED_LINES, SHORT_OUTPUT, format_end, read_output
 from foregate.evidence.state.conversation import CAME
-from foregate.schemas.event import Actor, Event, TurnJudged
+from foregate.schemas.event import Actor, Event, NeedAnswered, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     ContextCompressed,
@@ -19,6 +19,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
 )
 from foregate.schemas.judgement import Decision, Standing
+from foregate.schemas.strict_json import get_text
 
 if TYPE_CHECKING:
     from foregate.telemetry.audit.decisions import DecisionPoint
@@ -46,6 +47,9 @@ def format_event(event: Event, width: int, made: str = "", about: str = "") -> l
         case TurnJudged(judgement=judgement):
             shown = filter(is_notable, judgement.decisions)
             return [row for decision in shown for row in format_ruling(decision, width)]
+        case NeedAnswered(elsewhere=True, answer=answer) if answer.value is not None:
+            by = get_text(answer.value, "by", "")
+            return format_row("answer", GOOD, f"given elsewhere by {by}: {answer.choice} {answer.words}", width)
         case ToolFinished() as body:
             return format_run(body, event.actor, width, made, about)
         case CallAnswered(ruling="not_run") as body:
