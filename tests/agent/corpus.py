@@ -187,7 +187,7 @@ async def approval_expired(world: World) -> Session:
     """A yes comes too late."""
 
     def late(_: object) -> Reply:
-        world.clock.seconds += 4000
+        world.clock.seconds += 90000
         return Reply("yes")
 
     return await told(world, [calls(SEND, text=TALK), PLAN, says("ok")], [late])

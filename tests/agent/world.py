@@ -39,7 +39,8 @@ class Clock:
     def __call__(self) -> str:
         self.looks += 1
         total, micro = self.seconds + self.looks // 1000, self.looks % 1000 * 1000
-        return f"2026-01-01T{total // 3600:02}:{total // 60 % 60:02}:{total % 60:02}.{micro:06}Z"
+        day, hour = 1 + total // 86400, total // 3600 % 24
+        return f"2026-01-{day:02}T{hour:02}:{total // 60 % 60:02}:{total % 60:02}.{micro:06}Z"
 
 
 @dataclass

@@ -111,7 +111,7 @@ def test_nobody_to_ask_is_a_no_and_so_is_the_mode_never() -> None:
 
 
 def test_an_answer_that_came_too_late_or_never_is_expired() -> None:
-    assert code(replied("yes", at="2026-01-01T02:00:00.000000Z")) == "approval_expired"
+    assert code(replied("yes", at="2026-01-02T02:00:00.000000Z")) == "approval_expired"
     of = turn(SEND)
     assert code(answered(of, need_of(of, POLICY), None, "nobody answered in time")) == "approval_expired"
 

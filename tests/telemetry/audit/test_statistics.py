@@ -123,7 +123,7 @@ async def test_an_approval_that_nobody_answered_in_time_is_not_answered() -> Non
     world = World(policy=rules(ASK_EDITS))
 
     def late(_: object) -> Reply:
-        world.clock.seconds += 4000
+        world.clock.seconds += 90000
         return Reply("yes")
 
     await told(world, [calls(READ, text=TALK), calls(EDIT), says("ok")], [late])
