@@ -202,7 +202,7 @@ class EditorSession:
     async def close(self) -> None:
         """Leave the session so that it can be gone on with: a question stays open, anything else is cancelled."""
         if self._work is not None:
-            if self.person.is_asking:
+            if self.person.is_asking or self.session.state.waits_for_person:  # it may be on its way, or just left
                 self.person.leave()
             else:
                 self._work.cancel()
