@@ -135,8 +135,8 @@ class EditorSession:
         """
         if self.person.is_asking and self._prompted is None:
             await self._leave_question()  # it was asked again when the session was loaded; this is what came instead
-        if self._prompted is None and self._ending is not None:
-            await asyncio.wait([self._ending])
+        if self._prompted is None and (work := self._work or self._ending) is not None:
+            await asyncio.wait([work])  # what was cancelled, or gone on with when the session was loaded
         if self.is_at_work:
             raise RequestError(INVALID_REQUEST, AT_WORK)
         text = read_prompt(blocks, self.session.workspace.root, self.session.policy.files.max_read)
