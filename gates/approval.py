@@ -10,16 +10,14 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
-from foregate.gates.permitting import cite_permission, is_permitted, offer_permission
+from foregate.gates.permitting import cite_permission, is_permitted, offer_permissions
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import hash_values, is_configured, list_outside_values
-from foregate.schemas import strict_json
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Turn
@@ -171,16 +169,10 @@ class ApprovalGate:
             f"approval:{len(again) + len(turn.find_answers(self.name)) + 1}",
             tuple(ask.facts.call.id for ask in asks),
             tuple(ask.facts.call.digest for ask in asks),
-            build_approval_request(asks, turn, so_far, changes, self.policy) | self.offer_permissions(asks),
+            offer_permissions(build_approval_request(asks, turn, so_far, changes, self.policy), asks, self.policy),
             "changed_while_waiting" if again else asks[0].code,
             expires,
         )
-
-    def offer_permissions(self, asks: Sequence[Ask]) -> dict[str, Json]:
-        """Return what the sheet offers to permit in this workspace from now on: all that asks, or nothing."""
-        offered = [offer_permission(ask, self.policy) for ask in asks]
-        kept = [strict_json.dump(permission) for permission in offered if permission is not None]
-        return {"permissions": kept} if len(kept) == len(asks) else {}
 
     def apply_answer(self, turn: Turn, asks: Sequence[Ask], answer: Answer, so_far: SoFar) -> Opinion:
         """Return the opinion a person's answer leads to; one that came too late is none."""
@@ -207,7 +199,12 @@ class ApprovalGate:
             detail=detail,
             plan=plan,
             first=so_far.plan_first,
-            grants=tuple(grant for ask in granted for grant in build_offered_grants(ask)) if choice == "grant" else (),
+            grants=tuple(
+                grant
+                for ask in granted
+                if answer.find_choice(ask.facts.call.id) == "grant"
+                for grant in build_offered_grants(ask)
+            ),
         )
 
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from foregate.gates.declaring import read_declared
+from foregate.gates.permitting import NARROW, WIDER, list_permits
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.judgement import YES, Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, explain_source, is_named_by, list_to_name
-from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_text
+from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text
 
 _SHOWN = 40
 _NEED_WORDS = ("more", "edit")
@@ -22,8 +23,8 @@ def list_choices(need: Need) -> list[str]:
         return list(as_texts(get_list(need.request, "answers"), "answers"))
     if need.gate == "loop":
         return [*(["anyway"] if need.request.get("can_override") else []), "stop", "more"]
-    lasting = [choice for choice, offer in (("grant", "grants"), ("project", "permissions")) if need.request.get(offer)]
-    return ["yes", *lasting, "no"]
+    lasting = ["grant"] if need.request.get("grants") else []
+    return ["yes", *lasting, *list_permits(list(_list_calls(need).values())), "no"]
 
 
 def check_reply(need: Need, reply: Reply) -> None:
@@ -55,7 +56,7 @@ def name_values(need: Need, granted: Sequence[str], typed: Sequence[str]) -> dic
 def check_named(need: Need, reply: Reply) -> None:
     """Raise UsageError for a yes to a call without the values that a person has to type before it may run."""
     for call, about in _list_calls(need).items() if need.gate == "approval" else ():
-        if reply.calls.get(call, "yes" if reply.choice in YES else "no") != "yes":
+        if reply.calls.get(call, reply.choice) not in YES:
             continue
         for value in list_to_name(about):
             if not any(is_named_by(text, value) for text in reply.named.get(call, ())):
@@ -82,5 +83,10 @@ def check_calls(need: Need, reply: Reply) -> None:
         known = ", ".join(need.calls)
         why = f"`{unknown[0][:_SHOWN]}` is no call of this question, which has {known}"
         raise UsageError(f"{why}; nothing was decided")
-    if wrong := [answer for answer in reply.calls.values() if answer not in ("yes", "no")]:
+    if wrong := [answer for answer in reply.calls.values() if answer not in ("no", *YES)]:
         raise UsageError(f"`{str(wrong[0])[:_SHOWN]}` answers no call; say yes or no")
+    for name, call in _list_calls(need).items() if need.gate == "approval" else ():
+        choice = reply.calls.get(name, "")
+        is_offered = choice in get_object(call, "permits") or choice not in (NARROW, WIDER)
+        if not is_offered or (choice == "grant" and ("to_name" in call or not need.request.get("grants"))):
+            raise UsageError(f"`{choice}` is not offered for `{name[:_SHOWN]}`; nothing was decided")

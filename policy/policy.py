@@ -289,7 +289,8 @@ class Commands(PolicySection):
     """Which commands only observe, how long one may run (seconds), and the environment it sees. `reads`, `about` and
     `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
     the world outside one, `deletes` are those that delete, `installs` those that install. `open_ended` are leading
-    words of commands that may go on to run anything. `execute_command` is the tool behind the tag of that name."""
+    words of commands that may go on to run anything, `further_words` those behind which a permission may leave plain
+    words open. `execute_command` is the tool behind the tag of that name."""
 
     read_only: dict[str, CommandEntry]
     reads: dict[str, ReadEntry]
@@ -300,6 +301,7 @@ class Commands(PolicySection):
     installs: tuple[str, ...]
     wrappers: tuple[str, ...]
     open_ended: tuple[str, ...]
+    further_words: tuple[str, ...]
     execute_command: Literal["run_command", "run_shell"]
     timeout: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]

@@ -86,7 +86,9 @@ class Need(Struct, frozen=True, forbid_unknown_fields=True):
     expires_at: str = ""
 
 
-YES = ("yes", "grant", "project")
+LASTING = ("grant", "project", "wider")
+"""The choices that say yes to later calls as well: for the session, or in the project, as shown narrow or wide."""
+YES = ("yes", *LASTING)
 """The choices by which a call may run."""
 
 
@@ -123,14 +125,24 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     def has_yes(self) -> bool:
         """Whether a person said yes to anything."""
         calls = (self.value or {}).get("calls", {})
-        return self.choice in YES or (isinstance(calls, Mapping) and "yes" in calls.values())
+        return self.choice in YES or (isinstance(calls, Mapping) and any(one in YES for one in calls.values()))
 
     def is_yes_to(self, call: str) -> bool:
-        """Whether a person said yes to the call of this id; the choice is for those that `calls` leaves out."""
+        """Whether a person said yes to the call of this id."""
+        return self.find_choice(call) in YES
+
+    def find_choice(self, call: str) -> str:
+        """Return what a person chose for the call of this id, "" for nothing; `choice` is for those `calls` leaves out.
+
+        A plain yes to a call beside a choice that lasts is that choice.
+        """
         calls = (self.value or {}).get("calls", {})
         if not isinstance(calls, Mapping):
-            return False
-        return calls[call] == "yes" if call in calls else self.choice in YES
+            return ""
+        said = calls.get(call, self.choice)
+        if said == "yes" and self.choice in LASTING:
+            return self.choice
+        return said if isinstance(said, str) else ""
 
     def _text(self, key: str) -> str:
         value = (self.value or {}).get(key)

@@ -8,12 +8,16 @@ from foregate.schemas.sandbox import Access
 
 
 class PermittedValue(Struct, frozen=True, forbid_unknown_fields=True):
-    """A value of an argument that a permission is bound to; with `at_most` a number, and none above it."""
+    """A value of an argument that a permission is bound to; with `at_most` a number, and none above it.
+
+    With `any` every value is, but one that only text from outside said.
+    """
 
     path: str
     key: str
     text: str
     at_most: bool = False
+    any: bool = False
 
 
 class Permission(Struct, frozen=True, forbid_unknown_fields=True):
@@ -23,7 +27,12 @@ class Permission(Struct, frozen=True, forbid_unknown_fields=True):
     everything else here fits: the words of its command (`argv` or `shell`), the `folder` it runs in and the `scripts`
     it runs by name, what it wants of the world outside (`access`, or less), the `targets` it changes (`kind:id`, or
     fewer), and its `values`. With `digest` it is this very call. `tier` is what must hold its program at least.
-    `reasons` are what would ask otherwise, as `gate/code`, behind it for a rule the hash of that rule.
+    `reasons` are what would ask otherwise, as `gate/code`, behind it for a rule the hash of that rule. `section` is a
+    hash over what the policy says of the tool's calls.
+
+    Wider ones have `leading` in place of a command's words, those it begins with, further ones being plain; and
+    `patterns`, globs of files that may be created and edited. With `applied` it is about what its command has changed
+    in a sandbox, the `targets`, and not about running it.
 
     `words` say all this to a person. `by` is the user of the operating system who said yes, `at` when, as UTC, to event
     `seq` of `session`, and `until` when it ends, "" for never.
@@ -45,6 +54,10 @@ class Permission(Struct, frozen=True, forbid_unknown_fields=True):
     tier: str = ""
     targets: tuple[str, ...] = ()
     values: tuple[PermittedValue, ...] = ()
+    leading: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+    applied: bool = False
+    section: str = ""
     words: str = ""
     by: str = ""
     at: str = ""

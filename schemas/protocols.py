@@ -147,12 +147,13 @@ class Model(Protocol):
 class Reply(Struct, frozen=True):
     """A person's answer to a need: the choice, and words where there are any.
 
-    `calls` answers single calls of an approval by their ids, each with `yes` or `no`; `choice` is for those it leaves
-    out. `named` holds, by the id of a call, the values of it that the person typed themselves: a call that came with
-    `to_name` runs only where all of those are among them. `declared` says, by the names of tools that the sheet calls
-    `undeclared`, what they do from now on: a word (`reads`, `undoable`, `final`, `sends`, `grave`, `each`, or
-    `proposed` for what the sheet proposes), or an object with it as `nature` and with `targets`, `amounts` and `texts`
-    instead of the roles that are proposed; `"all": true` says the word of all undeclared tools of the same MCP server.
+    `calls` answers single calls of an approval by their ids, each with `yes`, `no`, `grant`, `project` or `wider`;
+    `choice` is for those it leaves out. `named` holds, by the id of a call, the values of it that the person typed
+    themselves: a call that came with `to_name` runs only where all of those are among them. `declared` says, by the
+    names of tools that the sheet calls `undeclared`, what they do from now on: a word (`reads`, `undoable`, `final`,
+    `sends`, `grave`, `each`, or `proposed` for what the sheet proposes), or an object with it as `nature` and with
+    `targets`, `amounts` and `texts` instead of the roles that are proposed; `"all": true` says the word of all
+    undeclared tools of the same MCP server.
 
     >>> Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("GB29NWBK60161331926819",)}).value["calls"]
     {'c3.1': 'yes'}

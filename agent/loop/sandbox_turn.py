@@ -71,6 +71,8 @@ async def _judge_changes(
             break
         if not await session.interaction.answer_need(judgement, in_hand):
             raise ChildPaused(RunResult("awaiting_approval", str(judgement.request.get("question", ""))))
+        if judgement.who == "person" and ended.answers:
+            session.keep_answer(ended.answers[-1], judgement)
     (event,) = await session.record(session.turns.draft_judgement(in_hand.turn, judgement))
     return replace(in_hand, judgement=judgement, judged=event.seq)
 

@@ -25,6 +25,7 @@ from foregate.agent.workspace.secret_values import SecretValues
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.gates.declaring import read_declared
+from foregate.gates.permitting import read_permitted
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import is_undeclared
@@ -45,10 +46,9 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, Need
-from foregate.schemas.permission import Permission
 from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
-from foregate.schemas.strict_json import Json, get_list
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Declaration, ToolSpec, build_catalogue, hash_catalogue, hash_definition
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, Secret
@@ -195,10 +195,9 @@ class Session:
         if answer.value is None or (answer.expires_at and answer.at > answer.expires_at):
             return
         self.keep_declarations(answer, need)
-        if answer.choice == "project":
-            offered = [strict_json.load(Permission, one) for one in get_list(need.request, "permissions")]
+        if permitted := read_permitted(answer, need.request):
             try:
-                self.permissions.keep(offered, at=answer.at, session=self.name, seq=answer.seq)
+                self.permissions.keep(permitted, at=answer.at, session=self.name, seq=answer.seq)
             except WorkspaceError as error:
                 get_diagnostics().warning("permission_not_kept", why=str(error))
 

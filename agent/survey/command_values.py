@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shlex
 from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
@@ -15,6 +14,7 @@ from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import has_words_at
+from foregate.policy.risk.further_words import split_plain
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.reading import CommandReading, read_command_line
 from foregate.policy.risk.said import is_wished
@@ -124,7 +124,7 @@ class _Sources:
 
     def list_asked_install(self, command: Command) -> list[ArgumentValue]:
         """Return the values of an install that the person asked for in so many words, none for any other command."""
-        words = _split_plain(command, self.reading)
+        words = split_plain(command, self.reading)
         for entry in self.policy.commands.installs:
             leading = entry.split()
             if len(words) > len(leading) and all(map(matches_text, leading, words)):
@@ -163,13 +163,3 @@ class _Sources:
             return None
         value = self.describe("access", access.name)
         return value if value.source == "said" or self.find_entry(str(access)) else None
-
-
-def _split_plain(command: Command, reading: CommandReading) -> list[str]:
-    """Return the words of a line that is one program and its arguments and nothing else, none for any other line."""
-    try:
-        words = list(command.argv) or shlex.split(command.shell)
-    except ValueError:
-        return []
-    alone = len(reading.segments) == 1 and list(reading.segments[0].words) == words and "/" not in words[0]
-    return words if alone and not (reading.redirections or reading.segments[0].variables or command.problem) else []

@@ -54,7 +54,7 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
             if survey.changes or survey.secrets:
                 bare = replace(bare, unspoken=list_unspoken(bare, turn, read_user_request(turn, policy), policy))
             authority = find_authority(bare, turn, policy, spent) if survey.values is not None else ""
-            if turn.permissions and (permission := find_permission(bare, turn)) is not None:
+            if turn.permissions and (permission := find_permission(bare, turn, policy)) is not None:
                 bare = replace(bare, permission=permission)
                 authority = "said" if policy.mandate.mode != "off" else ""
             facts[call.id] = replace(bare, authority=authority) if authority else bare

@@ -1,75 +1,148 @@
-"""Which calls a permission covers: exactly those it was shown for, or less. Pure."""
+"""Which calls a permission covers: those it was shown for, or less. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from decimal import Decimal
 
+from foregate.policy.policy import Policy
+from foregate.policy.risk.declared import find_tool_entry
+from foregate.policy.risk.further_words import has_further_words
+from foregate.policy.risk.globs import matches
+from foregate.policy.risk.reading import read_command_line
+from foregate.schemas import strict_json
 from foregate.schemas.permission import Permission, PermittedValue
-from foregate.schemas.tool_call import CallFacts
-from foregate.schemas.tool_spec import hash_definition
+from foregate.schemas.sandbox import Access
+from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource
+from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec, hash_definition
 from foregate.schemas.turn import Turn
 from foregate.schemas.value import ArgumentValue, read_forms
 
-_TIERS = ("", "none", "limited", "full")
+TIERS = ("", "none", "limited", "full")
+"""What may hold a command, from the weakest to the strongest."""
+WRITES = (Effect.CREATE, Effect.EDIT)
+"""What may be permitted of files that are not named one by one, and of what a command has changed."""
 
 
-def find_permission(facts: CallFacts, turn: Turn) -> Permission | None:
-    """Return a permission that covers a call of the turn, None where none does.
-
-    What a sandbox has changed is covered by none: that is seen only afterwards.
-    """
-    if facts.survey.problem or facts.unspoken or facts.survey.changes:
+def find_permission(facts: CallFacts, turn: Turn, policy: Policy) -> Permission | None:
+    """Return a permission that covers a call of the turn, None where none does."""
+    if facts.survey.problem or facts.unspoken:
         return None
-    return next((one for one in turn.permissions if is_covered(facts, one, turn.now)), None)
+    return next((one for one in turn.permissions if is_covered(facts, one, turn.now, policy)), None)
 
 
-def is_covered(facts: CallFacts, permission: Permission, now: str) -> bool:
+def is_covered(facts: CallFacts, permission: Permission, now: str, policy: Policy) -> bool:
     """Whether a permission, exactly as it was shown, covers a call at the UTC time `now`."""
     if permission.until and now > permission.until:
         return False
-    if (permission.tool, permission.effect) != (facts.call.name, facts.effect.value) or facts.spec is None:
+    if permission.tool != facts.call.name or facts.spec is None or not is_effect_covered(facts, permission):
         return False
     if permission.definition != hash_definition(facts.spec):
+        return False
+    if permission.section and permission.section != hash_section(facts.spec, policy):
         return False
     if permission.digest and permission.digest != facts.call.digest:
         return False
     return (
-        is_command_covered(facts, permission)
-        and {*list_targets(facts)} <= {*permission.targets}
+        permission.applied == bool(facts.survey.changes)
+        and is_command_covered(facts, permission, policy)
+        and are_targets_covered(facts, permission)
         and all(any(is_value_covered(value, one) for one in permission.values) for value in facts.survey.values or ())
     )
 
 
-def is_command_covered(facts: CallFacts, permission: Permission) -> bool:
+def is_effect_covered(facts: CallFacts, permission: Permission) -> bool:
+    """Whether a call does what is permitted; who may edit files of a folder may create them there."""
+    if permission.effect == facts.effect.value:
+        return True
+    is_wide = permission.applied or bool(permission.patterns)
+    return is_wide and permission.effect == Effect.EDIT.value and facts.effect in WRITES
+
+
+def is_command_covered(facts: CallFacts, permission: Permission, policy: Policy) -> bool:
     """Whether the command of a call has these words, this folder and these scripts, and wants no more outside."""
     command = facts.survey.command
     if command is None:
-        return not permission.argv and not permission.shell
-    same = (command.argv, command.shell, command.folder, command.scripts)
-    return (
-        same == (permission.argv, permission.shell, permission.folder, permission.scripts)
-        and {*command.access} <= {*permission.access}
-        and _TIERS.index(facts.survey.work) >= _TIERS.index(permission.tier)
-    )
+        return not (permission.argv or permission.shell or permission.leading)
+    if (command.folder, command.scripts) != (permission.folder, permission.scripts):
+        return False
+    if TIERS.index(facts.survey.work) < TIERS.index(permission.tier):
+        return False
+    wanted = list_access(command, policy) if permission.section else command.access
+    if not {*wanted} <= {*permission.access}:
+        return False
+    if permission.leading:
+        return has_further_words(command, permission.leading, policy)
+    return (command.argv, command.shell) == (permission.argv, permission.shell)
+
+
+def list_access(command: Command, policy: Policy) -> tuple[Access, ...]:
+    """Return all that a command is given of the world outside: what it requests, and what its words want."""
+    return read_command_line(command, policy).access
+
+
+def are_targets_covered(facts: CallFacts, permission: Permission) -> bool:
+    """Whether all that a call changes is permitted by name, or as a file of a permitted folder."""
+    changed = list_targets(facts)
+    if not changed and (permission.targets or permission.patterns):
+        return False
+    return all(is_target_covered(resource, permission) for resource in changed)
+
+
+def is_target_covered(resource: SurveyedResource, permission: Permission) -> bool:
+    """Whether one thing that a call changes is permitted.
+
+    What is protected for a reason of its own, and what is no file, is permitted by its name alone.
+    """
+    if name_target(resource) in permission.targets:
+        return not (permission.applied and (resource.protected or resource.loses or resource.access not in WRITES))
+    if resource.kind is not ResourceKind.FILE or resource.protected or resource.access not in WRITES:
+        return False
+    return any(matches(pattern, resource.id) for pattern in permission.patterns)
 
 
 def is_value_covered(value: ArgumentValue, permitted: PermittedValue) -> bool:
-    """Whether a value is the permitted one of its argument, or no more than that."""
+    """Whether a value is the permitted one of its argument, or no more than that.
+
+    What is left open is so for what somebody who counts has said, and never for what only text from outside did.
+    """
     if value.path != permitted.path:
         return False
+    if permitted.any:
+        return value.source not in ("outside", "unclear") and value.role in ("target", "amount", "value")
     if value.key == permitted.key:
         return True
-    return permitted.at_most and 0 <= _read_number(value.text) <= _read_number(permitted.text)
+    return permitted.at_most and 0 <= read_number(value.text) <= read_number(permitted.text)
 
 
-def _read_number(text: str) -> Decimal:
+def read_number(text: str) -> Decimal:
+    """Return the number a text says, -1 where it says none."""
     numbers: Iterable[str] = (form.normal for form in read_forms(text) if form.kind == "number")
     return Decimal(next(iter(numbers), "-1"))
 
 
-def list_targets(facts: CallFacts) -> list[str]:
-    """Return what a call changes, as `kind:id`; nothing for a command, whose words say what it is."""
-    if facts.survey.command is not None:
+def list_targets(facts: CallFacts) -> list[SurveyedResource]:
+    """Return what a call changes; nothing for a command before it has run, whose words say what it is."""
+    if facts.survey.command is not None and not facts.survey.changes:
         return []
-    return [f"{resource.kind.value}:{resource.id}" for resource in facts.targets]
+    return list(facts.targets)
+
+
+def name_target(resource: SurveyedResource) -> str:
+    """Return a thing as a permission names it."""
+    return f"{resource.kind.value}:{resource.id}"
+
+
+def hash_section(spec: ToolSpec, policy: Policy) -> str:
+    """Return a hash over what the policy says of all calls of a tool: who is asked at all, and what the tool does.
+
+    Where the operator changes that, a permission was given for something else.
+    """
+    entry = find_tool_entry(spec, policy)
+    said = {
+        "mode": policy.approval.mode,
+        "reads": policy.approval.reads,
+        "mandate": policy.mandate.mode,
+        "entry": entry.model_dump(mode="json", exclude_none=True) if entry is not None else None,
+    }
+    return strict_json.digest(said)[:16]

@@ -147,7 +147,7 @@ def _mask_words(text: str, patterns: Hidden) -> str:
 
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""
-_CHOICES = ("yes", "no", "grant", "anyway", "stop", "more", "step", "edit")
+_CHOICES = ("yes", "no", "grant", "project", "wider", "anyway", "stop", "more", "step", "edit")
 _ERRORS = (
     *("timeout", "cancelled", "tool_error", "arguments", "exit_code", "http_status", "unreachable", "broken"),
     "runtime_lost",

@@ -20,7 +20,7 @@ from foregate.telemetry.otel import names
 
 Attributes = dict[str, AttributeValue]
 
-CHOICES = ("yes", "no", "grant", "anyway", "stop", "more")
+CHOICES = ("yes", "no", "grant", "project", "wider", "anyway", "stop", "more")
 """What a person chooses from; words of their own are content."""
 PAUSES = ("needs_input", "awaiting_approval")
 """Why a task pauses."""

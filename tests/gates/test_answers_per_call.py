@@ -62,7 +62,7 @@ def test_a_yes_to_a_plan_covers_none_of_its_items_that_a_refused_call_would_use(
     }
 
 
-@pytest.mark.parametrize("calls", [["c1"], "yes", None, {"c1": True}, {"c1": "grant"}, {"c1": ["yes"]}])
+@pytest.mark.parametrize("calls", [["c1"], "yes", None, {"c1": True}, {"c1": "granted"}, {"c1": ["yes"]}])
 def test_an_answer_per_call_that_cannot_be_read_is_no_yes(calls: Any) -> None:
     assert "c1" not in ran(answer({"choice": "yes", "calls": calls}))
 

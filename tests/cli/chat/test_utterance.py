@@ -81,7 +81,7 @@ def test_an_empty_line_says_nothing() -> None:
         '{"answer": "yes", "calls": null}',
         '{"answer": "yes", "calls": ["c3.1"]}',
         '{"answer": "yes", "calls": {"c3.1": true}}',
-        '{"answer": "yes", "calls": {"c3.1": "grant"}}',
+        '{"answer": "yes", "calls": {"c3.1": "granted"}}',
         '{"answer": "yes", "named": {"c3.1": "10"}}',
         '{"answer": "yes", "named": {"c3.1": [10]}}',
         '{"answer": "yes", "declared": "reads"}',

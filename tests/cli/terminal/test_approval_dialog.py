@@ -66,20 +66,20 @@ async def test_a_call_left_out_is_asked_for_and_until_then_nothing_is_answered()
     assert (await reply(approval({}, {}), "1y", None))[0] is None
 
 
-async def test_s_shows_the_calls_one_by_one_under_their_own_numbers() -> None:
+async def test_e_shows_the_calls_one_by_one_under_their_own_numbers() -> None:
     need = approval({"target": "rent"}, {"target": "gym"}, grants=1)
-    answer, shown = await reply(need, "s", "y", "n too much")
+    answer, shown = await reply(need, "e", "y", "n too much")
     assert answer == Reply("no", "too much", calls={"c1.1": "yes", "c1.2": "no"})
     whole, first, second = shown.split("  approval  ")[1:]
     assert ("pay rent" in whole, "pay gym" in whole) == (True, True)
     assert ("  1         pay rent" in first, "gym" in first) == (True, False)
     assert ("  2         pay gym" in second, "rent" in second) == (True, False)
-    assert ("a allow" in whole, "a allow" in first + second) == (True, False)
+    assert ("s allow" in whole, "s allow" in first + second) == (True, False)
 
 
 async def test_a_call_that_was_not_shown_in_full_gets_no_yes_by_its_number_either() -> None:
     long = {"arguments": f'{{"content": "{"x" * SHOWN}TAIL"}}'}
-    answer, shown = await reply(approval({}, long), "1y 2n", "s", "y", "y", "d", "", "y")
+    answer, shown = await reply(approval({}, long), "1y 2n", "e", "y", "y", "d", "", "y")
     assert answer == Reply("yes")
     assert shown.count("not everything has been shown") == 2
     assert (await reply(approval({}, long), "1n 2n why"))[0] == Reply("no", "why")
@@ -91,11 +91,11 @@ async def test_a_call_that_was_not_shown_in_full_gets_no_yes_by_its_number_eithe
         ("3y", "there is no call 3 here; they are 1 to 2"),
         ("0n", "there is no call 0 here"),
         ("1y 1n", "call 1 has two answers; give one"),
-        ("1y please", "y, a, n, 1y 2n, s or d"),
-        ("1yesterday", "y, a, n, 1y 2n, s or d"),
-        ("1y\n2y", "y, a, n, 1y 2n, s or d"),
-        ("yy", "y, a, n, 1y 2n, s or d"),
-        ("9" * 5000 + "y", "y, a, n, 1y 2n, s or d"),
+        ("1y please", "y, s, p, n, 1y 2n, e or d"),
+        ("1yesterday", "y, s, p, n, 1y 2n, e or d"),
+        ("1y\n2y", "y, s, p, n, 1y 2n, e or d"),
+        ("yy", "y, s, p, n, 1y 2n, e or d"),
+        ("9" * 5000 + "y", "y, s, p, n, 1y 2n, e or d"),
     ],
 )
 async def test_what_is_not_clearly_an_answer_is_refused_in_one_sentence(typed: str, sentence: str) -> None:
@@ -126,10 +126,51 @@ async def test_enter_in_place_of_a_value_is_a_no_to_its_call_alone() -> None:
     assert (await reply(approval(to_name(IBAN)), "y", ""))[0] == Reply("no")
 
 
+def permitting(*choices: str) -> dict[str, Any]:
+    """Return what a call has with it that may be permitted by these choices."""
+    return {"permits": {choice: f"p-{choice}" for choice in choices}}
+
+
+async def test_each_call_can_be_answered_for_good_for_the_session_once_or_not() -> None:
+    need = approval(permitting("project", "wider"), permitting("project"), {}, {}, grants=1)
+    need.request["permissions"] = [  # type: ignore[index]
+        {"id": "p-project", "words": "`push`"},
+        {"id": "p-wider", "words": "`push` and more"},
+    ]
+    answer, shown = await reply(need, "1p 2p 3s 4n not him")
+    assert answer == Reply("no", "not him", calls={"c1.1": "project", "c1.2": "project", "c1.3": "grant", "c1.4": "no"})
+    assert ("p permits 1 `push`" in shown, "w permits 1 `push` and more" in shown) == (True, True)
+    assert ("p permit as listed" in shown, "1y 2n 3p each by its number" in shown) == (False, True)
+    assert (await reply(need, "e", "w", "p", "a", "y"))[0] == Reply(
+        "yes", calls={"c1.1": "wider", "c1.2": "project", "c1.3": "grant", "c1.4": "yes"}
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "sentence"),
+    [
+        ("p", "all of this cannot be permitted from now on; y or n, or each by its number"),
+        ("w", "all of this cannot be permitted with the wider form"),
+        ("2p", "call 2 cannot be permitted from now on"),
+        ("1w", "call 1 cannot be permitted with the wider form"),
+        ("3s", "call 3 cannot be allowed for the whole session"),
+    ],
+)
+async def test_a_choice_that_is_not_offered_decides_nothing(typed: str, sentence: str) -> None:
+    answer, shown = await reply(approval(permitting("project"), {}, to_name(IBAN), grants=1), typed, None)
+    assert answer is None
+    assert sentence in " ".join(shown.split())
+
+
+async def test_s_and_what_it_was_called_first_allow_for_the_session() -> None:
+    for key in ("s", "a", "S"):
+        assert (await reply(approval({}, grants=1), key))[0] == Reply("grant")
+
+
 async def test_leave_for_the_session_frees_nobody_from_typing() -> None:
     need = approval(to_name(IBAN), {}, grants=1)
     assert (await reply(need, "a", IBAN))[0] == Reply("grant", named={"c1.1": (IBAN,)})
-    assert (await reply(need, "a", ""))[0] == Reply("grant", calls={"c1.1": "no", "c1.2": "yes"})
+    assert (await reply(need, "a", ""))[0] == Reply("no", calls={"c1.1": "no", "c1.2": "grant"})
 
 
 async def test_a_refused_call_needs_no_value_typed() -> None:

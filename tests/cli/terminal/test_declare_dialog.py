@@ -65,5 +65,5 @@ async def test_what_spares_the_next_question_stands_before_the_yes_that_teaches_
 async def test_a_tool_can_be_declared_while_its_calls_are_answered_one_by_one() -> None:
     about = undeclared().request["calls"][0]["undeclared"]  # type: ignore[index,call-overload]
     both = approval({"tool": "read_file"}, {"tool": "mail.send", "undeclared": about})
-    answer, _ = await reply(both, "s", "y", "t", "p", "y")
+    answer, _ = await reply(both, "e", "y", "t", "p", "y")
     assert answer == Reply("yes", declared={"mail.send": {"nature": "proposed"}})

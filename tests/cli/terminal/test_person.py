@@ -50,7 +50,7 @@ async def test_y_says_yes_once_and_a_grants_what_is_listed() -> None:
 async def test_a_without_anything_to_grant_is_no_answer() -> None:
     answer, shown = await reply(approval(), "a", "y")
     assert answer == Reply("yes")
-    assert "nothing here to allow" in shown
+    assert "cannot be allowed for the whole session" in shown
 
 
 async def test_enter_alone_and_other_keys_approve_nothing() -> None:

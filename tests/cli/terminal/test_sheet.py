@@ -16,7 +16,7 @@ from foregate.schemas.protocols import FileChange
 from foregate.schemas.tool_call import SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
-OURS = ("approval", "effect", "target", "because", "plan", "changed", "a allows", "rules", "as sent", "call", "cut")
+OURS = ("approval", "effect", "target", "because", "plan", "changed", "s allows", "rules", "as sent", "call", "cut")
 OURS += (
     "covered",
     "changes",
@@ -32,7 +32,7 @@ OURS += (
     "who said",
     "critic",
 )
-KEYS = ("  y yes", "  n no", "  d details", "  a allow as")
+KEYS = ("  y yes", "  n no", "  d details", "  s allow as")
 
 
 def request(arguments: dict[str, Any] | str, **more: Any) -> dict[str, Any]:
@@ -151,7 +151,7 @@ def test_a_long_argument_is_cut_until_details_are_asked_for() -> None:
 
 def test_what_a_would_grant_is_shown_exactly_and_the_key_only_then() -> None:
     plain = request({})
-    assert "a allow" not in text(plain)
+    assert "s allow" not in text(plain)
     grant = {"gate": "approval", "code": "approval_required", "effect": "delete", "kind": "file", "pattern": "logs/a"}
     assert "delete file logs/a  (gate approval, approval_required)" in text(plain | {"grants": [grant]})
     exact = {"gate": "rules", "code": "my-rule", "effect": "unknown", "digest": "ab"}

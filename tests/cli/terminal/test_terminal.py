@@ -82,7 +82,7 @@ def test_a_pasted_answer_of_several_lines_approves_nothing(at: Session, folder: 
     at.type("run echo x > .envrc\r")
     at.until("approve?")
     at.type("\x1b[200~y\ny\x1b[201~\r")
-    at.until("y, a, n or d")
+    at.until("y, s, p, n or d")
     at.until("approve?")
     assert not (folder / ".envrc").exists()
     at.type("\x04")

@@ -18,6 +18,7 @@ from foregate.agent.session.session import Session
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.slash import COMMANDS, FOR_PEOPLE, WAITING, describe_unknown, is_command
+from foregate.cli.terminal.answer_keys import KEYS as APPROVAL_KEYS
 from foregate.cli.terminal.diff import dump_preview
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
 from foregate.cli.terminal.scripting import format_event_line, to_json_line
@@ -35,13 +36,13 @@ from foregate.schemas.strict_json import Json, as_object
 T = TypeVar("T")
 Kind = Literal["message", "command", "answer"]
 KEYS: Mapping[str, Mapping[str, str]] = {
-    "approval": {"y": "yes", "yes": "yes", "a": "grant", "n": "no", "no": "no"},
+    "approval": APPROVAL_KEYS,
     "loop": {"a": "anyway", "s": "stop", "m": "more"},
     "tools": {"y": "yes", "yes": "yes", "n": "no", "no": "no"},
 }
 """Per gate that asks: what plain text answers, and the answer it is."""
 _PER_CALL: Mapping[str, str] = {
-    "calls": '`calls` must be an object that gives calls by their ids `yes` or `no`, such as {"c3.1": "no"}',
+    "calls": '`calls` must be an object that gives calls by their ids an answer, such as {"c3.1": "no"}',
     "named": '`named` must be an object that gives calls by their ids lists of texts, such as {"c3.1": ["10"]}',
     "declared": '`declared` must be an object that says of tools what they do, such as {"mail.list": "reads"}',
 }
@@ -107,7 +108,7 @@ def _parse_json(line: str) -> Utterance:
         raise Misheard(f"`{kind}` is empty")
     if kind != "answer":
         return Utterance(kind, texts[kind])
-    calls = _read_per_call(said, "calls", dict[str, Literal["yes", "no"]])
+    calls = _read_per_call(said, "calls", dict[str, Literal["yes", "no", "grant", "project", "wider"]])
     named = _read_per_call(said, "named", dict[str, tuple[str, ...]])
     declared = _read_per_call(said, "declared", dict[str, str | dict[str, bool | str | list[str]]])
     return Utterance(kind, texts["text"], texts[kind], texts["request"], calls, named, declared)

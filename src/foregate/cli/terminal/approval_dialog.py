@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich.text import Text
 
+from foregate.cli.terminal.answer_keys import KEYS
 from foregate.cli.terminal.declare_dialog import ask_declaration
 from foregate.cli.terminal.layout import CARE, format_labelled, shorten_text
 from foregate.cli.terminal.screen import Screen
@@ -14,16 +15,15 @@ from foregate.cli.terminal.sheet import Prospects, build_sheet, format_details, 
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.value_rows import format_value, name_path
 from foregate.gates.declaring import list_asked
+from foregate.gates.permitting import NARROW, WIDER
 from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
-from foregate.schemas.strict_json import Json, get_list, get_text
+from foregate.schemas.strict_json import Json, get_list, get_object, get_text
 
-LASTING = ("grant", "project")
-"""The choices that say yes to later calls as well."""
 UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
-_ONE = re.compile(r"([0-9]{1,4}) *(?:(y|yes)|n|no)(?![^\W\d_])[ ,]*", re.IGNORECASE)
+_ONE = re.compile(rf"([0-9]{{1,4}}) *({'|'.join(sorted(KEYS, reverse=True))})(?![^\W\d_])[ ,]*", re.IGNORECASE)
 Answers = dict[int, str]
-"""`yes` or `no` by the number of a call."""
+"""What was chosen for a call, by its number."""
 
 
 class LeftOpen(Exception):
@@ -45,7 +45,7 @@ class ApprovalDialog:
     async def ask(self) -> Reply | None:
         """Show the sheet and return the reply, None where it is left open."""
         try:
-            choice, answers, words = await self._ask_all()
+            answers, words = await self._ask_all()
             named = {number: await self._ask_names(number, answers) for number in self.calls}
         except LeftOpen:
             self.screen.say("left open; nothing ran. /execute shows it again", "dim")
@@ -53,35 +53,30 @@ class ApprovalDialog:
         said = set(answers.values())
         by_id = {get_text(call, "call", ""): answers[number] for number, call in self.calls.items()}
         return Reply(
-            choice if "yes" in said and (choice in LASTING or "no" not in said) else "no",
+            said.pop() if len(said) == 1 else "no" if "no" in said else "yes",
             words,
-            calls=by_id if len(said) > 1 else {},
+            calls=by_id if len({*answers.values()}) > 1 else {},
             named={get_text(self.calls[number], "call", ""): texts for number, texts in named.items() if texts},
             declared=self.declared,
         )
 
-    async def _ask_all(self) -> tuple[str, Answers, str]:
-        """Return the choice, the answer to each call, and why some are refused."""
+    async def _ask_all(self) -> tuple[Answers, str]:
+        """Return the answer to each call, and why some are refused."""
         unseen = self._show_sheet()
         while True:
             typed = (await self._read("approve? ")).strip()
             key, _, words = typed.partition(" ")
             match key.lower():
-                case "y" | "yes" | "a" | "p" if unseen:
-                    self.screen.say(UNSEEN.format(key=key[0].lower()), CARE)
-                case "y" | "yes":
-                    return "yes", dict.fromkeys(self.calls, "yes"), ""
-                case "a" if get_list(self.request, "grants"):
-                    return "grant", dict.fromkeys(self.calls, "yes"), ""
-                case "a":
-                    self.screen.say("there is nothing here to allow for the whole session; y or n", CARE)
-                case "p" if self.request.get("permissions"):
-                    return "project", dict.fromkeys(self.calls, "yes"), ""
-                case "p":
-                    self.screen.say("there is nothing here to permit from now on; y or n", CARE)
                 case "n" | "no":
-                    return "no", dict.fromkeys(self.calls, "no"), await self._ask_why([words])
-                case "s" if len(self.calls) > 1:
+                    return dict.fromkeys(self.calls, "no"), await self._ask_why([words])
+                case one if (choice := KEYS.get(one, "")) and unseen:
+                    self.screen.say(UNSEEN.format(key=one[0]), CARE)
+                case _ if choice:
+                    if why := self._explain_unoffered(choice):
+                        self.screen.say(why, CARE)
+                        continue
+                    return dict.fromkeys(self.calls, choice), ""
+                case "e" if len(self.calls) > 1:
                     return await self._ask_each({}, list(self.calls), [], show=True)
                 case "d":
                     unseen = not await self._show_details() and unseen
@@ -95,21 +90,39 @@ class ApprovalDialog:
                     except Misread as error:
                         self.screen.say(str(error), CARE)
                         continue
-                    if unseen and "yes" in answers.values():
+                    if unseen and {*answers.values()} != {"no"}:
                         self.screen.say(UNSEEN.format(key="y"), CARE)
+                        continue
+                    if why := next(filter(None, (self._explain_unoffered(said, n) for n, said in answers.items())), ""):
+                        self.screen.say(why, CARE)
                         continue
                     left = [number for number in self.calls if number not in answers]
                     return await self._ask_each(answers, left, [words], show=unseen)
 
     async def _ask_each(
         self, answers: Answers, left: Sequence[int], words: list[str], *, show: bool
-    ) -> tuple[str, Answers, str]:
+    ) -> tuple[Answers, str]:
         """Ask for the answers that are left; with `show`, each under a sheet of its own."""
         for number in left:
             answers[number], more = await self._ask_call(number, show=show)
             words.append(more)
         refused = "no" in answers.values()
-        return "yes", answers, await self._ask_why(words) if refused else ""
+        return answers, await self._ask_why(words) if refused else ""
+
+    def _explain_unoffered(self, choice: str, number: int = 0) -> str:
+        """Return why a choice is not to be had for a call, or without a number for all of them; "" where it is."""
+        calls = [self.calls[number]] if number else list(self.calls.values())
+        about = f"call {number}" if number else "all of this" if len(calls) > 1 else "this"
+        if choice == "grant" and (not get_list(self.request, "grants") or (number and "to_name" in calls[0])):
+            return f"{about} cannot be allowed for the whole session; y or n"
+        if choice in (NARROW, WIDER) and not all(choice in get_object(call, "permits") for call in calls):
+            how = "with the wider form" if choice == WIDER else "from now on"
+            each = ", or each by its number" if not number and list(self._list_permitted(choice)) else ""
+            return f"{about} cannot be permitted {how}; y or n{each}"
+        return ""
+
+    def _list_permitted(self, choice: str) -> Iterator[int]:
+        return (number for number, call in self.calls.items() if choice in get_object(call, "permits"))
 
     async def _ask_call(self, number: int, *, show: bool) -> tuple[str, str]:
         """Return the answer to one call, and words where it is a no."""
@@ -117,12 +130,14 @@ class ApprovalDialog:
         while True:
             key, _, words = (await self._read(f"call {number}? ")).strip().partition(" ")
             match key.lower():
-                case "y" | "yes" if unseen:
-                    self.screen.say(UNSEEN.format(key="y"), CARE)
-                case "y" | "yes":
-                    return "yes", ""
                 case "n" | "no":
                     return "no", words
+                case one if (choice := KEYS.get(one, "")) and unseen:
+                    self.screen.say(UNSEEN.format(key=one[0]), CARE)
+                case _ if choice:
+                    if not (why := self._explain_unoffered(choice, number)):
+                        return choice, ""
+                    self.screen.say(why, CARE)
                 case "d":
                     unseen = not await self._show_details(number) and unseen
                 case "t" if "undeclared" in self.calls[number]:
@@ -133,7 +148,7 @@ class ApprovalDialog:
     async def _ask_names(self, number: int, answers: Answers) -> tuple[str, ...]:
         """Return what was typed for the values that a call with a yes needs named; without any it becomes a no."""
         call, typed = self.calls[number], list[str]()
-        for value in list_to_name(call) if answers[number] == "yes" else ():
+        for value in list_to_name(call) if answers[number] != "no" else ():
             width, path = self.screen.console.width, name_path(value)
             if len(self.calls) > 1 and not typed:
                 name = f"{get_text(call, 'tool', '')} {get_text(call, 'target', '')}".strip()
@@ -188,7 +203,7 @@ def parse_answers(typed: str, count: int) -> tuple[Answers, str]:
     answers: Answers = {}
     place = 0
     for found in _list_answers(typed):
-        number, answer = int(found[1]), "yes" if found[2] else "no"
+        number, answer = int(found[1]), KEYS[found[2].lower()]
         if not 1 <= number <= count:
             raise Misread(f"there is no call {number} here; they are 1 to {count}")
         if answers.setdefault(number, answer) != answer:
@@ -196,7 +211,7 @@ def parse_answers(typed: str, count: int) -> tuple[Answers, str]:
         place = found.end()
     words = typed[place:].strip()
     if not answers or (words and "no" not in answers.values()):
-        raise Misread(f"y, a, n{', 1y 2n, s' if count > 1 else ''} or d (Ctrl-D leaves it open)")
+        raise Misread(f"y, s, p, n{', 1y 2n, e' if count > 1 else ''} or d (Ctrl-D leaves it open)")
     return answers, words
 
 

@@ -15,14 +15,15 @@ from typing import NamedTuple
 from rich.text import Text
 
 from foregate.agent.effects.undo import Preview
+from foregate.cli.terminal.answer_keys import list_keys
 from foregate.cli.terminal.blocks import CUT, Block, fit_blocks
 from foregate.cli.terminal.diff import LINES, describe_change, diff_change, format_diff
 from foregate.cli.terminal.layout import CARE, NAME, format_labelled, format_pieces, pack_parts, pluralise, shorten_text
 from foregate.cli.terminal.lookalikes import find_lookalikes
 from foregate.cli.terminal.value_rows import build_values
+from foregate.gates.permitting import NARROW, WIDER, list_permits
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.sources import list_to_name
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text
 from foregate.schemas.tool_call import SurveyedResource
 
@@ -135,28 +136,11 @@ def _build_head(request: Fields, width: int, *, details: bool = False) -> list[B
 def _build_tail(request: Fields, width: int, *, only: int, details: bool = False, keys: bool = True) -> list[Block]:
     """Return what a yes gives beyond the calls, and the keys."""
     plan, grants = get_object(request, "plan"), () if only else get_list(request, "grants")
-    permitted = () if only or "permissions" not in request else get_list(request, "permissions")
-    rows = [*_format_grants(grants, width), *_format_permissions(permitted, width)]
+    calls = number_calls(request, only)
+    rows = [*_format_grants(grants, width), *_format_permissions(request, calls, width)]
     blocks = [Block(list(_format_plan(plan, width, details)), _PLAN), Block(rows, _PLAN)]
-    named = list_keys(number_calls(request, only), bool(grants), bool(permitted)) if keys else ()
+    named = list_keys(calls, bool(grants), list_permits([call for _, call in calls])) if keys else ()
     return [*blocks, Block(list(pack_parts(named, width, "dim")))]
-
-
-def list_keys(calls: Sequence[tuple[int, Fields]], has_grants: bool, has_permissions: bool = False) -> Iterator[str]:
-    """Yield what answers, and what it does: first what spares later questions, for a yes teaches nothing."""
-    if any("undeclared" in call for _, call in calls):
-        yield "t say once what the tool does, for its later calls"
-    to_type = sum(len(list(list_to_name(call))) for _, call in calls)
-    yield f"y yes, once, and type {pluralise(to_type, 'value')}" if to_type else "y yes, once"
-    if has_grants:
-        yield "a allow as listed, for this session"
-    if has_permissions:
-        yield "p permit as listed, in this project from now on"
-    yield "n no, and why"
-    if len(calls) > 1:
-        yield "1y 2n each by its number"
-        yield "s one by one"
-    yield "d details"
 
 
 def _build_sentence(label: str, sentence: str, width: int, details: bool, style: str = "") -> Block:
@@ -347,13 +331,17 @@ def _format_grants(grants: Sequence[Json], width: int) -> Iterator[Text]:
         what = f"{grant.get('effect', '')} {'by exactly this call' if grant.get('digest') else named}".strip()
         what += ", while the script it runs stays as it is" if grant.get("scripts") else ""
         what += f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
-        yield from format_labelled("" if number else "a allows", what, width, NAME)
+        yield from format_labelled("" if number else "s allows", what, width, NAME)
 
 
-def _format_permissions(permissions: Sequence[Json], width: int) -> Iterator[Text]:
-    for number, permission in enumerate(map(as_object, permissions)):
-        words = get_text(permission, "words", "")
-        yield from format_labelled("" if number else "p permits", words, width, NAME)
+def _format_permissions(request: Fields, calls: Sequence[tuple[int, Fields]], width: int) -> Iterator[Text]:
+    """Yield what each key would permit from now on; of several calls each with its number."""
+    words = {get_text(one, "id"): get_text(one, "words", "") for one in get_list(request, "permissions")}
+    for choice, key in ((NARROW, "p"), (WIDER, "w")):
+        offered = [(number, one) for number, call in calls if (one := get_object(call, "permits").get(choice))]
+        for place, (number, one) in enumerate(offered):
+            what = f"{f'{number} ' * (len(calls) > 1)}{words.get(str(one), '')}"
+            yield from format_labelled("" if place else f"{key} permits", what, width, NAME)
 
 
 def _format_plan(plan: Fields, width: int, details: bool) -> Iterator[Text]:
