@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 
 from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
-from foregate.gates.permitting import cite_permission, is_permitted, offer_permissions
+from foregate.gates.permitting import cite_leave, is_permitted, offer_permissions
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
@@ -41,8 +41,7 @@ class ApprovalGate:
             if used is None:
                 left.append(ask)
             else:
-                given = ask.facts.permission if is_permitted(ask, self.policy) else None
-                why = cite_permission(given) if given is not None else "covered by leave already given"
+                why = cite_leave(ask.facts) if is_permitted(ask, self.policy) else "covered by leave already given"
                 granted = Ruling(Standing.ALLOW, "approval_granted", why)
                 uses[ask.facts.call.id], rulings[ask.facts.call.id] = used, granted
         opinion = self.settle_asks(left, turn, so_far) if left else Opinion({})
@@ -209,10 +208,9 @@ class ApprovalGate:
 
 
 def pass_call(facts: CallFacts) -> Ruling:
-    """Return the ruling on a call that does not ask; it names the permission that stands behind it."""
-    if facts.permission is None:
-        return _PASSED
-    return Ruling(Standing.ALLOW, "approval_granted", cite_permission(facts.permission))
+    """Return the ruling on a call that does not ask; it names the permission or the rule that stands behind it."""
+    leave = cite_leave(facts)
+    return Ruling(Standing.ALLOW, "approval_granted", leave) if leave else _PASSED
 
 
 def spare_advice(

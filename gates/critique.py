@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from foregate.gates.approval import spare_advice, spare_hopeless
 from foregate.gates.critique_request import build_critique_need
 from foregate.gates.mandate import describe_words
+from foregate.gates.permitting import cite_leave
 from foregate.gates.questions import find_standing_without_advice
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import is_consequential, list_outside_values
@@ -60,7 +61,7 @@ class CritiqueGate:
         if not facts.changes:
             return _NOT_REQUIRED
         if facts.authority == "said":
-            message = f"the person asked for this: {describe_words(facts)}"
+            message = cite_leave(facts) or f"the person asked for this: {describe_words(facts)}"
             return Ruling(Standing.ALLOW, "critique_not_required", message)
         section = self.policy.critique
         risk = Number("risk", facts.risk.value, section.risk, "critique.risk")
@@ -103,7 +104,7 @@ class CritiqueGate:
         bound = {call for call, used in so_far.uses.items() if plan is not None and plan.find_step(used)}
         doubtful = [f for f in facts if find_doubt(f, turn, self.policy) and not has_waited_for_a_name(f, turn)]
         doubtful = [f for f in doubtful if f.call.id not in bound]  # a plan binds it by the person's words
-        open_ = [f for f in facts if f.authority not in ("said", "outside")]
+        open_ = [f for f in facts if f.authority not in ("said", "outside") and not f.has_leave]
         qualifying = [f for f in open_ if f.changes and not f.contained and self.should_review(f)]
         match self.policy.critique.level:
             case "off":

@@ -9,7 +9,7 @@ from itertools import product
 from typing import get_args
 
 from foregate.policy.policy import Policy, Requirement
-from foregate.policy.risk.facts import effect_of_access
+from foregate.policy.risk.effects import effect_of_access
 from foregate.schemas.codes import EvidenceCode, GateName
 from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar

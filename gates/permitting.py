@@ -22,6 +22,8 @@ NARROW, WIDER = "project", "wider"
 """The choices that permit a call in the project, by what they permit."""
 _FILES = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _APPROVAL = "approval/approval_required"
+_SPARED = ("approval", "plan", "critique")
+"""Gates on whose behalf somebody is asked, and for whom a rule of the operator's says yes."""
 _WILD = "*?["
 _SHOWN, _ID = 80, 8
 
@@ -157,9 +159,14 @@ def name_rule(name: str, policy: Policy) -> str:
 
 
 def is_permitted(ask: Ask, policy: Policy) -> bool:
-    """Whether the permission that covers a call was given for all that asks about it now."""
+    """Whether the permission that covers a call was given for all that asks about it now.
+
+    A rule that stands for a yes does so wherever no other rule asks.
+    """
     given = ask.facts.permission
-    return given is not None and not ask.is_outside and {*list_reasons(ask, policy)} <= {*given.reasons}
+    if given is None:
+        return bool(ask.facts.standing_rule) and not ask.is_outside and ask.gate in _SPARED
+    return not ask.is_outside and {*list_reasons(ask, policy)} <= {*given.reasons}
 
 
 def describe_permission(permission: Permission) -> str:
@@ -193,6 +200,10 @@ def describe_value(value: PermittedValue) -> str:
     return f"{value.path} at most {value.text[:_SHOWN]}" if value.at_most else f"{value.path} `{value.text[:_SHOWN]}`"
 
 
-def cite_permission(permission: Permission) -> str:
-    """Return how a decision names a permission: its name, who gave it when, and what it covers."""
-    return f"permission {permission.id} of {permission.by or 'nobody'}, {permission.at[:10]}: {permission.words}"[:400]
+def cite_leave(facts: CallFacts) -> str:
+    """Return how a decision names what stands behind a call, "" for nothing: the operator's rule, or the permission
+    with who gave it when and what it covers."""
+    given = facts.permission
+    if given is None:
+        return f"the rule `{facts.standing_rule}` of the policy stands for a yes" if facts.standing_rule else ""
+    return f"permission {given.id} of {given.by or 'nobody'}, {given.at[:10]}: {given.words}"[:400]

@@ -17,7 +17,7 @@ from foregate.gates.blind_plan import (
 )
 from foregate.gates.blind_scope import find_planned_item
 from foregate.gates.mandate import describe_words
-from foregate.gates.permitting import cite_permission
+from foregate.gates.permitting import cite_leave
 from foregate.gates.plan_scope import find_covering_items
 from foregate.gates.questions import rule_without_plan
 from foregate.policy.policy import Policy
@@ -156,8 +156,8 @@ class _Planning:
 
 def spare_plan(facts: CallFacts) -> Ruling | None:
     """Return why no plan is asked for a call: the person said it all, or has to name a value; None for no reason."""
-    if facts.changes and facts.permission is not None and facts.authority == "said":
-        return Ruling(Standing.ALLOW, "plan_not_required", cite_permission(facts.permission))
+    if facts.changes and (leave := cite_leave(facts)):
+        return Ruling(Standing.ALLOW, "plan_not_required", leave)
     if facts.changes and facts.authority == "said":
         return Ruling(Standing.ALLOW, "plan_not_required", f"the person asked for this: {describe_words(facts)}")
     if facts.changes and facts.authority == "outside":

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import is_open_ended
-from foregate.policy.risk.facts import effect_of_access
+from foregate.policy.risk.effects import effect_of_access
 from foregate.policy.risk.globs import matches
 from foregate.policy.risk.http import read_host
 from foregate.policy.risk.mandate import hash_values

@@ -63,11 +63,15 @@ class Validity(PolicySection):
 
 
 class Rule(PolicySection):
-    """One rule: every matcher given must match. Globs are `*`, `**` and `?`; patterns never run on Python's `re`."""
+    """One rule: every matcher given must match. Globs are `*`, `**` and `?`; patterns never run on Python's `re`.
+
+    An allow rule that `stands_for` approval is a person's yes to what it matches.
+    """
 
     id: Annotated[str, Field(min_length=1, pattern=r"^[a-z0-9][a-z0-9_.-]*$")]
     then: Literal["deny", "ask", "allow"]
     message: str = ""
+    stands_for: Literal["approval"] | None = None
     tool: str | None = None
     effect: tuple[Effect, ...] | None = None
     kind: ResourceKind | None = None

@@ -281,7 +281,8 @@ class CallFacts(Struct, frozen=True):
     `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
     `contained` is: its program works in a sandbox, so that nothing gets out before it was judged; and what got out.
     `spec` is None for a tool nobody knows. `unspoken` is what would be lost, or a secret that would leave, and that no
-    word of the person's is about. `permission` is one that covers the call, None for none.
+    word of the person's is about. `permission` is one that covers the call, None for none, and `standing_rule` the id
+    of the operator's rule that stands for a person's yes to it, "" for none.
     """
 
     call: ToolCall
@@ -300,6 +301,12 @@ class CallFacts(Struct, frozen=True):
     authority: Authority = ""
     unspoken: tuple[ArgumentValue, ...] = ()
     permission: Permission | None = None
+    standing_rule: str = ""
+
+    @property
+    def has_leave(self) -> bool:
+        """Whether a permission or a rule of the operator's stands behind the call, whoever asked for it."""
+        return self.permission is not None or bool(self.standing_rule)
 
     @property
     def changes(self) -> bool:

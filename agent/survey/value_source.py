@@ -23,7 +23,7 @@ from foregate.schemas.value import ArgumentValue, Source, Value, format_key
 
 _NAMELESS = ("number", "moment")
 """Kinds of values that name nothing by themselves: a record may say the one the person has used up already."""
-_PLAIN = {"id", "then", "message", "tool", "kind", "resource"}
+_PLAIN = {"id", "then", "message", "stands_for", "tool", "kind", "resource"}
 """What a rule may say that allows a target; any other condition is for the gates to look at."""
 _WHERE = ("address", "url", "host")
 _COMPOSED = "nobody in these words, after text from outside was read"

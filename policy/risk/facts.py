@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.declared import find_tool_entry
+from foregate.policy.risk.effects import effect_of_access
 from foregate.policy.risk.losses import explain_losses, list_unspoken
 from foregate.policy.risk.mandate import find_authority, list_used_keys
 from foregate.policy.risk.permitted import find_permission
@@ -24,6 +25,7 @@ from foregate.policy.risk.request import (
     is_named_by_user,
     read_own_request,
 )
+from foregate.policy.risk.rule_matching import find_standing_rule
 from foregate.schemas.tool_call import (
     CallFacts,
     Command,
@@ -56,6 +58,9 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
             authority = find_authority(bare, turn, policy, spent) if survey.values is not None else ""
             if turn.permissions and (permission := find_permission(bare, turn, policy)) is not None:
                 bare = replace(bare, permission=permission)
+            elif authority != "outside" and (rule := find_standing_rule(bare, turn.depth, policy)):
+                bare = replace(bare, standing_rule=rule)
+            if bare.has_leave:
                 authority = "said" if policy.mandate.mode != "off" else ""
             facts[call.id] = replace(bare, authority=authority) if authority else bare
             spent.update(list_used_keys(bare) if authority else ())
@@ -175,13 +180,6 @@ def effect_of_tool(spec: ToolSpec, entry: ToolEntry | None, policy: Policy) -> E
     if entry is not None and entry.effect is not None:
         return entry.effect
     return spec.effect if is_believed(spec, policy) else Effect.UNKNOWN
-
-
-def effect_of_access(resource: SurveyedResource) -> Effect:
-    """Return what happens to a resource: creating what is there already is editing it."""
-    if resource.access is Effect.CREATE and resource.exists and resource.kind is ResourceKind.FILE:
-        return Effect.EDIT
-    return resource.access
 
 
 NONE = Score(0)

@@ -156,7 +156,7 @@ PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret", "runs_
 _FLAGS = tuple(Capabilities.__struct_fields__)
 _HOST_GLOB = re.compile(r"\*|(\*\.)?[^*]+")
 _BRACKETS = re.compile(r"\[[^\[\]]+\]|\{[^{}]+\}")
-_MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message"))
+_MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message", "stands_for"))
 
 
 def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
@@ -209,6 +209,10 @@ def find_rule_defects(rule: Rule) -> Iterator[tuple[Path, str]]:
     given = [name for name in _MATCHERS if getattr(rule, name) is not None]
     if not given:
         yield (), 'matches nothing in particular; give it a matcher (`tool: "*"` is every call)'
+    if rule.stands_for is not None and rule.then != "allow":
+        yield ("stands_for",), "stands for a yes and does not allow; `stands_for` goes with `then: allow`"
+    elif rule.stands_for is not None and not (rule.command or (rule.tool or "").strip("*?")):
+        yield ("stands_for",), "stands for a yes to whatever is called; name a `tool` or a `command` it is for"
     for name in given:
         value = getattr(rule, name)
         if isinstance(value, tuple) and not value:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.gates.rules import RulesVerdict, apply_rules
+from foregate.policy.risk.rule_matching import RulesVerdict, apply_rules
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import CallFacts, SurveyedResource

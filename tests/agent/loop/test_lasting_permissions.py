@@ -127,6 +127,40 @@ async def test_a_permission_spares_the_planner(tmp_path: Path) -> None:
     assert "plan_not_required" in codes
 
 
+STANDING = {"id": "posting", "then": "allow", "stands_for": "approval", "tool": "tell"}
+
+
+async def test_a_rule_of_the_operators_that_stands_for_a_yes_counts_where_nobody_is_there(tmp_path: Path) -> None:
+    post, ruled = Post(), policy_with({**QUIET, "rules.list": [STANDING]})
+    _, events = await play(tmp_path, post, [BEN], None, policy=ruled)
+    assert len(post.done) == 1
+    rows = [row for body in bodies(events, TurnJudged) for row in body.judgement.decisions]
+    assert {row.gate for row in rows if "rule `posting`" in row.summary} >= {"plan", "approval"}
+
+
+async def test_what_if_tells_what_such_a_rule_would_have_let_through(tmp_path: Path) -> None:
+    post, ruled = Post(), policy_with({**QUIET, "plan.mode": "off", "rules.list": [STANDING]})
+    _, events = await play(tmp_path, post, [BEN], None)
+    assert not post.done
+    with open_home_log() as log:
+        turns = [*read_judged_turns(log.events(events[0].session))]
+    verdicts = []
+    for turn in turns:
+        comparison = PolicyComparison(POLICY, ruled, build_catalogue(turn.in_force.catalogue or ()))
+        verdicts.append(comparison.redecide(turn.turn, turn.judgement).is_unchanged)
+    assert verdicts == [False]
+
+
+async def test_a_permission_is_named_in_its_decisions_where_nobody_is_there(tmp_path: Path) -> None:
+    post, planned = Post(), policy_with(QUIET)
+    await play(tmp_path, post, [BEN], ["project"])
+    (given,) = kept(tmp_path).list_given()
+    _, events = await play(tmp_path, post, [BEN], None, policy=planned)
+    assert len(post.done) == 2
+    rows = [row for body in bodies(events, TurnJudged) for row in body.judgement.decisions]
+    assert {row.gate for row in rows if given.id in row.summary} == {"plan", "approval"}
+
+
 async def test_a_revoked_permission_is_over_for_the_next_response_of_a_session_that_runs(tmp_path: Path) -> None:
     post = Post()
     await play(tmp_path, post, [BEN], ["project"])

@@ -18,8 +18,8 @@ from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
-from foregate.gates.rules import apply_rules
 from foregate.policy.risk.facts import compute_turn_facts
+from foregate.policy.risk.rule_matching import apply_rules
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import TurnJudged
