@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import json
 import os
+import re
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -12,6 +14,7 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.agent.workspace.json_file import LockedJsonFile
+from foregate.gates.permitting import name_permission
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError, WorkspaceError
 from foregate.schemas.permission import Permission
@@ -19,6 +22,9 @@ from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get
 
 LARGEST = 4 * 1024 * 1024
 """Bytes of the file at most."""
+_FIELDS = {"version", "workspace", "permissions"}
+_QUOTED = re.compile(r"`([^`.\[\]]+)`")
+_PLACE = re.compile(r"[\s,]*")
 
 
 class Permissions:
@@ -79,27 +85,24 @@ class Permissions:
 
     def _read(self) -> tuple[Permission, ...]:
         assert self._file is not None
-        content = self._file.read()
-        if content is None:
+        text = self._file.read_text()
+        if text is None:
             return ()
         self._check_owner()
         try:
-            kept = as_object(content)
-            if get_int(kept, "version") != 1 or {*kept} != {"version", "workspace", "permissions"}:
-                raise InvalidJson("it is of another version")
+            kept = as_object(self._file.parse(text))
+            if unknown := {*kept} - _FIELDS:
+                name = min(unknown)
+                raise InvalidJson(f"line {find_line(text, name)}: nobody knows the field `{name[:40]}`")
+            if get_int(kept, "version") != 1:
+                raise InvalidJson(f"line {find_line(text, 'version')}: it is of another version")
             if get_text(kept, "workspace") != self._workspace:
-                raise InvalidJson("it is of another workspace")
-            return tuple(self._read_one(number, one) for number, one in enumerate(get_list(kept, "permissions"), 1))
+                raise InvalidJson(f"line {find_line(text, 'workspace')}: it is of another workspace")
+            listed = enumerate(get_list(kept, "permissions"), 1)
+            return tuple(_read_one(text, number, one) for number, one in listed)
         except InvalidJson as error:
-            raise WorkspaceError(
-                f"{self._file} is not as Foregate wrote it ({error}); mend it, or move it away"
-            ) from None
-
-    def _read_one(self, number: int, given: Json) -> Permission:
-        try:
-            return strict_json.load(Permission, given)
-        except InvalidJson as error:
-            raise InvalidJson(f"permission {number}: {error}") from None
+            cure = "take that out, or move the file away; `foregate permissions` adds and narrows"
+            raise WorkspaceError(f"{self._file} is not as Foregate wrote it ({error}); {cure}") from None
 
     def _check_owner(self) -> None:
         assert self.path is not None
@@ -111,7 +114,37 @@ class Permissions:
         assert self._file is not None
         dumped: list[Json] = [strict_json.dump(one) for one in sorted(kept, key=lambda one: (one.at, one.id))]
         about: dict[str, Json] = {"version": 1, "workspace": self._workspace, "permissions": dumped}
-        self._file.replace(strict_json.canonical(about))
+        self._file.replace(json.dumps(about, indent=1, ensure_ascii=False).encode() + b"\n")
+
+
+def _read_one(text: str, number: int, given: Json) -> Permission:
+    """Return a permission of the file; raise InvalidJson with its line for one that covers another thing than it says."""
+    try:
+        one = strict_json.load(Permission, given)
+    except InvalidJson as error:
+        field = _QUOTED.search(str(error))
+        line = find_line(text, field[1] if field else "", number)
+        raise InvalidJson(f"line {line}, permission {number}: {error}") from None
+    whole = name_permission(one)
+    if one.words != whole.words or (one.section and one.id != whole.id):
+        line = find_line(text, "words", number)
+        raise InvalidJson(f"line {line}, permission {number}: what it says and what it covers are not the same")
+    return one
+
+
+def find_line(text: str, field: str, number: int = 0) -> int:
+    """Return the line of a JSON text where a field stands first, from permission `number` on; 1 where nobody knows."""
+    place, decoder = 0, json.JSONDecoder()
+    if number:
+        place = text.find("[", max(0, text.find('"permissions"'))) + 1
+        for _ in range(number - 1):
+            try:
+                place = decoder.raw_decode(text, _PLACE.match(text, place).end())[1]  # type: ignore[union-attr]
+            except ValueError:
+                return 1
+        place = _PLACE.match(text, place).end()  # type: ignore[union-attr]
+    found = text.find(f'"{field}"', place) if field else place
+    return text.count("\n", 0, max(found, place)) + 1
 
 
 def find_user() -> str:

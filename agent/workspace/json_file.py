@@ -27,6 +27,11 @@ class LockedJsonFile:
 
     def read(self) -> Json:
         """Return what the file holds, None where there is none; raise WorkspaceError for anything but strict JSON."""
+        text = self.read_text()
+        return self.parse(text) if text is not None else None
+
+    def read_text(self) -> str | None:
+        """Return the text of the file, None where there is none; raise WorkspaceError where it cannot be read."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:
@@ -38,8 +43,15 @@ class LockedJsonFile:
                 raise WorkspaceError(f"{self} is not a regular file; move it away")
             data = stream.read(self.bound + 1)
         try:
-            return strict_json.parse(data.decode("utf-8"), max_bytes=self.bound)
-        except (InvalidJson, UnicodeDecodeError) as error:
+            return data.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise WorkspaceError(f"{self} cannot be read ({error}); repair or remove it") from None
+
+    def parse(self, text: str) -> Json:
+        """Return what the text of the file says; raise WorkspaceError for anything but strict JSON."""
+        try:
+            return strict_json.parse(text, max_bytes=self.bound)
+        except InvalidJson as error:
             raise WorkspaceError(f"{self} cannot be read ({error}); repair or remove it") from None
 
     def replace(self, data: bytes) -> None:

@@ -249,9 +249,23 @@ async def test_the_log_of_a_session_that_used_a_permission_is_judged_again_the_s
     ("change", "said"),
     [
         (lambda text: text[:-3], "cannot be read"),
-        (lambda text: text.replace('"tool":', '"tools":', 1), "permission 1"),
-        (lambda text: text.replace('"version":1', '"version":2'), "another version"),
-        (lambda text: text.replace('/w"', '/x"'), "another workspace"),
+        (
+            lambda text: text.replace('"tool":', '"tools":', 1),
+            "permission 1: not a Permission: Object contains unknown field `tools`",
+        ),
+        (
+            lambda text: text.replace('"effect": "send"', '"effect": 7'),
+            "permission 1: not a Permission: Expected `str`",
+        ),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "line 2: it is of another version"),
+        (
+            lambda text: text.replace('"version": 1', '"version": 1, "all": true'),
+            "line 2: nobody knows the field `all`",
+        ),
+        (lambda text: text.replace('/w"', '/x"'), "line 3: it is of another workspace"),
+        (lambda text: text.replace('"text": "ben@', '"text": "eve@'), "permission 1: what it says and what it covers"),
+        (lambda text: text.replace('"effect": "send"', '"effect": "edit"'), "permission 1: what it says and what it"),
+        (lambda text: text.replace('"at_most": true', '"any": true'), "permission 1: what it says and what it covers"),
     ],
 )
 async def test_a_file_that_was_edited_wrongly_permits_nothing_and_says_so(
@@ -269,6 +283,21 @@ async def test_a_file_that_was_edited_wrongly_permits_nothing_and_says_so(
     assert len(needs) == 1
 
 
+@pytest.mark.parametrize("field", ["tool", "effect", "version", "path"])
+async def test_the_line_of_what_is_wrong_is_named(tmp_path: Path, field: str) -> None:
+    post = Post()
+    await play(tmp_path, post, [{**BEN, "to": "eve@x.example"}, BEN], ["project", "project"])
+    path = kept(tmp_path).path
+    assert path is not None
+    lines = path.read_text().splitlines()
+    at = max(number for number, line in enumerate(lines) if f'"{field}"' in line)
+    lines[at] = lines[at].replace(f'"{field}"', '"wrong"')
+    path.write_text("\n".join(lines))
+    found = kept(tmp_path)
+    assert found.list_given() == ()
+    assert f"(line {at + 1}" in found.problem
+
+
 async def test_a_file_that_others_could_have_written_permits_nothing(tmp_path: Path) -> None:
     post = Post()
     await play(tmp_path, post, [BEN], ["project"])
@@ -282,9 +311,12 @@ async def test_a_file_that_others_could_have_written_permits_nothing(tmp_path: P
     assert len(needs) == 1
 
 
+WORDS = "`tell`, exactly this call"
+
+
 def test_a_permission_has_a_name_by_which_it_is_revoked(tmp_path: Path) -> None:
     file = Permissions(tmp_path, "/w")
-    one = Permission("p1", "tell", "send", ("approval/approval_required",), "d")
+    one = Permission("p1", "tell", "send", ("approval/approval_required",), "d", digest="9", words=WORDS)
     file.keep([one], at="2026-01-01T00:00:00.000000Z", session="s", seq=3)
     (given,) = file.list_given()
     assert (given.id, given.session, given.seq) == ("p1", "s", 3)
