@@ -175,7 +175,7 @@ def describe_permission(permission: Permission) -> str:
     what = f"`{command}`" if command else f"`{permission.tool}`"
     what = f"keeping what {what} changes" if permission.applied else what
     parts = [what + (f" in `{permission.folder}`" if permission.folder else "")]
-    if permission.leading:
+    if permission.leading and not permission.closed:
         parts.append(f"with any further {PLAIN}")
     parts += map(describe_value, sorted(permission.values, key=lambda value: value.any or value.at_most))
     targets = [f"`{target.partition(':')[2][:_SHOWN]}`" for target in permission.targets]

@@ -30,9 +30,9 @@ class Permission(Struct, frozen=True, forbid_unknown_fields=True):
     `reasons` are what would ask otherwise, as `gate/code`, behind it for a rule the hash of that rule. `section` is a
     hash over what the policy says of the tool's calls.
 
-    Wider ones have `leading` in place of a command's words, those it begins with, further ones being plain; and
-    `patterns`, globs of files that may be created and edited. With `applied` it is about what its command has changed
-    in a sandbox, the `targets`, and not about running it.
+    Wider ones have `leading` in place of a command's words, those it begins with, further ones being plain (none where
+    they are `closed`); and `patterns`, globs of files that may be created and edited. With `applied` it is about what
+    its command has changed in a sandbox, the `targets`, and not about running it.
 
     `words` say all this to a person. `by` is the user of the operating system who said yes, `at` when, as UTC, to event
     `seq` of `session`, and `until` when it ends, "" for never.
@@ -55,6 +55,7 @@ class Permission(Struct, frozen=True, forbid_unknown_fields=True):
     targets: tuple[str, ...] = ()
     values: tuple[PermittedValue, ...] = ()
     leading: tuple[str, ...] = ()
+    closed: bool = False
     patterns: tuple[str, ...] = ()
     applied: bool = False
     section: str = ""

@@ -64,6 +64,24 @@ class Permissions:
             with self._file.lock():
                 self._write([*(one for one in self._read() if one.id not in new), *new.values()])
 
+    def add(self, new: Permission, *, at: str, instead: str = "") -> None:
+        """Keep what a person wrote by hand, with `instead` in the place of the one with this id.
+
+        Raises WorkspaceError as `keep` does, and UsageError where there is no such permission.
+        """
+        if instead:
+            (old,) = self.revoke([instead])
+            new = replace(new, session=old.session, seq=old.seq)
+        self.keep([new], at=at, session=new.session, seq=new.seq)
+
+    def find(self, name: str) -> Permission:
+        """Return the permission of an id; raise UsageError where there is none."""
+        given = {one.id: one for one in self.list_given()}
+        if name not in given:
+            known = ", ".join(given) or "none is given here"
+            raise UsageError(f"there is no permission `{name[:40]}`; there are: {known}")
+        return given[name]
+
     def revoke(self, wanted: Sequence[str]) -> list[Permission]:
         """Take permissions away by their ids, and return them; raise UsageError for one that is not there."""
         assert self._file is not None
@@ -118,7 +136,7 @@ class Permissions:
 
 
 def _read_one(text: str, number: int, given: Json) -> Permission:
-    """Return a permission of the file; raise InvalidJson with its line for one that covers another thing than it says."""
+    """Return a permission of the file; raise InvalidJson with its line where it covers another thing than it says."""
     try:
         one = strict_json.load(Permission, given)
     except InvalidJson as error:

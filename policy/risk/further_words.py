@@ -12,7 +12,7 @@ from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.reading import CommandReading, read_command_line
 from foregate.schemas.tool_call import Command
 
-PLAIN = "plain words: letters, digits and `._-` with `/` between them, no option, no `..`, none of `:=+@`"
+PLAIN = "plain words (no options, no `..`, none of `:=+@`)"
 """What a further word may be, as a sheet says it: nothing that could be an option, an address or a setting."""
 _PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
 _ANY = "*"
@@ -31,10 +31,14 @@ def split_plain(command: Command, reading: CommandReading) -> list[str]:
     return words if alone and not (reading.redirections or reading.segments[0].variables or command.problem) else []
 
 
-def has_further_words(command: Command, leading: Sequence[str], policy: Policy) -> bool:
-    """Whether a command is one program whose words begin with `leading`, all further ones being plain."""
+def has_further_words(command: Command, leading: Sequence[str], policy: Policy, *, closed: bool = False) -> bool:
+    """Whether a command is one program whose words begin with `leading`, all further ones being plain.
+
+    Where they are `closed` there are no further ones.
+    """
     words = split_plain(command, read_command_line(command, policy))
-    return words[: len(leading)] == [*leading] and all(map(is_plain, words[len(leading) :]))
+    further = words[len(leading) :]
+    return words[: len(leading)] == [*leading] and not (closed and further) and all(map(is_plain, further))
 
 
 def is_plain(word: str) -> bool:

@@ -72,7 +72,7 @@ def is_command_covered(facts: CallFacts, permission: Permission, policy: Policy)
     if not {*wanted} <= {*permission.access}:
         return False
     if permission.leading:
-        return has_further_words(command, permission.leading, policy)
+        return has_further_words(command, permission.leading, policy, closed=permission.closed)
     return (command.argv, command.shell) == (permission.argv, permission.shell)
 
 

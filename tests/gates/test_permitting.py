@@ -153,7 +153,7 @@ PUSH = "git push origin main"
 def test_the_wider_form_of_a_command_leaves_plain_words_open_and_says_so() -> None:
     run, looked = command(PUSH)
     given = offer(turn(run, surveys=(looked,)), choice="wider")
-    assert given.words.startswith("`git push origin`, with any further plain words: letters, digits")
+    assert given.words.startswith("`git push origin`, with any further plain words (no options, ")
     assert given.words.endswith("reaching network")
     for words in (PUSH, "git push origin", "git push origin v1.2 feature/x"):
         run, looked = command(words)

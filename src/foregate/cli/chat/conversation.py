@@ -160,6 +160,8 @@ class ChatSession:
         """Return what may follow a command and what each is, for Tab; the newest call that can be undone first."""
         if name == "/resolve":
             return {call: f"{known.tool} {known.target}" for call, known in self.session.state.parked.items()}
+        if name == "/permissions":
+            return {one.id: one.words for one in self.session.permissions.list_given()}
         if name == "/show":
             ended = find_ended_calls(await self.session.log.read())
             return {call: name_call(one.tool, one.target) for call, one in reversed(ended.items())}
@@ -179,6 +181,26 @@ class ChatSession:
         for gate in self.session.prelude.gates:
             self.screen.say(f"  {gate.name:<12} {gate.mode}")
         self.screen.say(f"  approval mode {policy.approval.mode}, reads {policy.approval.reads}")
+
+    async def _permissions(self, rest: str) -> None:
+        from foregate.cli.terminal.permission_rows import format_permission, format_permission_line
+
+        kept, width = self.session.permissions, self.screen.console.width
+        word, _, name = rest.partition(" ")
+        if word == "revoke" and name:
+            self.screen.rows(
+                row for one in kept.revoke(name.split()) for row in format_labelled("over", one.words, width)
+            )
+            return
+        given = [kept.find(rest)] if rest else kept.list_given()
+        if kept.problem:
+            self.screen.row(kept.problem, CARE)
+        for one in given if not rest else ():
+            self.screen.row(format_permission_line(one))
+        for label, said in format_permission(given[0]).items() if rest else ():
+            self.screen.rows(format_labelled(label, said, width, room=11))
+        if not given and not kept.problem:
+            self.screen.say("nothing is permitted here; answer a sheet with p to permit something")
 
     async def _evidence(self, rest: str) -> None:
         ledger = self.session.state.ledger

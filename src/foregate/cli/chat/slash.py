@@ -33,6 +33,9 @@ COMMANDS: Mapping[str, Command] = {
     "/plan": Command("the plan in force, and what of it is used; of a REQUEST, a plan to confirm and run", "[REQUEST]"),
     "/evidence": Command("what this session has looked at and changed"),
     "/policy": Command("the policy in force: where it comes from, and what each gate does"),
+    "/permissions": Command(
+        "what you permit in this project; one whole, or taken away", "[PERMISSION|revoke PERMISSION]"
+    ),
     "/auto": Command("reads and reversible changes in the workspace do not ask; nothing else", "on|off", ("on", "off")),
     "/mode": Command(_WHO_PLANS, "[direct|plan|auto]", MODES),
     "/dry-run": Command("calls are judged, changes are not made", "on|off", ("on", "off")),
@@ -40,7 +43,7 @@ COMMANDS: Mapping[str, Command] = {
     "/cancel": Command("give up the task in hand; what waits for an answer does not run"),
     "/quit": Command("leave; the session stays in the log"),
 }
-FOR_PEOPLE = ("/help", "/resolve", "/show", "/history", "/decisions", "/evidence", "/policy")
+FOR_PEOPLE = ("/help", "/resolve", "/show", "/history", "/decisions", "/evidence", "/policy", "/permissions")
 """Commands for a person at a terminal, most of which only show something; a program has the events."""
 KEYS = {
     "Enter": "sends the message",
