@@ -5,7 +5,8 @@ printed is what Foregate adds on average over a kind's variants: model calls (pl
 (estimated from characters) and questions to a person. The bounds are the default policy's promise.
 
 Then the twelve everyday sessions of `tasks/sessions.yaml`, by a model that uses the built-in tools and by one that does
-everything by the shell: what Foregate asks of model and person in all of them, and in those that only read.
+everything by the shell: what Foregate asks of model and person in all of them, and in those that only read. At last
+the same again on the next day, in the same project, after a person permitted whatever they were asked on the first.
 
     python benchmarks/friction.py            the default and the strict policy
     python benchmarks/friction.py FILE…      policy files of your own beside them
@@ -21,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from guarding.play import Played, Variant, play
-from guarding.sessions import HABITS, Cost, play_session, sessions
+from guarding.sessions import HABITS, Cost, play_session, play_two_days, sessions
 from guarding.task import folders
 
 BARE, DEFAULT = Variant("bare", bare=True), Variant("default")
@@ -47,6 +48,11 @@ MOST_PROMPTS = {"own": 4, "shell": 8}
 MOST_EXTRA = 0.2
 """Further model requests in all everyday sessions together, as a share of the requests of a bare loop."""
 
+MODES = ("scope", "each")
+"""Modes of approvals in which a second day is played; the bound is for the default's."""
+MOST_NEXT_DAY = 1
+"""Questions to a person in all everyday sessions of the next day, once they permitted what they were asked before."""
+
 KINDS = (
     Kind("read-only question", "question_", 0, 0),
     Kind("one-file edit", "edit_", 0.3, 0),
@@ -71,6 +77,10 @@ def main(files: Sequence[str]) -> None:
             print(row(kind, policy, plain, [results[policy, name] for name in names]))
     for habit in HABITS:
         report_sessions(habit)
+    print("\nquestions of the twelve, and of the same the next day with what was permitted (bound)")
+    for mode in MODES:
+        for habit in HABITS:
+            report_two_days(habit, mode)
 
 
 def report_sessions(habit: str) -> None:
@@ -86,6 +96,24 @@ def report_sessions(habit: str) -> None:
     reading = [cost for cost in costs if cost.readonly]
     print(session_row("those that only read", reading, 0, 0))
     print(session_row("all twelve", costs, MOST_EXTRA, MOST_PROMPTS[habit]))
+
+
+def report_two_days(habit: str, mode: str) -> None:
+    """Print what the everyday sessions ask on one day and on the next, in one habit and mode of approvals."""
+    names = [*sessions()]
+    with ProcessPoolExecutor(os.cpu_count()) as pool:
+        days = list(pool.map(play_two_days, names, [habit] * len(names), [mode] * len(names)))
+    first, second = (sum(len(day.prompts) for day in one) for one in zip(*days, strict=True))
+    done = sum(day.done for one in days for day in one)
+    holds = second <= MOST_NEXT_DAY and done == 2 * len(names)
+    verdict = ("holds" if holds else "MISSED") if mode == MODES[0] else ""
+    print(
+        f"{habit:6} approval.mode {mode:8} {first:5} {second:5}   ({MOST_NEXT_DAY}) {done:7} of {2 * len(names)}"
+        f"   {verdict}"
+    )
+    for name, (_, again) in zip(names, days, strict=True):
+        if again.prompts or not again.done:
+            print(f"  {name:31} {', '.join(again.prompts)}{'' if again.done else '   not done'}")
 
 
 def session_row(name: str, costs: Sequence[Cost], most_extra: float, most_prompts: int) -> str:
