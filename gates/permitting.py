@@ -185,7 +185,7 @@ def describe_permission(permission: Permission) -> str:
         parts += [*targets, *(f"any file in `{one.removesuffix('/**')}` or beneath" for one in permission.patterns)]
         parts.append("exactly this call" if permission.digest else "with any content")
     if permission.access and not permission.applied:
-        parts.append(f"reaching {', '.join(map(str, permission.access))}")
+        parts.append(f"reaching {', '.join(str(one) if one.name else 'any host' for one in permission.access)}")
     if permission.scripts:
         parts.append("while the scripts it runs stay as they are")
     if permission.until:

@@ -294,7 +294,8 @@ class Commands(PolicySection):
     `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
     the world outside one, `deletes` are those that delete, `installs` those that install. `open_ended` are leading
     words of commands that may go on to run anything, `further_words` those behind which a permission may leave plain
-    words open. `execute_command` is the tool behind the tag of that name."""
+    words open, `scripts` those that run what a file says without its being named. `execute_command` is the tool behind
+    the tag of that name."""
 
     read_only: dict[str, CommandEntry]
     reads: dict[str, ReadEntry]
@@ -306,6 +307,7 @@ class Commands(PolicySection):
     wrappers: tuple[str, ...]
     open_ended: tuple[str, ...]
     further_words: tuple[str, ...]
+    scripts: dict[str, tuple[str, ...]]
     execute_command: Literal["run_command", "run_shell"]
     timeout: Annotated[int, Field(ge=1)]
     environment: tuple[str, ...]

@@ -129,7 +129,8 @@ def has_leading_words(reading: CommandReading, entries: Iterable[str]) -> bool:
 def list_scripts(reading: CommandReading, policy: Policy) -> Iterator[list[str]]:
     """Yield words that may name what a command runs, relative to where it runs; of each list the first file does.
 
-    These are programs with a path, and what a line names in which something may run whatever it is given.
+    These are programs with a path, what a line names in which something may run whatever it is given, and the files by
+    which a tool such as make knows what to run.
 
     >>> from foregate.policy.source.load import default_policy
     >>> line = read_command_line(Command(shell="cd sub && bash -o posix build.sh"), default_policy())
@@ -141,6 +142,9 @@ def list_scripts(reading: CommandReading, policy: Policy) -> Iterator[list[str]]
         program = [word for word in words[:1] if word and "/" in word]
         named = [word for word in words[1:] if word and not word.startswith("-")] if runs_any else []
         yield from ([_place(word, folder or "") for word in part] for part in (program, named) if part)
+        for leading, files in policy.commands.scripts.items():
+            if commands.has_words_at(leading.split(), [word or "" for word in words]):
+                yield [_place(name, folder or "") for name in files]
     if runs_any:
         yield from ([_place(r.target, r.folder or "")] for r in reading.redirections if r.operator == "<")
 

@@ -242,6 +242,7 @@ def find_provenance(tree: Tree) -> dict[str, str]:
 _ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "open_ended"): [],
     ("commands", "further_words"): [],
+    ("commands", "scripts"): {},
     ("commands", "reads"): {},
     ("commands", "about"): [],
     ("commands", "access"): {},

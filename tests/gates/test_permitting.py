@@ -70,7 +70,7 @@ def test_a_call_that_only_its_arguments_tell_is_permitted_exactly() -> None:
 def test_a_command_is_permitted_with_all_its_words_its_folder_and_its_scripts(other: Command) -> None:
     run, looked = command("git push origin main")
     given = offer(turn(run, surveys=(looked,)))
-    assert given.words == "`git push origin main`, reaching network"
+    assert given.words == "`git push origin main`, reaching any host"
     assert code(turn(run, surveys=(looked,)), given) == "approval_granted"
     changed = turn(run, surveys=(replace(looked, command=other),))
     assert need_of(replace(changed, permissions=(given,)), POLICY).who == "person"
@@ -114,7 +114,7 @@ def test_a_sheet_of_several_calls_says_of_each_what_may_be_permitted() -> None:
 def test_a_command_that_wants_more_of_the_world_outside_asks_again() -> None:
     run, looked = command("pip install x", access=(Access("network", "a.example"),))
     given = offer(turn(run, surveys=(looked,)))
-    assert given.words == "`pip install x`, reaching network, network:a.example"
+    assert given.words == "`pip install x`, reaching any host, network:a.example"
     assert code(turn(run, surveys=(command("pip install x")[1],)), given) == "approval_granted"
     for more in (
         (Access("network", "b.example"),),
@@ -154,7 +154,7 @@ def test_the_wider_form_of_a_command_leaves_plain_words_open_and_says_so() -> No
     run, looked = command(PUSH)
     given = offer(turn(run, surveys=(looked,)), choice="wider")
     assert given.words.startswith("`git push origin`, with any further plain words (no options, ")
-    assert given.words.endswith("reaching network")
+    assert given.words.endswith("reaching any host")
     for words in (PUSH, "git push origin", "git push origin v1.2 feature/x"):
         run, looked = command(words)
         assert code(turn(run, surveys=(looked,)), given) == "approval_granted", words

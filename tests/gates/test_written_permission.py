@@ -30,7 +30,7 @@ def covers(permission: Permission, of: ToolCall) -> bool:
 
 def test_a_command_written_by_hand_covers_its_words_and_with_further_ones_plain_words_alone() -> None:
     exact = written("run_shell", command="git push origin main")
-    assert exact.words == "`git push origin main`, reaching network"
+    assert exact.words == "`git push origin main`, reaching any host"
     open_ = written("run_shell", command="git push origin", further=True)
     for words, found in (
         ("git push origin main", (True, True)),

@@ -59,6 +59,33 @@ def test_a_line_is_bound_to_the_script_it_runs(line: str, workspace: Workspace, 
     assert before != after
 
 
+@pytest.mark.parametrize(
+    ("line", "file"),
+    [
+        ("make deploy", "Makefile"),
+        ("make -j4 A=1", "Makefile"),
+        ("cd sub && make", "sub/Makefile"),
+        ("npm run deploy", "package.json"),
+        ("npm --silent test", "package.json"),
+        ("tox -e py", "tox.ini"),
+    ],
+)
+def test_a_line_is_bound_to_the_file_that_says_what_it_runs_without_being_named(
+    line: str, file: str, workspace: Workspace, folder: Path
+) -> None:
+    box = Toolbox([run_shell(workspace, POLICY)])
+    surveyor = Surveyor(workspace, box, POLICY, build_catalogue(list(box.specs())))
+    found = []
+    for text in ("one", "two", "one"):
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_text(text)
+        command = surveyor.survey_call(ToolCall.of("run_shell", {"command": line}, id="c"), SessionState()).command
+        assert command is not None
+        found.append(command.scripts)
+    assert found[0] == found[2] != found[1]
+    assert all(found)
+
+
 @pytest.mark.parametrize("line", split(FREE))
 def test_a_line_is_not_bound_to_what_it_does_not_run(line: str, workspace: Workspace, folder: Path) -> None:
     before, after = hash_twice(line, workspace, folder)

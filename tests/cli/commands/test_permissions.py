@@ -44,7 +44,7 @@ def test_what_is_written_by_hand_is_shown_in_words_and_kept_only_with_a_yes(cli:
     code, out, _ = cli("permissions", "add", *OPEN, "--yes")
     assert code == 0
     (words,) = list_words(cli)
-    assert words.endswith("reaching network")
+    assert words.endswith("reaching any host")
     name = out.splitlines()[-1].removeprefix("kept as ")
     assert "written by hand" in cli("permissions", "show", name)[1]
     assert cli("permissions", "add", "run_command", "--command", "npm install", "--further", "--yes")[0] == 2
@@ -56,7 +56,7 @@ def test_a_narrower_one_takes_the_place_of_what_was_permitted(cli: Cli) -> None:
     code, _, err = cli("permissions", "narrow", name, "--command", "git push other", "--yes")
     assert (code, "can only go on behind" in err) == (2, True)
     assert cli("permissions", "narrow", name, "--command", "git push origin main", "--yes")[0] == 0
-    assert list_words(cli) == ["`git push origin main`, reaching network"]
+    assert list_words(cli) == ["`git push origin main`, reaching any host"]
 
 
 def test_what_was_asked_again_and_again_is_suggested_with_the_calls_it_would_have_let_through(cli: Cli) -> None:
