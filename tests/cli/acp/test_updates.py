@@ -42,9 +42,16 @@ def test_a_title_is_one_line_of_bounded_length() -> None:
 def build_need(**call: Json) -> Need:
     """Return the question about one call."""
     asked: dict[str, Json] = {"call": "c1.1", "tool": "pay", "target": "", "arguments": "{}", "effect": "send"}
-    asked |= {"why": ["it reaches beyond"], "said_first": "", **call}
+    asked |= {"why": ["it reaches beyond"], "said_first": "", "permits": {"project": "p1"}, **call}
     request: dict[str, Json] = {"question": "1 call needs your yes", "calls": [asked], "plan": None, "changed": []}
-    return Need("approval", "person", "k", ("c1.1",), ("d",), {**request, "permissions": [{"words": "`pay` anybody"}]})
+    return Need(
+        "approval",
+        "person",
+        "k",
+        ("c1.1",),
+        ("d",),
+        {**request, "permissions": [{"id": "p1", "words": "`pay` anybody"}]},
+    )
 
 
 def test_what_has_to_be_named_offers_no_yes_and_no_lasting_one() -> None:

@@ -15,6 +15,7 @@ from foregate.cli.acp.updates import KINDS, build_diff, build_title, fence_text
 from foregate.cli.terminal.layout import format_labelled
 from foregate.cli.terminal.sheet import build_held, format_details, list_arguments
 from foregate.cli.terminal.tools_sheet import format_tools
+from foregate.gates.permitting import NARROW
 from foregate.schemas.judgement import Need
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import as_object, get_list, get_object, get_text
@@ -41,7 +42,9 @@ def build_call_question(need: Need, number: int, call_id: str, preview: Preview 
     call = as_object(get_list(need.request, "calls")[number - 1])
     alone = len(get_list(need.request, "calls")) == 1
     to_name = list(list_to_name(call))
-    shown = {**need.request, "grants": [], **({} if alone and not to_name else {"permissions": []})}
+    lasting = get_object(call, "permits").get(NARROW) if alone and not to_name else None
+    offered = [one for one in get_list(need.request, "permissions") if lasting and get_text(one, "id", "") == lasting]
+    shown = {**need.request, "grants": [], "permissions": offered}
     previews = {get_text(call, "call", ""): preview} if preview is not None else {}
     rows = list(format_labelled("release", _NAMING, WIDTH)) if to_name else []
     for value in to_name:
@@ -55,8 +58,8 @@ def build_call_question(need: Need, number: int, call_id: str, preview: Preview 
     name = build_title(get_text(call, "tool", ""), get_text(call, "target", ""))
     why = ", ".join(get_text(value, "text", "") for value in to_name) or str(next(iter(get_list(call, "why")), ""))
     options = [] if to_name else [build_option("yes", "Allow once", "allow_once")]
-    if not to_name and alone and get_list(shown, "permissions"):
-        options.append(build_option("project", "Allow in this project from now on", "allow_always"))
+    if offered:
+        options.append(build_option(NARROW, "Allow in this project from now on", "allow_always"))
     asked = ToolCallUpdate(
         tool_call_id=call_id,
         title=f"{name}: {build_title(_WRITE if to_name else '', why)}",

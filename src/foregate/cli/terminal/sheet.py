@@ -336,11 +336,11 @@ def _format_grants(grants: Sequence[Json], width: int) -> Iterator[Text]:
 
 def _format_permissions(request: Fields, calls: Sequence[tuple[int, Fields]], width: int) -> Iterator[Text]:
     """Yield what each key would permit from now on; of several calls each with its number."""
-    words = {get_text(one, "id"): get_text(one, "words", "") for one in get_list(request, "permissions")}
+    words = {get_text(one, "id", ""): get_text(one, "words", "") for one in get_list(request, "permissions")}
     for choice, key in ((NARROW, "p"), (WIDER, "w")):
-        offered = [(number, one) for number, call in calls if (one := get_object(call, "permits").get(choice))]
+        offered = [(number, one) for number, call in calls if (one := get_object(call, "permits").get(choice)) in words]
         for place, (number, one) in enumerate(offered):
-            what = f"{f'{number} ' * (len(calls) > 1)}{words.get(str(one), '')}"
+            what = f"{f'{number} ' * (len(calls) > 1)}{words[str(one)]}"
             yield from format_labelled("" if place else f"{key} permits", what, width, NAME)
 
 
