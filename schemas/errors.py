@@ -51,6 +51,10 @@ class ModelError(ForegateError):
     """The model endpoint failed and retrying will not help."""
 
 
+class ModelUnreachable(ModelError):
+    """The endpoint cannot be reached or does not answer, however often it was asked."""
+
+
 class ToolsRefused(ModelError):
     """The endpoint takes no tools for this model; a dialect can still be written into its text."""
 

@@ -5,16 +5,18 @@ After a failure the same is tried again, or asked in a simpler way, or the perso
 
 from __future__ import annotations
 
+import errno
 import math
+import socket
 import ssl
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
-from foregate.schemas.errors import ModelError, ToolsRefused, UsageError
+from foregate.schemas.errors import ModelError, ModelUnreachable, ToolsRefused, UsageError
 from foregate.schemas.strict_json import Json, get_object, get_text
 from foregate.telemetry.diagnostics import get_diagnostics
 
@@ -96,6 +98,8 @@ NONE_OF_IT = ("not support", "unsupported", "not enabled", "not available", "not
 
 NO_JSON = "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint (it usually ends in /v1)"
 AGAIN = "try again later"
+CHECK = "check that the server runs and that OPENAI_BASE_URL is right"
+_MOST_CAUSES = 20
 
 
 class FeatureDeclined(Exception):
@@ -109,6 +113,8 @@ def translate_error(error: APIError, endpoint: Endpoint, body: Mapping[str, Json
     if isinstance(error, APIStatusError):
         return _translate_status(error, endpoint, body)
     if isinstance(error, APITimeoutError):
+        if any(type(cause).__name__ == "ConnectTimeout" for cause in _list_causes(error)):
+            return Transient(f"{endpoint.url} takes no connection: nothing there answered in time", CHECK)
         return Transient(f"{endpoint.url} did not answer in time", "try again, or allow more time")
     if isinstance(error, APIConnectionError):
         return _translate_connection(error, endpoint)
@@ -205,14 +211,32 @@ def _read_message(body: object) -> str:
 
 
 def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:
-    cause: BaseException | None = error
-    for _ in range(10):
-        if isinstance(cause, ssl.SSLCertVerificationError):
-            why = f"the certificate of {endpoint.url} cannot be verified"
-            return ModelError(f"{why}; install its authority on this machine")
-        cause = cause and (cause.__cause__ or cause.__context__)
-    why = f"{endpoint.url} cannot be reached or broke the connection"
-    return Transient(why, "check that the server runs and that OPENAI_BASE_URL is right")
+    for cause in _list_causes(error):
+        match cause:
+            case ssl.SSLCertVerificationError():
+                why = f"the certificate of {endpoint.url} cannot be verified"
+                return ModelError(f"{why}; install its authority on this machine")
+            case ConnectionRefusedError():
+                return Transient(f"{endpoint.url} cannot be reached: nothing listens there", CHECK)
+            case socket.gaierror():
+                why = f"{endpoint.url} cannot be reached: nobody knows the address of {urlsplit(endpoint.url).hostname}"
+                return Transient(why, "check the network, and that OPENAI_BASE_URL is right")
+            case OSError(errno=errno.ENETUNREACH | errno.EHOSTUNREACH | errno.ENETDOWN):
+                why = f"{endpoint.url} cannot be reached: there is no way to it"
+                return Transient(why, "check the network, and that OPENAI_BASE_URL is right")
+    return Transient(f"{endpoint.url} cannot be reached or broke the connection", CHECK)
+
+
+def _list_causes(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and what it came of, each attempt at one of several addresses too."""
+    waiting, seen = [error], 0
+    while waiting and seen < _MOST_CAUSES:
+        cause = waiting.pop(0)
+        seen += 1
+        yield cause
+        waiting += cause.exceptions if isinstance(cause, BaseExceptionGroup) else ()
+        below = cause.__cause__ or cause.__context__
+        waiting += [below] if below is not None else []
 
 
 T = TypeVar("T")
@@ -234,6 +258,11 @@ class Retries:
     longest: float = 20.0
     retry_after: float = 60.0
 
+    def compute_longest_wait(self, begun: int) -> float:
+        """Return the seconds that all waits between the attempts take at most, once `begun` attempts have failed."""
+        waits = (min(self.first * 2.0 ** (number - 1), self.longest) for number in range(begun, self.attempts))
+        return float(min(sum(waits), self.seconds))
+
 
 class Transient(Exception):
     """A failure that may pass. `why` says what happened, `advice` what a person can do when it does not pass.
@@ -246,8 +275,17 @@ class Transient(Exception):
         self.why, self.advice, self.wait = why, advice, wait
 
 
-async def call_with_retries(attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep) -> T:
-    """Return what `attempt` returns, calling it again after a Transient; raise ModelError when patience is used up."""
+OnRetry = Callable[[str], None]
+"""Hears in a sentence why a request failed, and how long it is tried again."""
+
+
+async def call_with_retries(
+    attempt: Callable[[], Awaitable[T]], retries: Retries, *, sleep: Sleep, on_retry: OnRetry | None = None
+) -> T:
+    """Return what `attempt` returns, calling it again after a Transient; raise ModelUnreachable in the end.
+
+    `on_retry` hears of the first failure, and of each one for another reason than the one before.
+    """
     from tenacity import (
         AsyncRetrying,
         retry_if_exception_type,
@@ -269,9 +307,18 @@ async def call_with_retries(attempt: Callable[[], Awaitable[T]], retries: Retrie
         asked = get_failure(state).wait
         return doubling(state) if asked is None else min(asked, retries.retry_after)
 
+    told = ""
+
     def note(state: RetryCallState) -> None:
-        what, wait = get_failure(state).why, round(state.upcoming_sleep, 3)
-        get_diagnostics().info("model_request_retried", attempt=state.attempt_number, wait=wait, why=what)
+        nonlocal told
+        failure, number = get_failure(state), state.attempt_number
+        wait = round(state.upcoming_sleep, 3)
+        get_diagnostics().info("model_request_retried", attempt=number, wait=wait, why=failure.why)
+        if on_retry is not None and told != failure.why:
+            told = failure.why
+            longest = max(state.upcoming_sleep, retries.compute_longest_wait(number))
+            often = "once" if retries.attempts - number == 1 else f"up to {retries.attempts - number} times"
+            on_retry(f"{failure.why}; trying again {often}, with {max(1, math.ceil(longest))} s of waiting at most")
 
     retrying = AsyncRetrying(
         sleep=sleep,
@@ -286,7 +333,7 @@ async def call_with_retries(attempt: Callable[[], Awaitable[T]], retries: Retrie
     except Transient as failure:
         tries = retrying.statistics["attempt_number"]
         times = "1 attempt" if tries == 1 else f"{tries} attempts"
-        raise ModelError(f"{failure.why} ({times}); {failure.advice}") from None
+        raise ModelUnreachable(f"{failure.why} ({times}); {failure.advice}") from None
 
 
 def read_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:

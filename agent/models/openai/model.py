@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from foregate.agent.models.openai.endpoint import (
     NO_JSON,
     PLACEHOLDER_KEY,
     Endpoint,
     FeatureDeclined,
+    OnRetry,
     Retries,
     Sleep,
     Transient,
@@ -29,6 +30,8 @@ from foregate.schemas.strict_json import Json
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
 
+T = TypeVar("T")
+
 AFTER_FINISH = 5.0
 """Seconds a stream may take, after the model has finished, to report usage and end."""
 
@@ -43,7 +46,7 @@ class OpenAIModel:
     when somebody reads along. `limit` bounds the characters of text, and as many again of tool calls, of one response.
     Prices are micro-units per million tokens. When text already handed to
     `on_text` is void because the answer begins again, a `Follower` is told so, and anybody else in a line of the text.
-    `proxy` is the only proxy used.
+    `proxy` is the only proxy used. `on_retry` hears in a sentence why a request failed that is tried again.
     Raises UsageError for an address or key that cannot be one.
     """
 
@@ -63,13 +66,14 @@ class OpenAIModel:
         limit: int = strict_json.MAX_BYTES,
         proxy: str | None = None,
         sleep: Sleep = asyncio.sleep,
+        on_retry: OnRetry | None = None,
     ) -> None:
         self._model = model.strip()
         self._endpoint = Endpoint.of(base_url, api_key)
         self._timeouts = (timeout, connect_timeout, longest)
         self._stream, self._retries, self._limit, self._proxy = stream, retries, limit, proxy
         self._prices = Prices(input_price, output_price)
-        self._sleep = sleep
+        self._sleep, self._on_retry = sleep, on_retry
         self._declined: frozenset[str] = frozenset()
         self._built: AsyncOpenAI | None = None
 
@@ -98,12 +102,15 @@ class OpenAIModel:
             emitter.begin()
             return await self._attempt(wire, emitter, stream)
 
-        return await call_with_retries(attempt, self._retries, sleep=self._sleep)
+        return await self._call_with_retries(attempt)
+
+    async def _call_with_retries(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        return await call_with_retries(attempt, self._retries, sleep=self._sleep, on_retry=self._on_retry)
 
     async def resolve(self) -> str:
         """Return the model's name, asking the endpoint when none was given; raise ModelError unless it has just one."""
         if not self._model:
-            listing = await call_with_retries(self._request_listing, self._retries, sleep=self._sleep)
+            listing = await self._call_with_retries(self._request_listing)
             entries = listing.get("data") if isinstance(listing, Mapping) else None
             entries = entries if isinstance(entries, list) else []
             found = [entry.get("id") for entry in entries if isinstance(entry, Mapping)]
@@ -242,14 +249,17 @@ def read_json(answer: Any) -> Json:
     return value
 
 
-def from_environment(environ: Mapping[str, str], *, model: str = "") -> OpenAIModel | None:
+def from_environment(
+    environ: Mapping[str, str], *, model: str = "", on_retry: OnRetry | None = None
+) -> OpenAIModel | None:
     """Return the model that OPENAI_BASE_URL, OPENAI_API_KEY and FOREGATE_MODEL name, None when neither of the first two
-    is set. `model` goes before FOREGATE_MODEL. Raises UsageError for values that cannot be meant.
+    is set. `model` goes before FOREGATE_MODEL; for `on_retry` see OpenAIModel. Raises UsageError for values that cannot
+    be meant.
     """
     url, key = environ.get("OPENAI_BASE_URL", "").strip(), environ.get("OPENAI_API_KEY", "").strip()
     model = model.strip() or environ.get("FOREGATE_MODEL", "").strip()
     if url or key:
-        return OpenAIModel(model, base_url=url or None, api_key=key or None)
+        return OpenAIModel(model, base_url=url or None, api_key=key or None, on_retry=on_retry)
     if model:
         raise UsageError(f"the model `{model}` has no endpoint; set OPENAI_API_KEY, or OPENAI_BASE_URL for your own")
     return None

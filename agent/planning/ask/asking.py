@@ -13,7 +13,7 @@ from foregate.agent.planning.format.reader import Reading
 from foregate.agent.session.session import Session
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
-from foregate.schemas.errors import ModelError
+from foregate.schemas.errors import ModelError, ModelUnreachable
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.message import Message, ModelRequest
@@ -60,6 +60,8 @@ async def ask_model(
         response = await model.respond(request)
         text = strict_json.scrub(response.text)
         wrong = find_unusable_reason(response, text)
+    except ModelUnreachable as error:
+        wrong = PlanDefect(0, ENDPOINT, str(error)[:_WHY], "")
     except ModelError as error:
         wrong = PlanDefect(0, MODEL, str(error)[:_WHY], "try again, or name another model")
     found = read(text) if wrong is None else Reading(None, (), (wrong,))
@@ -93,8 +95,8 @@ def find_unusable_reason(response: ModelResponse, text: str) -> PlanDefect | Non
     return None
 
 
-MODEL = "model"
-"""The field of a defect that is no plan's: the model could not be asked."""
+MODEL, ENDPOINT = "model", "endpoint"
+"""The fields of defects that are no plan's: the model could not be asked so, or not at all."""
 
 _BETWEEN = re.compile(r"[;,]|\.\s|\n|\b(?:and|then)\b", re.IGNORECASE)
 _LONGEST = 120

@@ -54,9 +54,14 @@ class Planning(Struct, frozen=True):
     query: str = ""
 
     @property
+    def unreachable(self) -> str:
+        """Why no model answered, however often it was asked, "" where one did."""
+        return next((defect.problem for defect in self.defects if defect.field == asking.ENDPOINT), "")
+
+    @property
     def question(self) -> str:
         """What the person is asked where there is no plan: what was wrong, and how to word the request; else ""."""
-        if self.plan is not None:
+        if self.plan is not None or self.unreachable:
             return ""
         wrong = "; ".join(dict.fromkeys(asking.sentence(defect) for defect in self.defects[:3]))
         more = f"; and {len(self.defects) - 3} more" if len(self.defects) > 3 else ""
@@ -67,16 +72,23 @@ async def make_plan(session: Session, query: str, model: Model, configuration: C
     """Hear what the person says, and propose the first sound plan for it.
 
     The session's task ends with the proposal; without a sound plan it pauses with a question to the person, whose next
-    message is another query.
+    message is another query. Where no model answers it fails.
     """
     await session.record_message(query)
     planning = await propose_plan(session, query, model, configuration)
     if planning.plan is None:
-        await session.pause(RunResult("needs_input", planning.question))
+        await end_unplanned(session, planning)
     else:
         count = len(planning.plan.tasks)
         await session.end_task("completed", f"A plan of {count} task{'s' if count != 1 else ''}: {planning.plan.goal}")
     return planning
+
+
+async def end_unplanned(session: Session, planning: Planning) -> RunResult:
+    """Pause the task with the question to the person, or end it where no model answered."""
+    if planning.unreachable:
+        return await session.end_task("failed", blocker=planning.unreachable, need="a model that answers")
+    return await session.pause(RunResult("needs_input", planning.question))
 
 
 async def propose_plan(
@@ -109,6 +121,8 @@ async def propose_plan(
         planning = replace(assess_plan(session, reading, configuration, number), query=query)
         if planning.plan is not None:
             await record_proposal(session, planning.plan, notes=planning.notes)
+            break
+        if planning.unreachable:
             break
     return planning
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from foregate.agent.loop import runner
 from foregate.agent.planning.ask import planner
-from foregate.agent.planning.ask.asking import MODEL, RESULTS, RESULTS_AGAIN, Question, ask_model, sentence
+from foregate.agent.planning.ask.asking import ENDPOINT, MODEL, RESULTS, RESULTS_AGAIN, Question, ask_model, sentence
 from foregate.agent.planning.format.configuration import Configuration, FormattingSection
 from foregate.agent.planning.format.reader import Reading
 from foregate.agent.session.elide_results import format_result
@@ -95,7 +95,7 @@ async def ask_until_usable(
             await planner.record_proposal(session, planning.plan, notes=planning.notes, number=state.number + 1)
             return replace(report, answer=said.answer, further=planning.plan)
         defects = planning.defects
-        if any(defect.field == MODEL for defect in defects):
+        if any(defect.field in (MODEL, ENDPOINT) for defect in defects):
             break
     return replace(report, unanswered=f"the model gave no usable answer ({sentence(defects[0])[:300]})")
 

@@ -19,6 +19,7 @@ from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.protocols import Log, Model, ToolSource
 
 if TYPE_CHECKING:
+    from foregate.agent.models.openai.endpoint import OnRetry
     from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, PlanMode, Role
     from foregate.agent.session.session import Session
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
@@ -69,7 +70,7 @@ async def open_session(setting: SessionOptions) -> OpenSession:
     from foregate.agent.models.openai.model import OpenAIModel
 
     async with AsyncExitStack() as resources:
-        model, notes = choose_model(setting.model, setting.environ)
+        model, notes = choose_model(setting.model, setting.environ, setting.on_retry)
         if isinstance(model, OpenAIModel):
             if model is not setting.model:
                 resources.push_async_callback(model.close)
@@ -144,7 +145,7 @@ async def _open_session(
     if person is None and state is not None and state.waits_for_person:
         person = AbsentPerson()  # what waits for a person goes on waiting: nobody here says no in their place
     speaking = speak(spoken, model)
-    roles = ModelRoles(configuration, speaking, setting.environ, partial(speak, spoken))
+    roles = ModelRoles(configuration, speaking, setting.environ, partial(speak, spoken), setting.on_retry)
     resources.push_async_callback(roles.close)
     session = Session(
         log=log,
@@ -265,7 +266,9 @@ async def read_beginning(log: Log, name: str) -> SessionStarted:
     return first[0].body
 
 
-def choose_model(wanted: Model | str | None, environ: Mapping[str, str]) -> tuple[Model, tuple[str, ...]]:
+def choose_model(
+    wanted: Model | str | None, environ: Mapping[str, str], on_retry: OnRetry | None = None
+) -> tuple[Model, tuple[str, ...]]:
     """Return the model to ask and what a person should know of the choice.
 
     A name needs an endpoint: UsageError without one. Without name and endpoint the rehearsal model serves.
@@ -277,7 +280,7 @@ def choose_model(wanted: Model | str | None, environ: Mapping[str, str]) -> tupl
 
     if REHEARSAL in (wanted, environ.get("FOREGATE_MODEL") if not wanted else ""):
         return RehearsalModel(), ()
-    model = from_environment(environ, model=wanted or "")
+    model = from_environment(environ, model=wanted or "", on_retry=on_retry)
     return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
 
 
@@ -354,9 +357,10 @@ class ModelRoles:
         session_model: Model,
         environ: Mapping[str, str],
         speak: Callable[[Model], Model] = lambda model: model,
+        on_retry: OnRetry | None = None,
     ) -> None:
         self._configuration, self._session_model, self._environ = configuration, session_model, environ
-        self._speak = speak
+        self._speak, self._on_retry = speak, on_retry
         self._made: dict[Role, tuple[Model, Model]] = {}
 
     def get_model(self, role: Role) -> Model:
@@ -365,7 +369,7 @@ class ModelRoles:
         if wanted.provider == "session":
             return self._session_model
         if role not in self._made:
-            made = open_model(wanted, self._environ)
+            made = open_model(wanted, self._environ, self._on_retry)
             self._made[role] = (made, self._speak(made))
         return self._made[role][1]
 
@@ -379,7 +383,7 @@ class ModelRoles:
                 await model.close()
 
 
-def open_model(wanted: ModelConfiguration, environ: Mapping[str, str]) -> Model:
+def open_model(wanted: ModelConfiguration, environ: Mapping[str, str], on_retry: OnRetry | None = None) -> Model:
     """Return the model a section of the configuration names; raise UsageError where there is no such endpoint."""
     from foregate.agent.models.openai.model import from_environment
     from foregate.agent.models.rehearsal.model import RehearsalModel
@@ -387,7 +391,7 @@ def open_model(wanted: ModelConfiguration, environ: Mapping[str, str]) -> Model:
     if wanted.provider == "rehearsal":
         return RehearsalModel()
     address = {"OPENAI_BASE_URL": wanted.base_url} if wanted.base_url else {}
-    made = from_environment({**environ, **address}, model=wanted.model)
+    made = from_environment({**environ, **address}, model=wanted.model, on_retry=on_retry)
     if made is None:
         raise UsageError("the configuration wants a model at an endpoint; set OPENAI_BASE_URL or OPENAI_API_KEY")
     return made

@@ -33,6 +33,7 @@ class SessionOptions:
     may come without blobs, kept in memory. `tool_modules` are modules, by name or path, whose tools come beside
     `tools`, which holds tools and sources of tools, or is a source. `on_text` follows the words of each response.
     `moved_to` is the folder that the workspace of a resumed session is in now, None where it was not moved.
+    `on_retry` hears in a sentence why a request to a model failed that is tried again.
     `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
     `servers` are MCP servers beside those of the file; where one of that file has the name of another, it stands.
     """
@@ -51,6 +52,7 @@ class SessionOptions:
     mode: PlanMode | None = None
     listeners: Sequence[Listener] = ()
     on_text: Callable[[str], None] | None = None
+    on_retry: Callable[[str], None] | None = None
     runtime: str = ""
     insecure_runtime: bool = False
     serving: bool = False

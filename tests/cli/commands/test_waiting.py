@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -13,10 +14,15 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.models.openai.model import OpenAIModel
 from tests.agent.models.openai.scripted_server import KEY, message
 from tests.cli.conftest import Cli, Endpoint
 
 COMMAND = [sys.executable, "-Im", "foregate"]
+
+
+async def wait_no_longer(_: float) -> None:
+    """Wait as little as there is between two attempts."""
 
 
 @contextmanager
@@ -70,6 +76,36 @@ def test_who_waits_for_a_dead_or_silent_endpoint_is_told_on_standard_error(
         out, _ = process.communicate()
     assert line.startswith(f"waiting for the model{' `m`' if model else ''} at {url}: no answer for 2 s")
     assert "waiting for" not in out
+
+
+@pytest.mark.parametrize("model", [("--model", "m"), ()], ids=["named", "not named"])
+@pytest.mark.parametrize("command", ["run", "plan", "chat"])
+def test_what_is_wrong_with_a_dead_endpoint_is_said_with_the_first_attempt_and_how_long_it_is_tried_again(
+    home: Path, model: tuple[str, ...], command: str
+) -> None:
+    with dead_endpoint() as url:
+        process = begin(home, url, command, *model, *(["hello"] if command != "chat" else []))
+        assert process.stdin is not None
+        process.stdin.write("hello\n")
+        process.stdin.flush()
+        line = read_line(process, "cannot be reached: nothing listens there; trying again")
+        process.send_signal(signal.SIGINT)
+        process.communicate()
+    assert line.startswith(url)
+
+
+@pytest.mark.parametrize("model", [("--model", "m"), ()], ids=["named", "not named"])
+def test_a_plan_no_model_answers_for_fails_and_asks_the_person_nothing(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, model: tuple[str, ...]
+) -> None:
+    monkeypatch.setitem(OpenAIModel.__init__.__kwdefaults__ or {}, "sleep", wait_no_longer)
+    with dead_endpoint() as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        code, out, err = cli("plan", *model, "read a.txt", "--json")
+    assert (code, "nothing listens there (6 attempts)" in out + err) == (5, True)
+    if model:
+        about = json.loads(out)
+        assert (about["status"], about["question"], about["tries"]) == ("failed", "", 1)
 
 
 @pytest.mark.parametrize(("form", "told"), [((), True), (("--json",), False), (("--events",), False)])

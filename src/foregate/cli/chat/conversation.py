@@ -358,6 +358,7 @@ async def open_terminal_session(
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
     setting.person = AbsentPerson() if waits and person is None else person
     setting.listeners, setting.on_text = [screen.show_event], screen.stream
+    setting.on_retry = screen.tell_retry
     screen.busy("model")
     try:
         opened = await open_session(setting)

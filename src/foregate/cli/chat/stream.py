@@ -127,6 +127,7 @@ async def run_stream(setting: SessionOptions) -> int:
     stream = ChatStream()
     with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours
         setting.person, setting.listeners = stream, [stream.print_event]
+        setting.on_retry = stream.print_retry
         opened = await open_session(setting)
         try:
             stream.print_line({"opened": opened.name, "resumed": opened.resumed, "notes": list(opened.notes)})
@@ -152,6 +153,10 @@ class ChatStream:
     def print_event(self, event: Event) -> None:
         """Print an event as it was recorded; a listener of the session."""
         print(format_event_line(event), file=self._out, flush=True)
+
+    def print_retry(self, told: str) -> None:
+        """Print why a request to the model failed that is tried again, and for how long."""
+        self.print_line({"retrying": told})
 
     async def answer(self, need: Need) -> Reply | None:
         """Ask and return the reply; see Person. /quit, /cancel and the end of input leave the question open."""

@@ -58,7 +58,7 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
             screen.busy("planner")
             planning = await make_plan(opened.session, request, opened.roles.get_model("planning"), work.configuration)
             screen.idle()
-            if planning.plan is not None or as_json or not work.terminal.interactive:
+            if not planning.question or as_json or not work.terminal.interactive:
                 break
             work.show_findings(planning)
             screen.show_question(planning.question)
@@ -66,13 +66,15 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
             if not request:
                 return STATUS["needs_input"]
         plan = planning.plan
+        status = "completed" if plan is not None else "failed" if planning.unreachable else "needs_input"
         if as_json:
-            about: dict[str, Json] = {"session": opened.name, "tries": planning.tries}
+            about: dict[str, Json] = {"status": status, "session": opened.name, "tries": planning.tries}
             about |= {"digest": plan.digest if plan else None, **dump_findings(plan, planning)}
             typer.echo(to_json_line(about | ({} if plan else {"question": planning.question})))
         elif plan is None:
             work.show_findings(planning)
-            screen.show_question(planning.question)
+            if planning.question:
+                screen.show_question(planning.question)
         else:
             work.show_findings(planning, proposed=True)
             looked = await preview_open_tasks(opened.session, work.state, work.configuration.execution.target_uses)
@@ -81,7 +83,7 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
             screen.say(f"nothing has run; foregate execute {opened.name} asks for your yes and runs it", "dim")
         if plan is not None and save is not None:
             save_plan(plan, save)
-        return COMPLETED if plan is not None else STATUS["needs_input"]
+        return STATUS[status]
 
 
 async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int:

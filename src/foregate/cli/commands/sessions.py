@@ -85,6 +85,7 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
         setting.listeners = [lambda event: print(format_event_line(event), file=out, flush=True)]
     elif not as_json:
         setting.listeners, screen.waiting = [screen.show_event], build_waiting_line(setting)
+        setting.on_retry = screen.tell_retry
         screen.busy("model")
     try:
         opened = await open_session(setting)

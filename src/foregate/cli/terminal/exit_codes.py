@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Coroutine
 from typing import Any, TypeVar
 
-from foregate.schemas.errors import ForegateError, PolicyError, SessionHeld, TamperedLog, UsageError, WorkspaceError
+from foregate.schemas.errors import (
+    ForegateError,
+    ModelUnreachable,
+    PolicyError,
+    SessionHeld,
+    TamperedLog,
+    UsageError,
+    WorkspaceError,
+)
 
 COMPLETED, ERROR, USAGE, NOT_VERIFIED, HELD = 0, 1, 2, 8, 9
 STATUS = {
@@ -27,6 +35,8 @@ def exit_code_of(error: ForegateError) -> int:
             return HELD
         case TamperedLog():
             return NOT_VERIFIED
+        case ModelUnreachable():
+            return STATUS["failed"]
         case UsageError() | PolicyError() | WorkspaceError():
             return USAGE
         case _:

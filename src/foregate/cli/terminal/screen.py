@@ -234,6 +234,13 @@ class Screen:
         self._spinner.add_task(shorten_text(stage, max(20, room)), total=None)
         self._spinner.start()
 
+    def tell_retry(self, told: str) -> None:
+        """Say at once why a request to a model failed, and how long it is tried again."""
+        if self.waiting is not None and self._spinner is None:
+            self.waiting.tell_retry(told)
+        else:
+            self.row(told, CARE)
+
     def idle(self) -> None:
         """Take the spinner away, before anything else is written in its place."""
         if self.waiting is not None:

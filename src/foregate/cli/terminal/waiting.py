@@ -17,10 +17,12 @@ PATIENCE = 2.0
 
 
 class WaitingLine:
-    """Says on `console` that `model`, which is its name and address, has not answered yet."""
+    """Says on `console` that a model, by its name and address, has not answered yet."""
 
-    def __init__(self, console: Console, model: str) -> None:
-        self.model = model
+    def __init__(self, console: Console, name: str, url: str) -> None:
+        self.model, self._url = f"{name} at {url}", url
+        self.why = ""
+        """Why the request in hand failed that is tried again, "" for none that did."""
         self._console = console
         self._next: asyncio.TimerHandle | None = None
 
@@ -38,12 +40,26 @@ class WaitingLine:
         if self._next is not None:
             self._next.cancel()
             self._next = None
+        self.why = ""
+
+    def tell_retry(self, told: str) -> None:
+        """Say at once why a request failed and how long it is tried again."""
+        self.note_retry(told)
+        self._print(told)
+
+    def note_retry(self, told: str) -> None:
+        """Keep why a request failed, for what is said while it is tried again."""
+        self.why = told.partition(";")[0].removeprefix(f"{self._url} ")
 
     def _say(self, loop: asyncio.AbstractEventLoop, what: str, waited: float) -> None:
-        told = f"{what}: no answer for {waited:g} s; Ctrl-C stops it"
+        why = f" ({self.why})" if self.why else ""
+        told = f"{what}: no answer for {waited:g} s{why}; Ctrl-C stops it"
+        self._print(told)
+        self._next = loop.call_later(waited, self._say, loop, what, 2 * waited)
+
+    def _print(self, told: str) -> None:
         for row in format_hanging(told, self._console.width, CARE):
             self._console.print(row, soft_wrap=False)
-        self._next = loop.call_later(waited, self._say, loop, what, 2 * waited)
 
 
 def build_waiting_line(setting: SessionOptions) -> WaitingLine | None:
@@ -58,4 +74,4 @@ def build_waiting_line(setting: SessionOptions) -> WaitingLine | None:
     if not isinstance(model, OpenAIModel):
         return None
     name = "the model" if model.name == UNRESOLVED else f"the model `{model.name}`"
-    return WaitingLine(build_console(stderr=True), f"{name} at {model.url}")
+    return WaitingLine(build_console(stderr=True), name, model.url)

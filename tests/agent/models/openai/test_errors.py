@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+import socket
 import ssl
 
 import httpx2
 import openai
 import pytest
 
-from foregate.agent.models.openai.endpoint import Endpoint, FeatureDeclined, Retries, translate_error
+from foregate.agent.models.openai.endpoint import Endpoint, FeatureDeclined, Retries, Transient, translate_error
 from foregate.schemas.errors import ModelError
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message, piece
 from tests.agent.models.openai.test_model import HELLO, model_at
@@ -114,7 +116,7 @@ async def test_an_endpoint_that_is_not_there_is_named_after_some_attempts() -> N
     async with ScriptedServer() as server:
         url = server.url
     sleeps: list[float] = []
-    with pytest.raises(ModelError, match=f"{url} cannot be reached or broke the connection .6 attempts"):
+    with pytest.raises(ModelError, match=f"{url} cannot be reached: nothing listens there .6 attempts"):
         await model_at(server, sleeps).respond(HELLO)
     assert len(sleeps) == 5
 
@@ -166,3 +168,34 @@ def test_a_refusal_that_repeats_our_request_is_read_only_where_it_names_the_faul
     said = translate_error(error, Endpoint.of("https://h/v1", "k"), body)
     assert isinstance(said, FeatureDeclined)
     assert str(said) == "stream_options"
+
+
+async def test_who_waits_hears_of_the_first_failure_and_of_each_for_another_reason() -> None:
+    heard: list[str] = []
+    failures = [failure(503), failure(503), failure(429, "slow down", headers={"Retry-After": "40"})]
+    async with ScriptedServer(*failures, message("hi")) as server:
+        await model_at(server, on_retry=heard.append).respond(HELLO)
+    assert heard == [
+        f"{server.url} failed (503: it broke); trying again up to 5 times, with 16 s of waiting at most",
+        f"{server.url} limits the rate of requests (429: slow down); trying again up to 3 times, with 40 s of waiting "
+        "at most",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("cause", "told"),
+    [
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), "nobody knows the address of model.example"),
+        (OSError(errno.EHOSTUNREACH, "no route"), "there is no way to it"),
+        (ExceptionGroup("both", [ConnectionRefusedError(), ConnectionRefusedError()]), "nothing listens there"),
+        (httpx2.ConnectTimeout("slow"), "takes no connection"),
+        (httpx2.ReadError("reset"), "broke the connection"),
+    ],
+)
+def test_why_no_connection_came_about_is_named(cause: Exception, told: str) -> None:
+    request = httpx2.Request("POST", "http://model.example/v1")
+    kind = openai.APITimeoutError if isinstance(cause, httpx2.ConnectTimeout) else openai.APIConnectionError
+    error = kind(request=request)
+    error.__cause__ = cause
+    found = translate_error(error, Endpoint("http://model.example/v1", "k"), {})
+    assert (type(found), told in str(found)) == (Transient, True)
