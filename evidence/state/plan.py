@@ -154,6 +154,12 @@ class StepState:
         return [call for call in self.calls if call.id in self.latest]
 
     @property
+    def is_ruled_out(self) -> bool:
+        """Whether the task failed because a call of it was not let go, and none ran and failed."""
+        newest = {call.status for call in self.newest_calls}
+        return self.status == "failed" and not newest.isdisjoint(("denied", "held")) and "failed" not in newest
+
+    @property
     def unknown_call(self) -> str:
         """The first call with an unknown outcome, named as a person settles it, "" where there is none."""
         return next((call.label for call in self.calls if call.status == "unknown"), "")

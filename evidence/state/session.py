@@ -47,6 +47,8 @@ _SENT_BACK = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effectin
 """Codes of changes the model was told to send otherwise or to leave: no trouble of the task by themselves."""
 
 _UNKNOWN = "has an unknown outcome"
+BLOCKED = "blocked"
+"""How a child task ended that was not let do what was asked for: what it left undone, its parent left undone too."""
 _HEARD, _WORDS = 1000, 160
 """Results from outside a session can name, and characters of each name."""
 
@@ -331,6 +333,9 @@ class SessionState:
             task.last_change = event.seq
         task.add_counts(**body.used or {})
         task.note_finished_call(event.seq, body, side_effect)
+        if body.used and body.error == BLOCKED:
+            task.note_trouble(body.tool, body.target, "was not done", body.content)
+            task.note_left(body.tool, body.target, BLOCKED)
         changed = {change.resource for change in body.changes}
         if started is not None and started.applies is not None:
             task.applied |= changed - task.changed
@@ -364,7 +369,7 @@ class SessionState:
             if body.change and body.code not in _SENT_BACK:
                 task.note_trouble(body.tool, body.target, what, body.message)
                 if body.code != "refused_before":
-                    task.left[body.tool, body.target] = body.code
+                    task.note_left(body.tool, body.target, body.code)
             else:
                 task.note_unrun(body.tool, body.target, what, change=body.change and body.code != "unknown_tool")
             if not body.change:

@@ -86,6 +86,13 @@ class FutileCall(Struct, frozen=True):
     turn: int = 0
 
 
+class LeftCall(Struct, frozen=True):
+    """A change that was not made: the code that says why, and how many changes had been made by then."""
+
+    code: str
+    after: int
+
+
 @dataclass(slots=True)
 class OpenTurn:
     """A response that is not yet judged, or whose calls are not all answered."""
@@ -190,8 +197,8 @@ class TaskState:
     """Those that would have changed something, and nothing did in their place since."""
     reached: set[Effect] = field(default_factory=set)
     """The effects of the calls that did what they should."""
-    left: dict[tuple[str, str], str] = field(default_factory=dict)
-    """The code of each change that was not made, by tool and target; `refused_before` is no reason of its own."""
+    left: dict[tuple[str, str], LeftCall] = field(default_factory=dict)
+    """Each change that was not made, by tool and target; `refused_before` is no reason of its own."""
     done: list[str] = field(default_factory=list)
     words_only: bool = False
     words_only_task: bool = False
@@ -290,6 +297,10 @@ class TaskState:
         """Note what became of a change, and why, until it is settled."""
         key = tool, target
         self.trouble[key], self.why[key] = what, format_line(why, WHY)
+
+    def note_left(self, tool: str, target: str, code: str) -> None:
+        """Note by which code a change was not made."""
+        self.left[tool, target] = LeftCall(code, len(self.done))
 
     def note_unrun(self, tool: str, target: str, what: str, *, change: bool) -> None:
         """Note a call that did not run and is no trouble by itself."""

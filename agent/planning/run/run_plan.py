@@ -111,7 +111,7 @@ class PlanController:
         planning = await planner.propose_plan(self.session, query, self.model("planning"), self.configuration, before)
         if planning.plan is not None:
             return None
-        return await self.session.pause(RunResult("needs_input", planning.question))
+        return await planner.end_unplanned(self.session, planning)
 
     async def cancel(self) -> RunResult | None:
         """End the plan under way because the person cancelled it; see PlanDriver."""
@@ -351,7 +351,8 @@ class PlanController:
         if failed and back and not self.state.dry_run:
             left = await control.undo_plan(self.session, self.state, steps)
             why += "; what was done was taken back" + (f", except: {'; '.join(left)}" if left else "")
-        return await self.end_plan("blocked" if final else "completed" if complete else "failed", why)
+        ruled_out = bool(failed) and all(step.is_ruled_out for step in failed)
+        return await self.end_plan("blocked" if final or ruled_out else "completed" if complete else "failed", why)
 
     async def break_off_plan(self, status: Status, why: str) -> RunResult | None:
         """End the plan for something that no task is to blame for."""

@@ -9,7 +9,7 @@ from typing import Any
 import foregate
 from foregate.agent.testing.model import Answer
 from foregate.schemas.event import NeedRaised, TurnJudged
-from foregate.testing import ScriptedModel, ScriptedPerson
+from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson
 from tests.policies import policy_with
 
 UNCRITICISED = policy_with({"critique.mode": "off"})
@@ -73,7 +73,7 @@ async def talk(
     model = ScriptedModel(steps)
     found: list[Any] = []
     codes: list[str] = []
-    opened = foregate.Agent(workspace=folder, model=model, person=person, tools=post.tools, log=None, **more)
+    opened = foregate.Agent(workspace=folder, model=model, person=person, tools=post.tools, log=MemoryLog(), **more)
     async with opened as agent:
         for message in (said,) if isinstance(said, str) else said:
             async for event in agent.events(message):

@@ -111,5 +111,6 @@ async def test_a_read_held_with_others_again_and_again_is_no_repeated_hold_of_it
     look, other = ("read_file", {"path": "b.txt"}), ("edit_file", {"path": "b.txt", "old": "teh", "new": "the"})
     model = [calls(look, EDIT, text=TALK), calls(look, ("nope", {})), calls(look, other), calls(look)]
     session = await world.open([*model, says("I could not.")])
-    assert (await run(session, "fix a.txt and b.txt")).status == "completed"
+    outcome = await run(session, "fix a.txt and b.txt")
+    assert (outcome.status, "held twice" in outcome.report.blocker) == ("blocked", False)
     assert [turn[0][0] for turn in await held_by(world)] == ["hold", "hold", "hold", "allow"]

@@ -11,7 +11,10 @@ import foregate
 from foregate.agent.loop.runner import run
 from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import calls, says
-from foregate.testing import ScriptedModel, ScriptedPerson
+from foregate.policy.policy import Policy
+from foregate.schemas.judgement import Need
+from foregate.schemas.protocols import Reply
+from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson
 from tests.agent.loop.post import EVIL, SEND, Post
 from tests.agent.world import World
 from tests.policies import policy_with
@@ -23,12 +26,20 @@ TALK = "I will send the mails you asked for now."
 READ, EDIT = ("read_file", {"path": "a.txt"}), ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 
 
-async def end(folder: Path, said: str, *steps: Any, mail: str = "", replies: Any = None) -> RunResult:
+def ruled(rule: dict[str, Any]) -> Policy:
+    """Return the policy without advice, with a rule."""
+    listed = policy_with().model_dump(mode="json")["rules"]["list"]
+    return policy_with({"plan.mode": "off", "critique.mode": "off", "rules.list": [*listed, rule]})
+
+
+async def end(
+    folder: Path, said: str, *steps: Any, mail: str = "", replies: Any = None, policy: Policy = FREE
+) -> RunResult:
     """Return the outcome of a request, for a person who replies so or for nobody."""
     person = ScriptedPerson(replies) if replies is not None else None
     tools = Post(mail).tools
     opened = foregate.Agent(
-        workspace=folder, model=ScriptedModel(steps), person=person, tools=tools, policy=FREE, log=None
+        workspace=folder, model=ScriptedModel(steps), person=person, tools=tools, policy=policy, log=MemoryLog()
     )
     async with opened as agent:
         return await agent.run(said)
@@ -63,12 +74,45 @@ async def test_a_value_from_outside_that_nobody_could_name_blocks_what_was_asked
     assert (outcome.status, "types it" in outcome.report.need) == ("blocked", True)
 
 
-@pytest.mark.parametrize(("done", "status"), [(False, "blocked"), (True, "completed")])
-async def test_a_no_blocks_a_task_of_which_nothing_else_was_done(tmp_path: Path, done: bool, status: str) -> None:
-    first = [calls(TO_BEN)] if done else []
-    said = f"Send a mail to {BEN} and one to Ann." if done else "Send a mail to Ann."
-    outcome = await end(tmp_path, said, *first, calls(TO_ANN, text=TALK), says("Ok."), replies=["no"])
-    assert outcome.status == status
+@pytest.mark.parametrize("before", [[], [calls(TO_BEN)]], ids=["nothing else", "one of two"])
+async def test_a_no_to_what_was_asked_for_blocks_the_task(tmp_path: Path, before: list[Any]) -> None:
+    said = f"Send a mail to {BEN} and one to Ann." if before else "Send a mail to Ann."
+    outcome = await end(tmp_path, said, *before, calls(TO_ANN, text=TALK), says("Ok."), replies=["no"])
+    assert (outcome.status, len(outcome.report.done)) == ("blocked", len(before))
+    assert "the person did not let it go: `send_mail ann@example.org`" in outcome.report.blocker
+
+
+async def test_a_no_to_one_of_two_calls_of_a_response_blocks_the_task(tmp_path: Path) -> None:
+    def reply(need: Need) -> Reply:
+        return Reply("yes", calls={need.calls[-1]: "no"})
+
+    both, ask = calls(TO_BEN, TO_ANN, text=TALK), ruled({"id": "ask-mails", "then": "ask", "tool": SEND})
+    outcome = await end(tmp_path, "Send mails to Ben and Ann.", both, says("Ok."), replies=[reply], policy=ask)
+    assert (outcome.status, outcome.report.done) == ("blocked", (f"send_mail {BEN}",))
+
+
+async def test_what_was_done_in_the_place_of_what_a_person_refused_settles_it(tmp_path: Path) -> None:
+    steps = [calls(TO_ANN, text=TALK), calls(TO_BEN), says("To Ben instead.")]
+    said = f"Send a mail to Ann, or to {BEN}."
+    assert (await end(tmp_path, said, *steps, replies=["no"])).status == "completed"
+
+
+@pytest.mark.parametrize("replies", [None, []], ids=["nobody", "a person"])
+async def test_what_a_rule_denies_blocks_the_task_whoever_is_there(tmp_path: Path, replies: Any) -> None:
+    deny = ruled({"id": "no-ann", "then": "deny", "tool": SEND, "resource": "ann@example.org", "kind": "message"})
+    said, steps = f"Send a mail to {BEN} and one to Ann.", (calls(TO_BEN), calls(TO_ANN, text=TALK), says("One."))
+    outcome = await end(tmp_path, said, *steps, replies=replies, policy=deny)
+    assert (outcome.status, "a rule of the policy denies it" in outcome.report.blocker) == ("blocked", True)
+
+
+@pytest.mark.parametrize(("after", "status"), [([], "blocked"), ([calls(TO_BEN)], "completed")])
+async def test_what_a_child_task_was_not_let_do_its_parent_left_undone(
+    tmp_path: Path, after: list[Any], status: str
+) -> None:
+    child = [calls(TO_ANN, text=TALK), says("I could not.")]
+    steps = [calls(("delegate", {"task": "Send a mail to Ann."}), text=TALK), *child, *after, says("Well.")]
+    outcome = await end(tmp_path, f"Send a mail to Ann, or else to {BEN}.", *steps)
+    assert (outcome.status, "a child task ended blocked" in outcome.report.blocker) == (status, not after)
 
 
 async def test_an_edit_that_worked_in_the_end_leaves_nothing_undone() -> None:

@@ -64,9 +64,12 @@ def test_what_was_filled_in_or_resolved_is_said_once(cli: Cli, tmp_path: Path) -
 
 def test_without_a_person_and_without_yes_nothing_runs(cli: Cli, saved: Path) -> None:
     for named in (str(saved), "last"):
-        code, _, err = cli("execute", named)
-        assert (code, Path("a.txt").read_text()) == (2, "teh cat\n")
+        code, out, err = cli("execute", named)
+        assert (code, Path("a.txt").read_text()) == (3, "teh cat\n")
+        assert "nobody is here to confirm it" in err
         assert "--yes" in err
+        code, out, _ = cli("execute", named, "--json")
+        assert (code, json.loads(out)["status"], "nobody is here" in out) == (3, "blocked", True)
 
 
 def test_a_dry_run_changes_nothing_and_says_what_would_run(cli: Cli, saved: Path) -> None:
@@ -221,7 +224,7 @@ def test_other_values_are_checked_and_confirmed_anew(cli: Cli, saved: Path) -> N
     code, out, _ = cli("execute", str(saved), "--yes", "--set", "2.path=../a.txt")
     assert (code, "outside" in out, Path("a.txt").read_text()) == (2, True, "teh cat\n")
     code, _, err = cli("execute", str(saved), "--set", "2.new=a")
-    assert (code, "--yes" in err, Path("a.txt").read_text()) == (2, True, "teh cat\n")
+    assert (code, "--yes" in err, Path("a.txt").read_text()) == (3, True, "teh cat\n")
     code, _, err = cli("execute", str(saved), "--yes", "--set", "2.pth=a.txt")
     assert (code, "did you mean `2.path`? task 2 has `2.path`" in err) == (2, True)
 

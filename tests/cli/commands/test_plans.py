@@ -184,8 +184,8 @@ async def test_enter_alone_confirms_nothing(folder: Path) -> None:
 async def test_without_a_person_a_plan_needs_yes_said_beforehand(folder: Path) -> None:
     work = await at_work(folder, [], interactive=False)
     await planned(work)
-    with pytest.raises(UsageError, match="--yes"):
-        await work.take_through()
+    report, ran = await work.take_through()
+    assert (report.status, ran, "nobody is here to confirm it" in report.reason) == ("blocked", False, True)
     assert (folder / FLAWED).read_text() == FILES[FLAWED]
     await work.opened.close()
 
@@ -197,7 +197,7 @@ async def test_yes_said_beforehand_is_no_leave_for_what_asks(folder: Path) -> No
     await planned(work, "run curl https://example.org/")
     report = await confirmed_and_run(work, yes=True)
     assert report is not None
-    assert report.status == "failed"
+    assert report.status == "blocked"
     assert "person" in report.reason
     await work.opened.close()
 

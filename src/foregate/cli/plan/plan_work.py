@@ -22,7 +22,7 @@ from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress, format_defects, format_report
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
-from foregate.cli.terminal.layout import CARE
+from foregate.cli.terminal.layout import CARE, make_visible
 from foregate.cli.terminal.scripting import to_json_line
 from foregate.cli.terminal.terminal import interruptible, pause
 from foregate.evidence.state.plan import PlanState
@@ -105,14 +105,8 @@ class PlanWork:
         self.screen.rows(format_defects(found.defects, "defect", width))
 
     async def take_through(self, *, yes: bool = False, step: bool = False) -> Course:
-        """Have the session's plan confirmed, by the person or with `yes` beforehand, and run it.
-
-        Raises UsageError where a person would have to confirm and there is none.
-        """
-        report, ran = await self.drive(self.driver.take_through(unseen=yes, step=step))
-        if not ran and report.status == "blocked":
-            raise UsageError("nobody is here to confirm the plan; run this at a terminal, or confirm with --yes")
-        return report, ran
+        """Have the session's plan confirmed, by the person or with `yes` beforehand, and run it."""
+        return await self.drive(self.driver.take_through(unseen=yes, step=step))
 
     async def drive(self, steps: Coroutine[None, None, T]) -> T:
         """Take the steps. The first Ctrl-C pauses a plan that runs after the call in hand, the second cancels it."""
@@ -187,7 +181,7 @@ async def open_plan_work(
     screen = Screen(build_console(stderr=as_json), None if as_json else build_waiting_line(setting))
     terminal = Terminal()
     person = PersonAtTerminal(screen, terminal) if terminal.interactive else None
-    setting.person = person
+    setting.person, setting.on_retry = person, None if as_json else screen.tell_retry
     try:
         screen.busy("model")
         opened = await open_session(setting)
@@ -213,8 +207,11 @@ async def go_on(setting: SessionOptions, go: Callable[[PlanWork], Awaitable[Cour
         if course is None:
             return USAGE
         report, ran = course
-        if ran:
+        if ran or as_json:
             work.print_report(report, as_json)
+        elif report.status == "blocked":
+            why = f"foregate: {report.reason}; run this at a terminal, or confirm with --yes"
+            print(make_visible(why), file=sys.stderr)  # noqa: T201
         else:
             work.screen.say("nothing ran", CARE)
         return STATUS[report.status]

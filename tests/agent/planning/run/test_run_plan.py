@@ -60,7 +60,15 @@ async def test_a_plan_confirmed_unseen_is_leave_for_nothing_that_asks() -> None:
     world = World()
     session = await world.open([])
     report = await carried_out(session, plan(task(1, call("send", to="ann", text="hi"))), seen=False)
-    assert (report.status, statuses(report), world.sent) == ("failed", ["failed"], [])
+    assert (report.status, statuses(report), world.sent) == ("blocked", ["failed"], [])
+
+
+async def test_a_plan_of_which_one_task_failed_by_itself_failed_whatever_else_was_not_let_go() -> None:
+    world = World()
+    session = await world.open([])
+    broken = task(2, call("edit_file", path="a.txt", old="nothing", new="x"))
+    report = await carried_out(session, plan(task(1, call("send", to="ann", text="hi")), broken), seen=False)
+    assert (report.status, statuses(report)) == ("failed", ["failed", "failed"])
 
 
 async def test_a_failed_task_takes_its_dependants_along_and_no_others() -> None:
