@@ -116,6 +116,19 @@ def find_foreign_tool(name: str, arguments: Mapping[str, Json]) -> ForeignTool |
     return _ARGV if found is _SHELL and isinstance(arguments.get("command"), list) else found
 
 
+def list_meant_tools(name: str) -> frozenset[str]:
+    """Return the tools of ours that a name of other agents can mean, whatever the arguments; none for one of ours."""
+    known = spell_name(name)
+    if known in PARAMETERS:
+        return frozenset()
+    if known in _EDITORS:
+        return frozenset(tool.tool for tool in _BY_COMMAND.values())
+    if known == "apply_patch":
+        return frozenset(["edit_file", "write_file", "delete_path"])
+    found = TOOLS.get(known)
+    return frozenset([found.tool, *([_ARGV.tool] if found is _SHELL else [])] if found is not None else [])
+
+
 def is_offered_elsewhere(name: str, offered: Iterable[str]) -> bool:
     """Whether a tool bears the name in other letters, or behind its server's: then that one may be meant."""
     known = spell_name(name)

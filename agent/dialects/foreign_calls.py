@@ -10,14 +10,24 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.agent.dialects.patch_format import NAME, read_patch
 from foregate.agent.dialects.tags.names import Names
-from foregate.schemas.foreign_tools import ANY, PARAMETERS, ForeignTool, find_foreign_tool, is_offered_elsewhere
+from foregate.schemas.foreign_tools import (
+    ANY,
+    PARAMETERS,
+    ForeignTool,
+    find_foreign_tool,
+    is_offered_elsewhere,
+    spell_name,
+)
 from foregate.schemas.model_response import Follower, ModelResponse
 from foregate.schemas.strict_json import Json, get_object
 from foregate.schemas.tool_call import SentCall, ToolCall
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
 
 _NO_NAMES = Names()
+_PATCH = ("input", "patch")
+"""What the one argument of `apply_patch` is called."""
 
 
 class Taken(Struct, frozen=True):
@@ -58,6 +68,13 @@ def take_arguments(
     A name that `catalogue` has, or that one of its tools bears in other letters or behind its server's, is no foreign
     one; and only a tool of Foregate's own is meant by one. None for `catalogue` stands for all of our own.
     """
+    patch = next((value for key, value in arguments.items() if key in _PATCH), None) if len(arguments) == 1 else None
+    if spell_name(name) == NAME and isinstance(patch, str) and (meant := read_patch(patch)) is not None:
+        offered = catalogue is None or not (name in catalogue or is_offered_elsewhere(name, catalogue))
+        spec = catalogue.get(meant.tool) if catalogue is not None else None
+        if offered and (catalogue is None or (spec is not None and spec.provenance == "builtin")):
+            return Taken(meant.tool, meant.arguments, ("a patch of one file is one call",))
+        return None
     told = names.tags.get(name) or names.tools.get(name, "")
     if name in (PARAMETERS if catalogue is None else catalogue):
         foreign, exact = ForeignTool(name), False

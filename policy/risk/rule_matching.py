@@ -21,7 +21,8 @@ from foregate.policy.risk.mandate import list_outside_values
 from foregate.policy.risk.reading import read_command_line
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, explain_running
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource, ToolCall
+from foregate.schemas.foreign_tools import list_meant_tools
+from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 
@@ -69,7 +70,7 @@ def is_match(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
     """Whether every matcher the rule gives matches; cheap ones first, so that few calls need the unclear ones."""
     survey = facts.survey
     if not (
-        (rule.tool is None or is_tool_match(rule, rule.tool, facts.call))
+        (rule.tool is None or is_tool_match(rule, rule.tool, facts))
         and (rule.capability is None or all(getattr(facts.capabilities, flag) for flag in rule.capability))
         and (rule.risk_at_least is None or facts.risk.value >= rule.risk_at_least)
         and (rule.effect is None or is_effect_match(rule, rule.effect, facts))
@@ -86,10 +87,21 @@ def is_match(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
     )
 
 
-def is_tool_match(rule: Rule, tool: str, call: ToolCall) -> bool:
-    """Whether a rule's tool is the call's; a strict rule also holds for the name the model sent it under."""
-    sent = call.sent.name if call.sent is not None and rule.then != "allow" else call.name
-    return matches_text(tool, call.name) or matches_text(tool, sent)
+def is_tool_match(rule: Rule, tool: str, facts: CallFacts) -> bool:
+    """Whether a rule's tool is the call's.
+
+    A strict rule also holds for the name the model sent the call under, and for a tool of Foregate's own by what other
+    agents call it: `deny` for `Bash` denies `run_shell`, whoever sends that, a plan too.
+    """
+    call = facts.call
+    if matches_text(tool, call.name):
+        return True
+    if rule.then == "allow":
+        return False
+    own = facts.spec is not None and facts.spec.provenance == "builtin"
+    if own and call.name in list_meant_tools(tool):
+        return True
+    return call.sent is not None and matches_text(tool, call.sent.name)
 
 
 def is_effect_match(rule: Rule, effects: Sequence[Effect], facts: CallFacts) -> bool:

@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from foregate.agent.tools.builtin.files import edit_file
+from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.risk.rule_matching import RulesVerdict, apply_rules
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
-from foregate.schemas.tool_spec import Effect, ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind, build_catalogue
 from tests.policy.making import atoms, facts, file, folder, url, with_rules
 
 
@@ -250,3 +253,16 @@ def test_any_command_is_answered_or_refused_with_a_policy_error(shell: str, argv
     for call in (facts("run_shell", shell=shell), facts("run_command", argv=["sh", *argv])):
         with suppress(PolicyError):
             assert denied(call, command=["rm"]) in (True, False)
+
+
+@pytest.mark.parametrize(
+    ("named", "matched"),
+    [("Edit", True), ("str_replace_editor", True), ("apply_patch", True), ("Bash", False), ("mail.edit", False)],
+)
+def test_a_strict_rule_by_another_agents_name_holds_for_our_own_tool_whoever_sends_it(
+    named: str, matched: bool
+) -> None:
+    spec = build_catalogue([edit_file(MemoryWorkspace(), default_policy()).spec])["edit_file"]
+    ours = replace(EDIT, spec=spec)
+    assert (denied(ours, tool=named), denied(replace(EDIT, spec=None), tool=named)) == (matched, False)
+    assert not allowed(ours, tool=named)

@@ -24,6 +24,12 @@ from tests.agent.dialects.specs import BUILTIN, TOOLS, spec
 from tests.agent.world import World
 from tests.policies import policy_with
 
+
+def patch(body: str) -> str:
+    return f"*** Begin Patch\n{body}\n*** End Patch"
+
+
+TALK = "I will mend the second line of a.txt as you asked."
 GATE = ValidityGate(policy_with(), build_catalogue(BUILTIN))
 CATALOGUE = {one.name: one for one in BUILTIN}
 EXACT: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
@@ -53,6 +59,14 @@ EXACT: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     ("str_replace_based_edit_tool", {"command": "view", "path": "a"}, "read_file", {"path": "a"}),
     ("apply_patch", {"path": "a", "patch": "@@ -1 +1 @@"}, "edit_file", {"path": "a", "diff": "@@ -1 +1 @@"}),
+    ("apply_patch", {"input": patch("*** Add File: a\n+x\n+")}, "write_file", {"path": "a", "content": "x\n\n"}),
+    ("apply_patch", {"input": patch("*** Delete File: a")}, "delete_path", {"path": "a"}),
+    (
+        "apply_patch",
+        {"patch": patch("*** Update File: a\n@@\n teh\n-x\n+y\n\n@@ def f():\n-p\n")},
+        "edit_file",
+        {"path": "a", "diff": "@@ -1,3 +1,3 @@\n teh\n-x\n+y\n \n@@ -1000000000,2 +1000000000,1 @@\n-p\n \n"},
+    ),
     (
         "Bash",
         {"command": "ls | wc", "timeout": 5, "description": "count", "run_in_background": False},
@@ -74,6 +88,11 @@ INEXACT: list[tuple[str, dict[str, Any], str]] = [
     ("str_replace_editor", {"command": "insert", "path": "a", "insert_line": 1, "new_str": "x"}, "edit_file"),
     ("str_replace_editor", {"command": "view", "path": "a", "view_range": [1, 2]}, "edit_file"),
     ("apply_patch", {"input": "*** Begin Patch"}, "edit_file"),
+    ("apply_patch", {"input": patch("*** Update File: a\n*** Move to: b\n@@\n-x\n+y")}, "edit_file"),
+    ("apply_patch", {"input": patch("*** Update File: a\n@@\n+y")}, "edit_file"),
+    ("apply_patch", {"input": patch("*** Delete File: a\n*** Delete File: b")}, "edit_file"),
+    ("apply_patch", {"input": patch("*** Update File: a\n-x\n+y\n*** End of File")}, "edit_file"),
+    ("apply_patch", {"input": patch("*** Add File: a\nx")}, "edit_file"),
     ("bash", {"command": "sleep 9", "run_in_background": True}, "run_shell"),
     ("glob", {"pattern": "*.py", "path": "src"}, "list_files"),
     ("delete_file", {"path": "src", "recursive": True}, "delete_path"),
@@ -196,3 +215,13 @@ async def test_who_follows_a_response_is_told_of_the_call_it_is_taken_for() -> N
 def test_a_tag_of_another_agent_within_a_line_is_words() -> None:
     text = "Other agents write <read>a.txt</read> for that."
     assert ActionTags().build_reader(TOOLS).feed(text) == text
+
+
+async def test_a_patch_of_one_file_edits_it_as_the_patching_program_would() -> None:
+    world = World()
+    sent = ("apply_patch", {"input": patch("*** Update File: a.txt\n@@\n-teh cat\n+the cat\n+sat")})
+    world.workspace.files["a.txt"] = b"teh dog\nteh cat\n"
+    model = ScriptedModel([calls(("read_file", {"path": "a.txt"}), text=TALK), calls(sent), says("Mended.")])
+    session = await world.open(build_dialect_model(model, "native"))
+    await run(session, "In a.txt mend the cat.")
+    assert world.workspace.files["a.txt"] == b"teh dog\nthe cat\nsat\n"
