@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from foregate.schemas.event import GENESIS, Body, Draft, Event
-from foregate.schemas.event_body import Checkpoint, Report, Status, TaskEnded, UserMessage
+from foregate.schemas.event_body import Checkpoint, Status, UserMessage
 from foregate.telemetry.log import chain
+from tests.events import task_ended
 
 NOW = "2026-01-01T00:00:00.000000Z"
 CHECKPOINT = Draft(Checkpoint(undo="c1.1", steps=()), "foregate")
@@ -17,19 +18,7 @@ def said(text: str) -> Draft:
 
 def ended(status: Status = "completed", note: str = "") -> Draft:
     """Return the end of a task in which nothing was done."""
-    body = TaskEnded(
-        status=status,
-        text="",
-        duration=0,
-        turns=0,
-        model_calls=0,
-        tool_calls=0,
-        tokens=0,
-        cost=0,
-        note=note,
-        report=Report(),
-    )
-    return Draft(body, "foregate")
+    return Draft(task_ended(status=status, note=note), "foregate")
 
 
 def sealed(*drafts: Draft, after: int = 0, time: str = NOW) -> list[Event]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 from foregate.agent.loop.runner import take_step
@@ -13,6 +14,7 @@ from foregate.agent.planning.run.control import decide, follow_plan, preview_ope
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
+from foregate.cli.demo.demo import run_git
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.protocols import Model
 from foregate.schemas.task_plan import FailureChoice, PlannedCall, PlanTask, TaskPlan
@@ -106,3 +108,12 @@ def statuses(report: PlanReport | PlanState) -> list[str]:
     if isinstance(report, PlanState):
         return [step.status for step in report.steps.values()]
     return [task.status for task in report.tasks]
+
+
+def begin_repository(folder: Path) -> None:
+    """Make a folder a repository with one commit of all that is in it."""
+    run_git(folder, "init", "--quiet", "--initial-branch=main")
+    run_git(folder, "config", "user.name", "Ann")
+    run_git(folder, "config", "user.email", "ann@example.org")
+    run_git(folder, "add", "--all")
+    run_git(folder, "commit", "--quiet", "--message", "Begin")

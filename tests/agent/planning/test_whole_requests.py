@@ -13,7 +13,7 @@ from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.cli.demo.demo import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import message
-from tests.agent.planning.plans import statuses
+from tests.agent.planning.plans import begin_repository, statuses
 from tests.agent.planning.test_worked_examples import done
 
 READ = "Read the main.rs file"
@@ -28,11 +28,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder = tmp_path / "ws"
     folder.mkdir()
     (folder / "main.rs").write_text(CODE)
-    run_git(folder, "init", "--quiet", "--initial-branch=main")
-    run_git(folder, "config", "user.name", "Ann")
-    run_git(folder, "config", "user.email", "ann@example.org")
-    run_git(folder, "add", "--all")
-    run_git(folder, "commit", "--quiet", "--message", "Begin")
+    begin_repository(folder)
     return folder
 
 

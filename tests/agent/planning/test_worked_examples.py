@@ -22,7 +22,7 @@ from foregate.cli.demo.demo import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at
-from tests.agent.planning.plans import PlanRun
+from tests.agent.planning.plans import PlanRun, begin_repository
 
 CODE = "def main():\n    return add(1, 2)\n\n\ndef add(a, b):\n    return a - b\n"
 TEST = "from code_under_test import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
@@ -34,11 +34,7 @@ def project(tmp_path: Path) -> Path:
     folder.mkdir()
     (folder / "code_under_test.py").write_text(CODE)
     (folder / "test_code.py").write_text(TEST)
-    run_git(folder, "init", "--quiet", "--initial-branch=main")
-    run_git(folder, "config", "user.name", "Ann")
-    run_git(folder, "config", "user.email", "ann@example.org")
-    run_git(folder, "add", "--all")
-    run_git(folder, "commit", "--quiet", "--message", "Begin")
+    begin_repository(folder)
     return folder
 
 

@@ -30,15 +30,15 @@ from foregate.schemas.event_body import (
     PolicyChanged,
     SandboxEnded,
     SessionStarted,
-    ToolFinished,
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Standing
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.tool_call import Change, Origin
+from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.audit.decisions import read_decisions
+from tests.events import tool_finished
 
 HELD = Decision(
     "evidence",
@@ -48,19 +48,7 @@ HELD = Decision(
     target="a.txt",
     rulings=(CallRuling("c1.1", Standing.HOLD, "stale_evidence"),),
 )
-
-
-READ = ToolFinished(
-    call="c1.1",
-    tool="read_file",
-    target="a",
-    ok=True,
-    content="x",
-    duration=2500,
-    origin=Origin.WORKSPACE,
-    evidence=(),
-    changes=(),
-)
+READ = tool_finished("read_file", "a", content="x", duration=2500)
 STARTED = SessionStarted(
     workspace="/w",
     model="m",

@@ -5,36 +5,16 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foregate.agent.effects.changes_made import ChangesMade, FileVersions
-from foregate.agent.session.result import Report
 from foregate.cli.terminal.layout import count_columns
 from foregate.cli.terminal.task_work import MOST, TaskWork, format_work
-from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded, ToolFinished
-from foregate.schemas.tool_call import Change, Origin
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown
+from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
+from tests.events import task_ended, tool_finished
 
-ENDED = TaskEnded(
-    status="completed",
-    text="Done.",
-    duration=12,
-    turns=2,
-    model_calls=3,
-    tool_calls=2,
-    tokens=1040,
-    cost=0,
-    note="",
-    report=Report(),
-)
-EDIT = ToolFinished(
-    call="c1.1",
-    tool="edit_file",
-    target="a.txt",
-    ok=True,
-    content="edited",
-    duration=3,
-    origin=Origin.WORKSPACE,
-    evidence=(),
-    changes=(Change(Resource(ResourceKind.FILE, "a.txt"), "0" * 64, "1" * 64),),
-)
+ENDED = task_ended(text="Done.", duration=12, turns=2, model_calls=3, tool_calls=2, tokens=1040)
+CHANGE = Change(Resource(ResourceKind.FILE, "a.txt"), "0" * 64, "1" * 64)
+EDIT = tool_finished("edit_file", "a.txt", content="edited", duration=3, changes=(CHANGE,))
 TESTS = replace(
     EDIT, call="c2.1", tool="run_command", target="pytest", changes=(), content="noise\n2 passed in 0.1s\n", exit_code=0
 )
