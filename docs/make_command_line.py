@@ -70,7 +70,7 @@ and its exit code tells how it ended.
 CODES = {
     3: "the task is `blocked`",
     4: "the task is `budget_exhausted`",
-    5: "the task `failed`: a wrong key, an unknown model, an endpoint that is gone",
+    5: "the task `failed`: a wrong key, an unknown model, an endpoint that cannot be reached",
     6: "the task `needs_input`: its answer is a question",
     7: "the task is `awaiting_approval`",
     8: "a log does not verify",

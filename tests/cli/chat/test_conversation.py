@@ -174,7 +174,7 @@ async def test_what_a_text_asks_for_is_listed_before_anything_of_it_is_asked_abo
     parts = (
         "2 calls in the text",
         "1         read_file a.txt",
-        "2         send (to: bob@example.org)",
+        "2         send (send, to: bob@example.org)",
         "needs your yes",
         "ran     read_file",
         "ran     send",
@@ -198,7 +198,7 @@ async def test_calls_that_wait_for_results_are_listed_with_the_others_and_only_o
     listed = [
         "2 calls in the text",
         "1         read_file a.txt",
-        "2         send (to: $result_of_step_1), with results",
+        "2         send (send, to: $result_of_step_1), with results",
     ]
     listed += ["order     1, then 2", "ran     read_file a.txt", "needs your yes", "to: teh cat", "ran     send"]
     places = [done.shown.index(part) for part in listed]

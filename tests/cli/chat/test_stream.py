@@ -281,3 +281,47 @@ def test_what_cannot_be_opened_is_one_sentence_on_standard_error(environ: dict[s
         command, cwd=folder, env=environ, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60
     )
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize("line", ["/cancel", {"command": "/cancel"}])
+def test_a_line_that_cancels_ends_the_task_at_a_question_and_the_chat_goes_on(
+    talk: Talking, folder: Path, line: str | dict[str, str]
+) -> None:
+    chat = talk()
+    chat.say(FIX)
+    chat.until("asks")
+    chat.say(line)
+    assert chat.until("kind", "task_ended")["body"]["status"] == "cancelled"
+    chat.say(line)
+    assert chat.until("error")["error"] == "nothing runs that could be cancelled"
+    chat.say("read b.txt")
+    assert chat.until("kind", "task_ended")["body"]["status"] == "completed"
+    assert chat.leave() == 0
+    assert (folder / "a.txt").read_text() == "teh cat\n"
+
+
+def test_a_line_that_cancels_stops_what_runs(talk: Talking, folder: Path) -> None:
+    chat = talk("--policy", str(unasked(folder)))
+    chat.say("run sleep 600")
+    chat.until("kind", "tool_started")
+    chat.say("/cancel")
+    assert chat.until("kind", "task_ended")["body"]["status"] == "cancelled"
+    assert chat.leave() == 0
+
+
+def test_a_program_is_told_which_outcomes_are_unknown_and_says_what_it_knows(talk: Talking) -> None:
+    chat = talk()
+    chat.say("/resolve", "/resolve c9.9 done", "/resolve c9.9")
+    assert chat.until("unknown")["unknown"] == {}
+    for _ in range(2):
+        chat.until("error")
+    assert chat.errors[-1] == "say `/resolve CALL done|not-done`"
+    assert "c9.9" in chat.errors[0]
+    assert chat.leave() == 0
+
+
+def unasked(folder: Path) -> Path:
+    """Return a policy file under which `sleep` runs unasked."""
+    file = folder.parent / "policy.yaml"
+    file.write_text("plan:\n  mode: 'off'\ncommands:\n  read_only:\n    sleep: {options: []}\n")
+    return file

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from foregate.cli.terminal.approval_dialog import Misread, parse_answers
+from foregate.cli.terminal.approval_dialog import Misread, is_spared_by_auto, parse_answers
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import SHOWN
@@ -205,3 +205,19 @@ async def test_text_that_was_read_is_named_by_what_it_was_read_in() -> None:
     assert "you did not ask to send this; it was read in: settings.ini" in shown
     answer, shown = await reply(need, "y", "other.ini")
     assert "that is not the name of what `text` was read in" in " ".join(shown.split())
+
+
+@pytest.mark.parametrize(
+    ("more", "spared"),
+    [
+        ({}, True),
+        ({"effect": "execute"}, False),
+        ({"rules": ["r"]}, False),
+        ({"capabilities": {"irreversible": True}}, False),
+        ({"capabilities": {"external": True}}, False),
+    ],
+)
+def test_auto_is_named_where_it_would_have_let_every_waiting_call_go(more: dict[str, Any], spared: bool) -> None:
+    call = {"call": "c1.1", "tool": "edit_file", "effect": "edit", "capabilities": {}, **more}
+    assert is_spared_by_auto({"calls": [call]}) == spared
+    assert not is_spared_by_auto({"calls": []})

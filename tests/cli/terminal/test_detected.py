@@ -28,9 +28,9 @@ def test_each_call_is_a_row_with_its_number_target_and_what_it_carries() -> None
     )
     assert shown(parse_response(ModelResponse(text=text), ActionTags(), TOOLS)) == [
         "  detected  3 calls in the text",
-        "  1         write_file a.go (content: 13 characters)",
-        "  2         run_command go vet 'a b'",
-        "  3         git_status",
+        "  1         write_file a.go (create, content: 13 characters)",
+        "  2         run_command go vet 'a b' (execute)",
+        "  3         git_status (reads)",
     ]
 
 
@@ -46,7 +46,7 @@ def test_the_order_asked_for_is_said_in_the_numbers_of_the_rows() -> None:
         "<sequential><git><status/></git><parallel><files><read_file>a</read_file></files>"
         "<files><read_file>$result_of_step_1.output</read_file></files></parallel></sequential><execute_tools/>"
     )
-    *_, later, order = shown(parse_response(ModelResponse(text=text), ServiceTags(), TOOLS))
+    *_, later, order = shown(parse_response(ModelResponse(text=text), ServiceTags(), TOOLS), 100)
     assert later.endswith(", with results of calls before it")
     assert order == "  order     1, then (2 and 3 together)"
     assert describe_order(Block("parallel", (0, Block("sequential", (1, 2)), Block("parallel", ())))) == (

@@ -18,7 +18,7 @@ from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.showing import find_ended_calls, format_call
-from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, WAITING, describe_unknown, is_command
+from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, OUTCOMES, WAITING, describe_unknown, is_command
 from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.event_rows import name_call
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
@@ -30,7 +30,7 @@ from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppr
 from foregate.cli.terminal.waiting import build_waiting_line
 from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Draft
-from foregate.schemas.event_body import KnownOutcome, PolicyChanged
+from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.masking import mask_value
 
@@ -296,12 +296,11 @@ class ChatSession:
         from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
         from foregate.evidence.state.conversation import CAME
 
-        ways: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
         call, _, word = rest.rpartition(" ")
-        if rest and word not in ways:
+        if rest and word not in OUTCOMES:
             self.screen.say("/resolve takes a call and done or not-done", CARE)
             return
-        for found in await resolve_outcomes(self.session, call.strip(), ways.get(word)):
+        for found in await resolve_outcomes(self.session, call.strip(), OUTCOMES.get(word)):
             self.screen.say(f"  {found.call} {CAME[found.outcome]}")
         for known, what in (left := list_open_calls(self.session)).items():
             self.screen.row(f"  {known} {what}: nobody knows whether it took effect", CARE)

@@ -8,8 +8,11 @@ from collections.abc import Mapping
 from msgspec import Struct
 
 from foregate.cli.terminal.nearest import suggest_nearest
+from foregate.schemas.event_body import KnownOutcome
 from foregate.schemas.visible import make_visible
 
+OUTCOMES: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
+"""What /resolve takes of a call, and the outcome it is."""
 MODES = ("direct", "plan", "auto")
 """What /mode takes: see the configuration's `mode`."""
 
@@ -43,7 +46,7 @@ COMMANDS: Mapping[str, Command] = {
     "/cancel": Command("give up the task in hand; what waits for an answer does not run"),
     "/quit": Command("leave; the session stays in the log"),
 }
-FOR_PEOPLE = ("/help", "/resolve", "/show", "/history", "/decisions", "/evidence", "/policy", "/permissions")
+FOR_PEOPLE = ("/help", "/show", "/history", "/decisions", "/evidence", "/policy", "/permissions")
 """Commands for a person at a terminal, most of which only show something; a program has the events."""
 KEYS = {
     "Enter": "sends the message",

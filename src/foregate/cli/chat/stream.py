@@ -10,6 +10,7 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct, ValidationError, convert, field
 
+from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
 from foregate.agent.effects.undo import preview_calls, undo
 from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
@@ -17,7 +18,7 @@ from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.chat.slash import COMMANDS, FOR_PEOPLE, WAITING, describe_unknown, is_command
+from foregate.cli.chat.slash import COMMANDS, FOR_PEOPLE, OUTCOMES, WAITING, describe_unknown, is_command
 from foregate.cli.terminal.answer_keys import KEYS as APPROVAL_KEYS
 from foregate.cli.terminal.diff import dump_preview
 from foregate.cli.terminal.exit_codes import COMPLETED, STATUS
@@ -233,6 +234,8 @@ class ChatStream:
                 if (task := session.state.task) is None or task.paused not in WAITING:
                     raise Misheard("nothing waits for an answer")
                 await self._run_steps(run_to_outcome(session))
+            case "/resolve", rest:
+                await self._resolve(rest)
             case _ if name not in COMMANDS:
                 raise Misheard(describe_unknown(said.text))
             case _ if name in FOR_PEOPLE:
@@ -240,10 +243,32 @@ class ChatStream:
             case _:
                 raise Misheard(f"say `{f'{name} {COMMANDS[name].more}'.strip()}`")
 
+    async def _resolve(self, rest: str) -> None:
+        """Say which calls have an unknown outcome, once what can be found out is, or what the program knows of one."""
+        call, _, word = rest.rpartition(" ")
+        if rest and (word not in OUTCOMES or not call.strip()):
+            raise Misheard(f"say `/resolve CALL {'|'.join(OUTCOMES)}`")
+        await resolve_outcomes(self.session, call.strip(), OUTCOMES[word] if rest else None)
+        self.print_line({"unknown": list_open_calls(self.session)})
+
     async def _run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
-        """Run steps of the loop; an interrupt ends their task as cancelled, and the chat goes on."""
-        with interruptible(asyncio.ensure_future(steps)) as task:
-            await task
+        """Run steps of the loop; an interrupt or a line that cancels ends their task, and the chat goes on."""
+        task, cancelled = asyncio.ensure_future(steps), asyncio.ensure_future(self._pipe.take_line(is_cancel))
+        cancelled.add_done_callback(lambda waited: waited.cancelled() or task.cancel())
+        try:
+            with interruptible(task):
+                await task
+        finally:
+            cancelled.cancel()
+
+
+def is_cancel(line: str) -> bool:
+    """Whether a line cancels what runs: `/cancel`, as text or as a command."""
+    try:
+        said = parse_utterance(line)
+    except Misheard:
+        return False
+    return said is not None and (said.kind, said.text) == ("command", "/cancel")
 
 
 def _build_reply(said: Utterance, line: InputLine, asked: str, questions: int) -> Reply:

@@ -21,6 +21,8 @@ from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
 from foregate.schemas.strict_json import Json, get_list, get_object, get_text
 
 UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
+_SPARED = ("observation", "create", "edit", "move", "delete")
+_NEVER_SPARED = ("irreversible", "external", "needs_approval")
 _ONE = re.compile(rf"([0-9]{{1,4}}) *({'|'.join(sorted(KEYS, reverse=True))})(?![^\W\d_])[ ,]*", re.IGNORECASE)
 Answers = dict[int, str]
 """What was chosen for a call, by its number."""
@@ -49,6 +51,8 @@ class ApprovalDialog:
             named = {number: await self._ask_names(number, answers) for number in self.calls}
         except LeftOpen:
             self.screen.say("left open; nothing ran. /execute shows it again", "dim")
+            if is_spared_by_auto(self.request):
+                self.screen.say("/auto on lets reads and reversible changes in the workspace run unasked", "dim")
             return None
         said = set(answers.values())
         by_id = {get_text(call, "call", ""): answers[number] for number, call in self.calls.items()}
@@ -193,6 +197,17 @@ class ApprovalDialog:
     async def _show_details(self, only: int = 0) -> bool:
         rows = format_details(self.request, self.prospects, width=self.screen.console.width, only=only)
         return await show_pages(self.screen, self.terminal, rows)
+
+
+def is_spared_by_auto(request: Mapping[str, Json]) -> bool:
+    """Whether `/auto on` would have let every call of a request go: what can be undone, and no rule asks about."""
+    calls = get_list(request, "calls")
+    return bool(calls) and all(
+        get_text(call, "effect", "") in _SPARED
+        and not get_list(call, "rules")
+        and not any(get_object(call, "capabilities").get(trait) for trait in _NEVER_SPARED)
+        for call in calls
+    )
 
 
 def parse_answers(typed: str, count: int) -> tuple[Answers, str]:

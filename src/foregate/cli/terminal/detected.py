@@ -10,12 +10,14 @@ from rich.text import Text
 from foregate.cli.terminal.layout import CARE, format_labelled, pluralise
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ToolSpec
 
 LONGEST_PART = 200
 """Characters of a target or a reason that are shown; what runs is shown whole where it is asked about."""
 SHORT = 40
 """Characters up to which a text a call carries stands there itself, and not its size."""
+_DOES = {Effect.OBSERVATION: "reads", Effect.UNKNOWN: "could do anything"}
+"""What is said of an effect that its own word does not say."""
 MOST = 100
 """Calls that are listed; further ones are counted."""
 
@@ -54,7 +56,9 @@ def _describe_call(call: ToolCall, spec: ToolSpec | None) -> str:
         if isinstance(value, str) and name not in shown
     )
     what = f"{_cut_text(call.name)} {_cut_text(target)}".rstrip()
-    return f"{what} ({_cut_text(carried)})" if carried else what
+    does = _DOES.get(spec.effect, spec.effect.value) if spec is not None else ""
+    more = ", ".join(filter(None, (does, _cut_text(carried))))
+    return f"{what} ({more})" if more else what
 
 
 def describe_texts(call: ToolCall, target: str) -> str:

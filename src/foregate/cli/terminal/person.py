@@ -101,7 +101,7 @@ class PersonAtTerminal:
             return Reply("yes")
         for call in get_list(request, "calls"):
             self.screen.row(f"  waits   {get_text(call, 'tool', '')} {get_text(call, 'target', '')}")
-        self.screen.say("reads wait: /execute lets these run, /execute 5 the next five as well", "dim")
+        self.screen.say("reads wait: /execute lets these run, /execute 5 the next five, /auto on all", "dim")
         return None
 
 

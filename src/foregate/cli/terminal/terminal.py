@@ -48,9 +48,7 @@ class Pipe:
 
     async def next_line(self) -> InputLine | None:
         """Return the next line, None when there is no more, now and ever after."""
-        if not self._started:
-            self._started = True
-            threading.Thread(target=self._wait_for_lines, args=(asyncio.get_running_loop(),), daemon=True).start()
+        self._start_reading()
         while True:
             with self._reading:
                 if self._lines:
@@ -59,6 +57,22 @@ class Pipe:
                     return None
                 self._more.clear()
             await self._more.wait()
+
+    async def take_line(self, is_wanted: Callable[[str], bool]) -> None:
+        """Take the first line that is wanted out of those that wait; without one, wait for ever."""
+        self._start_reading()
+        while True:
+            with self._reading:
+                if (found := next((line for line in self._lines if is_wanted(line.text)), None)) is not None:
+                    self._lines.remove(found)
+                    return
+                self._more.clear()
+            await self._more.wait()
+
+    def _start_reading(self) -> None:
+        if not self._started:
+            self._started = True
+            threading.Thread(target=self._wait_for_lines, args=(asyncio.get_running_loop(),), daemon=True).start()
 
     def put_back(self, line: InputLine) -> None:
         with self._reading:
