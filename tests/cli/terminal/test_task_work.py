@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.changes_made import ChangesMade, FileVersions
 from foregate.cli.terminal.layout import count_columns
-from foregate.cli.terminal.task_work import MOST, TaskWork, format_work
+from foregate.cli.terminal.task_work import MOST, TaskWork, format_work, is_told
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
@@ -99,3 +99,15 @@ def test_many_files_and_commands_are_counted_and_every_row_fits() -> None:
     assert "and 19 more" in " ".join(rows)
     assert "  ran       3 more, and" in rows
     assert all(count_columns(row) <= 60 for row in rows)
+
+
+def test_a_call_that_was_said_to_be_undone_is_said_once() -> None:
+    work = TaskWork()
+    for target in ("a.txt", "b.txt"):
+        work.add(replace(HELD, tool="edit_file", target=target))
+    remark = "[Foregate: `edit_file a.txt` was not done (denied_by_rule)]"
+    work.forget_told(remark)
+    assert list(work.not_done) == [("edit_file", "b.txt")]
+    assert is_told(remark, "asked for and not done, for a rule denies it: `edit_file a.txt`")
+    assert not is_told(remark, "asked for and not done: `edit_file b.txt`")
+    assert not is_told("[Foregate: `edit_file a.txt` failed; unverified: nobody looked]", "`edit_file a.txt`")

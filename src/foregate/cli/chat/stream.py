@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import redirect_stdout
+from functools import partial
 from typing import Literal, TypeVar
 
 from msgspec import Struct, ValidationError, convert, field
@@ -147,6 +148,8 @@ class ChatStream:
     def __init__(self) -> None:
         self._pipe, self._out = Pipe(), sys.stdout
         self._over = False
+        self._cancel: Callable[[], object] = bool
+        """Cancels what runs."""
 
     def print_line(self, value: Json) -> None:
         print(to_json_line(value), file=self._out, flush=True)
@@ -160,7 +163,7 @@ class ChatStream:
         self.print_line({"retrying": told})
 
     async def answer(self, need: Need) -> Reply | None:
-        """Ask and return the reply; see Person. /quit, /cancel and the end of input leave the question open."""
+        """Ask and return the reply; see Person. /quit and the end of input leave the question open."""
         asked, choices = strict_json.digest(need.request), list_choices(need)
         self._pipe.count_question()
         previews = preview_calls(self.session, need) if need.gate == "approval" else {}
@@ -178,7 +181,10 @@ class ChatStream:
                     return reply
                 if said.kind == "message":
                     raise Misheard(_ASKING)
-                if said.text not in ("/quit", "/cancel"):
+                if is_cancel(line.text):
+                    self._cancel()
+                    await asyncio.sleep(0)
+                if said.text != "/quit":
                     raise Misheard(f"a question is open; answer it first: {', '.join(choices)}")
                 self._pipe.put_back(line)
                 return None
@@ -254,12 +260,19 @@ class ChatStream:
     async def _run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop; an interrupt or a line that cancels ends their task, and the chat goes on."""
         task, cancelled = asyncio.ensure_future(steps), asyncio.ensure_future(self._pipe.take_line(is_cancel))
-        cancelled.add_done_callback(lambda waited: waited.cancelled() or task.cancel())
+        self._cancel = task.cancel
+        cancelled.add_done_callback(partial(self._take_cancel, task))
         try:
             with interruptible(task):
                 await task
         finally:
             cancelled.cancel()
+
+
+    def _take_cancel(self, task: asyncio.Task[RunResult], waited: asyncio.Future[None]) -> None:
+        """Cancel what runs for the line that says so; where that has just ended, the line is for what is left open."""
+        if not waited.cancelled() and not task.cancel():
+            self._pipe.put_back(InputLine("/cancel"))
 
 
 def is_cancel(line: str) -> bool:

@@ -134,7 +134,7 @@ def _print_report(opened: OpenSession, outcome: RunResult, screen: Screen) -> No
     elif outcome.text:
         typer.echo(make_visible(outcome.text, lines=True))
     screen.show_report(outcome)
-    screen.show_work()
+    screen.show_work(outcome)
     screen.say(f"session {opened.name}", "dim")
 
 

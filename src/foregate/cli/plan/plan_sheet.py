@@ -216,6 +216,7 @@ class PlanProgress:
                 self.screen.idle()
                 report = build_report(self.state, self.formatting, self.state.status, note)
                 self.screen.rows(format_report(report, self.screen.console.width))
+                self.screen.has_told_end = True
             case _:
                 pass
 

@@ -16,7 +16,7 @@ from foregate.cli.terminal.event_rows import format_event
 from foregate.cli.terminal.layout import CARE, BarredText, format_hanging, format_labelled, shorten_text
 from foregate.cli.terminal.made import describe_made, format_made
 from foregate.cli.terminal.output import LINES, format_end, read_output
-from foregate.cli.terminal.task_work import TaskWork, format_work
+from foregate.cli.terminal.task_work import TaskWork, format_work, is_told
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
@@ -64,6 +64,8 @@ class Screen:
         self.undo = ""
         """How to take a change back, with `{call}` for the newest call that made one."""
         self.work = TaskWork()
+        self.has_told_end = False
+        """Whether somebody has said already how the task ended."""
         self._counts: dict[str, Mapping[str, int]] = {}
         """What calls have changed in their sandboxes, by call, until they are answered."""
         self._asked: tuple[str, ...] = ()
@@ -179,17 +181,23 @@ class Screen:
         self.idle()
         self.show_remark(outcome)
         self.show_report(outcome)
-        self.show_work()
+        self.show_work(outcome)
 
-    def show_work(self) -> None:
-        """Sum up what the task did that has just ended, where there is more to say than its answer does."""
-        if self.work.ended is not None and self.work.is_worth_a_summary:
+    def show_work(self, outcome: RunResult) -> None:
+        """Sum up what the task did that has just ended, where there is more to say than its end has said."""
+        if self._is_summed_up:
+            self.work.forget_told(f"{outcome.remark} {outcome.report.blocker}")
             self.rows(format_work(self.work, self.console.width, self.undo))
-        self.work = TaskWork()
+        self.work, self.has_told_end = TaskWork(), False
+
+    @property
+    def _is_summed_up(self) -> bool:
+        """Whether a summary follows, which need not be said twice."""
+        return self.work.ended is not None and self.work.is_worth_a_summary
 
     def show_remark(self, outcome: RunResult) -> None:
-        """Show what Foregate has to say in an answer, or asks in its place."""
-        if outcome.remark:
+        """Show what Foregate has to say in an answer, unless what blocks the task says it, or asks in its place."""
+        if outcome.remark and not is_told(outcome.remark, outcome.report.blocker):
             self.row(outcome.remark, CARE)
         if outcome.status == "needs_input":
             self.show_question(outcome.text)
@@ -199,6 +207,9 @@ class Screen:
         if outcome.status in ("completed", "needs_input"):
             return
         report, width = outcome.report, self.console.width
+        if self.has_told_end and not outcome.is_paused:
+            self.rows(format_labelled("needs", report.need, width) if report.need else ())
+            return
         if outcome.status == "cancelled":
             done = f"done before: {', '.join(report.done)}" if report.done else "no change was completed"
             self.rows(format_labelled("cancelled", done, width, label_style=CARE))
@@ -206,7 +217,8 @@ class Screen:
         status = outcome.status.replace("_", " ")
         why = report.blocker or ("a call waits for an answer" if outcome.is_paused else "")
         self.rows(format_labelled(status, why, width, label_style=CARE, room=max(9, len(status))))
-        for label, value in (("done", ", ".join(report.done)), ("needs", report.need), ("next", report.next_step)):
+        done, then = "" if self._is_summed_up else ", ".join(report.done), report.next_step if outcome.is_paused else ""
+        for label, value in (("done", done), ("needs", report.need), ("next", then)):
             if value:
                 self.rows(format_labelled(label, value, width))
 

@@ -52,6 +52,10 @@ class TaskWork:
         told = len(self.commands) > 1 or any(how != _WELL for _, how in self.commands)
         return bool(told or self.files or self.more_files or self.not_done or self.changed)
 
+    def forget_told(self, told: str) -> None:
+        """Leave out the calls that were not done and that stand by name in what was said already."""
+        self.not_done = {key: why for key, why in self.not_done.items() if f"`{name_call(*key)}`" not in told}
+
     def add(self, body: Body, made: ChangesMade | None = None) -> None:
         """Take in what an event says; `made` is what the call of a `tool_finished` changed."""
         match body:
@@ -99,6 +103,12 @@ class TaskWork:
             self.not_done[body.tool, body.target] = f"nobody can say whether it took effect ({body.reason})"
         elif body.change or body.ruling == "deny":
             self.not_done[body.tool, body.target] = f"{body.code}: {body.message}"
+
+
+def is_told(remark: str, blocker: str) -> bool:
+    """Whether what blocks a task names every call that a remark is about."""
+    parts = remark.removeprefix("[Foregate: ").removesuffix("]").split("; ")
+    return all(part.startswith("`") and f"`{part[1:].partition('`')[0]}`" in blocker for part in parts)
 
 
 def format_work(work: TaskWork, width: int, undo: str = "") -> Iterator[Text]:
