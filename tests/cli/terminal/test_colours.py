@@ -37,7 +37,7 @@ def test_each_colour_stands_out_from_light_and_dark_backgrounds(colour: str, bac
 def test_no_file_of_the_chat_names_a_colour_of_its_own() -> None:
     named = re.compile(r"""["'](?:bold |dim )?(?:bright_)?(?:red|green|yellow|blue|magenta|cyan|white|black)["']""")
     (folder,) = map(Path, foregate.cli.__path__)
-    assert [file.name for file in folder.glob("*.py") if named.search(file.read_text())] == []
+    assert [file.name for file in folder.rglob("*.py") if named.search(file.read_text())] == []
 
 
 @pytest.mark.parametrize("environ", [{"NO_COLOR": "1", "TERM": "xterm-256color"}, {"TERM": "dumb"}])

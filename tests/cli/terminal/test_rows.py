@@ -298,3 +298,11 @@ def test_an_answer_given_elsewhere_is_a_row_of_its_own_that_says_whose_it_is() -
     (row,) = format_event(event(given_, "person"), 80)
     assert row.plain.split() == ["answer", "given", "elsewhere", "by", "ann", "ran", "rm:", "no", "not", "now"]
     assert format_event(event(replace(given_, elsewhere=False), "person"), 80) == []
+
+
+def test_the_history_shows_the_models_words_laid_out_as_when_it_said_them() -> None:
+    said = event(ModelResponded.of(ModelResponse("## Done\n\nI **mended** it.")))
+    rows = [row.plain.rstrip() for row in format_conversation([said], 60, markdown=True)]
+    assert rows == ["  model  | Done", "         |", "         | I mended it."]
+    plain = [row.plain for row in format_conversation([said], 60)]
+    assert plain[0] == "  model  | ## Done"

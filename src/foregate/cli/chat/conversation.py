@@ -254,7 +254,9 @@ class ChatSession:
     async def _history(self, rest: str) -> None:
         from foregate.cli.terminal.timeline import format_conversation
 
-        self.screen.rows(format_conversation(await self.session.log.read(), self.screen.console.width))
+        console, events = self.screen.console, await self.session.log.read()
+        markdown = console.is_terminal and not console.is_dumb_terminal
+        self.screen.rows(format_conversation(events, console.width, markdown=markdown))
 
     async def _show(self, rest: str) -> None:
         events, width = await self.session.log.read(), self.screen.console.width

@@ -74,14 +74,17 @@ def format_aside(event: Event, width: int) -> Iterator[Text]:
         yield row
 
 
-def format_conversation(events: Iterable[Event], width: int) -> Iterator[Text]:
-    """Yield what was said, by whom, and which calls ran; an early look only once a call is answered from it."""
+def format_conversation(events: Iterable[Event], width: int, *, markdown: bool = False) -> Iterator[Text]:
+    """Yield what was said, by whom, and which calls ran; an early look only once a call is answered from it.
+
+    With `markdown` the model's words are laid out, as they were when it said them.
+    """
     for event in events:
         match event.body:
             case UserMessage(text=text):
                 yield from _format_message(_SAID_BY.get(event.actor, event.actor), text, width)
             case ModelResponded(text=text) if text.strip():
-                yield from _format_message("model", text, width)
+                yield from _format_message("model", text, width, markdown=markdown)
             case ToolFinished(early=False) as body:
                 ran = f"{body.tool} {body.target}".strip()
                 yield from format_labelled("tool", f"{ran} ({body.call})", width, room=_WHO)
@@ -93,7 +96,17 @@ def format_conversation(events: Iterable[Event], width: int) -> Iterator[Text]:
                 yield from format_labelled("task", f"{status}: {note}", width, room=_WHO)
 
 
-def _format_message(who: str, text: str, width: int) -> Iterator[Text]:
-    for number, words in enumerate(format_barred(text, width - _WHO - 3).split("\n")):
+def _format_message(who: str, text: str, width: int, *, markdown: bool = False) -> Iterator[Text]:
+    shown = _lay_out(text, width - _WHO - 3) if markdown else format_barred(text, width - _WHO - 3)
+    for number, words in enumerate(shown.split("\n")):
         row = Text("  ").append(f"{who if number == 0 else '':<{_WHO}} ", style=NAME if who == "you" else "dim")
         yield row.append_text(words)
+
+
+def _lay_out(text: str, width: int) -> Text:
+    from foregate.cli.terminal.markdown import MarkdownText
+
+    flow = MarkdownText(width)
+    shown = flow.feed(text).append_text(flow.end())
+    shown.rstrip()
+    return shown
