@@ -16,8 +16,10 @@ from foregate.agent.planning.run.answering import PlanReport, build_report
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview, preview_plan
 from foregate.cli.plan.plan_finding import edit_plan
+from foregate.cli.terminal.approval_dialog import show_pages
+from foregate.cli.terminal.blocks import fit_rows
 from foregate.cli.terminal.event_rows import describe_compression
-from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_labelled
+from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_hanging, format_labelled
 from foregate.cli.terminal.lookalikes import find_lookalikes
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import build_argument, is_long
@@ -263,14 +265,17 @@ class PlanPerson:
 
     async def _confirm(self, state: PlanState, looked: PlanPreview, request: Mapping[str, Json]) -> Reply:
         """Show the sheet and return the choice. A sheet that cut something takes no yes before d."""
-        unseen = is_plan_cut(looked)
+        head: list[Text] = []
         for label, colour in (("warning", CARE), ("defect", BAD)):
             for told in as_texts(get_list(request, f"{label}s"), f"{label}s"):
-                self.screen.rows(format_labelled(label, told, self._width, colour, label_style=colour))
+                head += format_labelled(label, told, self._width, colour, label_style=colour)
         if state.number > 1:
-            self.screen.say(f"a further plan, {state.number} of at most {get_int(request, 'most')}", "bold")
-        self.screen.rows(format_plan_sheet(state, looked, width=self._width))
-        self.screen.say(f"  {KEYS}", "dim")
+            head.append(Text(f"a further plan, {state.number} of at most {get_int(request, 'most')}", "bold"))
+        below = list(format_hanging(f"  {KEYS}", self._width, "dim"))
+        rows = [*head, *format_plan_sheet(state, looked, width=self._width)]
+        shown, is_cut = fit_rows(rows, self.screen.console.height - len(below), self._width)
+        self.screen.rows([*shown, *below])
+        unseen = is_cut or is_plan_cut(looked)
         while True:
             match await self._read_key("run this plan? "):
                 case "y" | "yes" | "s" | "step" if unseen:
@@ -287,8 +292,8 @@ class PlanPerson:
                     except UsageError as error:
                         self.screen.row(f"foregate: {error}", BAD)
                 case "d" | "details":
-                    self.screen.rows(format_plan_sheet(state, looked, details=True, width=self._width))
-                    unseen = False
+                    whole = [*head, *format_plan_sheet(state, looked, details=True, width=self._width)]
+                    unseen = not await show_pages(self.screen, self.terminal, whole) and unseen
                 case _:
                     self.screen.say(KEYS, CARE)
 

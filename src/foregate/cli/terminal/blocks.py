@@ -8,6 +8,8 @@ from rich.text import Text
 
 from foregate.cli.terminal.layout import CARE, format_labelled, pluralise
 
+LEAST = 14
+"""Rows a sheet has on however low a screen."""
 CUT = "; d shows them, and only then y counts"
 """What a row adds that says how much of a sheet is left out."""
 
@@ -50,3 +52,10 @@ def fit_blocks(blocks: Sequence[Block], room: int, width: int) -> None:
         over = sum(len(one.rows) for one in blocks) - room
         if room and over > 0 and block.order:
             block.cut(len(block.rows) - over, width)
+
+
+def fit_rows(rows: Sequence[Text], height: int, width: int) -> tuple[list[Text], bool]:
+    """Return rows as a screen of `height` shows them above a prompt, cut in their middle, and whether they are cut."""
+    block = Block(rows, 1, LEAST)
+    fit_blocks([block], max(LEAST, height - 2), width)
+    return block.rows, block.is_cut

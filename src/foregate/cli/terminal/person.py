@@ -6,7 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
 from foregate.cli.terminal.approval_dialog import UNSEEN, ApprovalDialog, show_pages
-from foregate.cli.terminal.layout import CARE, pack_parts
+from foregate.cli.terminal.blocks import fit_rows
+from foregate.cli.terminal.layout import CARE, format_hanging, pack_parts
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import NOTHING, Prospects, build_held
 from foregate.cli.terminal.terminal import Terminal
@@ -44,8 +45,9 @@ class PersonAtTerminal:
 
     async def _ask_about_tools(self, request: Mapping[str, Json]) -> Reply:
         width = self.screen.console.width
-        unseen = is_tools_cut(request, width=width)
-        self.screen.rows(format_tools(request, width=width))
+        shown, is_cut = fit_rows(format_tools(request, width=width), self.screen.console.height, width)
+        unseen = is_cut or is_tools_cut(request, width=width)
+        self.screen.rows(shown)
         while True:
             try:
                 typed = await self.terminal.read_answer("offer them? ")
@@ -68,13 +70,13 @@ class PersonAtTerminal:
         return (await self.terminal.read_answer(prompt) or "").strip()
 
     async def _ask_override(self, request: Mapping[str, Json]) -> Reply | None:
-        self.screen.row(str(request.get("question", "")), "bold")
-        override, width = bool(request.get("can_override")), self.screen.console.width
-        held = build_held(request, width)
-        unseen = any(block.is_cut for block in held)
+        override, (width, height) = bool(request.get("can_override")), self.screen.console.size
+        held, asked = build_held(request, width), list(format_hanging(str(request.get("question", "")), width, "bold"))
+        rows, is_cut = fit_rows([*asked, *(row for block in held for row in block.rows)], height - 2, width)
+        unseen = is_cut or any(block.is_cut for block in held)
         keys = ("a do it anyway", "s stop", "m WORDS say more", "d details")[not override : None if unseen else 3]
+        self.screen.rows(rows)
         self.screen.row(f"  gate {request.get('gate', '')}, {request.get('code', '')}", "dim")
-        self.screen.rows([row for block in held for row in block.rows])
         self.screen.rows(pack_parts(keys, self.screen.console.width, "dim"))
         while (typed := await self.terminal.read_answer("go on? ")) is not None:
             key, _, words = typed.strip().partition(" ")

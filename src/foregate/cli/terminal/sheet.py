@@ -16,7 +16,7 @@ from rich.text import Text
 
 from foregate.agent.effects.undo import Preview
 from foregate.cli.terminal.answer_keys import list_keys
-from foregate.cli.terminal.blocks import CUT, Block, fit_blocks
+from foregate.cli.terminal.blocks import CUT, LEAST, Block, fit_blocks
 from foregate.cli.terminal.diff import LINES, describe_change, diff_change, format_diff
 from foregate.cli.terminal.layout import CARE, NAME, format_labelled, format_pieces, pack_parts, pluralise, shorten_text
 from foregate.cli.terminal.lookalikes import find_lookalikes
@@ -39,8 +39,6 @@ PATHS = 20
 """Rows of paths a program has changed in its sandbox in the first view of a sheet."""
 NOTES = 3
 """Words of one call that are named as not what they look like."""
-LEAST = 14
-"""Rows a sheet has on however low a screen."""
 _LEAST_OF_FILE = 5
 """Rows of one changed file, its name and how much of it changes among them."""
 _SENTENCE = 3
@@ -92,7 +90,12 @@ def build_sheet(
     every += tail
     fit_blocks(every, room, width)
     is_cut = bool(left_out) or any(block.is_cut for block in every)
-    return ApprovalSheet([row for block in every for row in block.rows], is_cut)
+    rows, keys = [row for block in every[:-1] for row in block.rows], every[-1].rows
+    if room and len(rows) + len(keys) > room:  # so many things to say of one call that none of them can be cut enough
+        whole = Block(rows, 1, LEAST - len(keys))
+        whole.cut(room - len(keys), width)
+        rows, is_cut = whole.rows, True
+    return ApprovalSheet([*rows, *keys], is_cut)
 
 
 def number_calls(request: Fields, only: int = 0) -> list[tuple[int, Fields]]:
