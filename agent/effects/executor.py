@@ -47,6 +47,8 @@ if TYPE_CHECKING:
 RUNTIME_LOST: AnswerCode = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
+STOPPED = "cancelled: all it started was stopped, and what it had done by then stands"
+"""Why nobody knows the effect of a command that was cancelled where no sandbox held what it did."""
 CANCELLED = ToolResult(False, "cancelled", error="cancelled")
 """The result of a call that was cancelled before it changed anything."""
 
@@ -167,7 +169,9 @@ async def _run_started(
     except TimeoutError:
         return ToolResult(False, "the tool did not finish in time", error="timeout", unknown=changes)
     except asyncio.CancelledError:
-        cancelled = draft_unknown(facts, "cancelled") if changes else draft_finish(started, CANCELLED, 0, actor)
+        own = facts.survey.command is not None and facts.spec is not None and facts.spec.provenance == "builtin"
+        why = STOPPED if own else "cancelled"  # its programs are gone by now
+        cancelled = draft_unknown(facts, why) if changes else draft_finish(started, CANCELLED, 0, actor)
         await session.record(cancelled)
         raise
     except RuntimeLost as error:

@@ -72,7 +72,7 @@ class OpenAIModel:
         self._endpoint = Endpoint.of(base_url, api_key)
         self._timeouts = (timeout, connect_timeout, longest)
         self._stream, self._retries, self._limit, self._proxy = stream, retries, limit, proxy
-        self._prices = Prices(input_price, output_price)
+        self._find_price: Callable[[str], tuple[int, int]] = lambda model: (input_price, output_price)
         self._sleep, self._on_retry = sleep, on_retry
         self._declined: frozenset[str] = frozenset()
         self._built: AsyncOpenAI | None = None
@@ -91,6 +91,10 @@ class OpenAIModel:
     def key(self) -> str:
         """The endpoint's key, for whoever has to keep it out of what is shown; "" where the endpoint wants none."""
         return "" if self._endpoint.key == PLACEHOLDER_KEY else self._endpoint.key
+
+    def set_prices(self, find_price: Callable[[str], tuple[int, int]]) -> None:
+        """Count what requests cost from now on: what a model's tokens in and out cost, in micro-units per million."""
+        self._find_price = find_price
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raise ModelError, in one sentence that says what to do, when that finally fails."""
@@ -143,7 +147,9 @@ class OpenAIModel:
                 declined.add(str(no))
                 continue
             self._declined |= declined
-            return assembler.build_response(self._model, self._prices, wire.notes(stream, declined))
+            return assembler.build_response(
+                self._model, Prices(*self._find_price(self._model)), wire.notes(stream, declined)
+            )
 
     async def _exchange(self, body: Mapping[str, Json], assembler: Assembler) -> None:
         longest = self._timeouts[2]

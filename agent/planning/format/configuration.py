@@ -58,6 +58,25 @@ class Models(ConfigurationSection):
         return self.planning if role == "planning" else self.execution
 
 
+class Price(ConfigurationSection):
+    """What a model costs: units of the currency for a million tokens read, and for a million written."""
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+
+
+class PricesSection(ConfigurationSection):
+    """What models cost, by their names at the endpoint; one that is not listed costs nothing that is counted."""
+
+    currency: str
+    models: dict[str, Price]
+
+    def find_price(self, model: str) -> tuple[int, int]:
+        """Return what a million tokens read and written of a model cost, in micro-units."""
+        price = self.models.get(model)
+        return (0, 0) if price is None else (round(price.input * 1_000_000), round(price.output * 1_000_000))
+
+
 class PlanningSection(ConfigurationSection):
     planning_tries: int = Field(ge=1, le=10)
     min_tasks: int = Field(ge=1)
@@ -129,6 +148,7 @@ class Configuration(ConfigurationSection):
     streaming: StreamingSection
     mode: PlanMode
     models: Models
+    prices: PricesSection
     planning: PlanningSection
     validation: ValidationSection
     execution: ExecutionSection

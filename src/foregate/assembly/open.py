@@ -103,6 +103,8 @@ async def _open_session(
 
     log = place.log
     configuration, looked_for = choose_configuration(setting)
+    if model is not setting.model:
+        price_model(model, configuration)
     name = await find_session(log, setting.resume) if setting.resume else await find_fresh_name(log)
     began = await read_beginning(log, name) if setting.resume else None
     recorded = began.runtime if began is not None else None
@@ -284,6 +286,14 @@ def choose_model(
     return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
 
 
+def price_model(model: Model, configuration: Configuration) -> None:
+    """Have a model at an endpoint count what its requests cost, as the configuration says."""
+    from foregate.agent.models.openai.model import OpenAIModel
+
+    if isinstance(model, OpenAIModel):
+        model.set_prices(configuration.prices.find_price)
+
+
 def name_provider(model: Model) -> str:
     """Return whose kind of endpoint a model is, as OpenTelemetry names it: the wire spoken, not who serves it."""
     from foregate.agent.models.openai.model import OpenAIModel
@@ -370,6 +380,7 @@ class ModelRoles:
             return self._session_model
         if role not in self._made:
             made = open_model(wanted, self._environ, self._on_retry)
+            price_model(made, self._configuration)
             self._made[role] = (made, self._speak(made))
         return self._made[role][1]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import NoPermit, execute
+from foregate.agent.effects.executor import STOPPED, NoPermit, execute
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedPerson, calls, says
@@ -172,3 +172,4 @@ async def test_a_cancelled_command_leaves_no_process_and_an_answered_call(
     await asyncio.wait([task])
     assert not Path(f"/proc/{pid}").exists()
     assert session.state.in_flight == {}
+    assert [parked.reason for parked in session.state.parked.values()] == [STOPPED]

@@ -367,6 +367,7 @@ async def open_terminal_session(
         screen.idle()
     try:
         screen.find_changes, screen.hint = partial(read_changes_made, opened.session), "; /show {call} shows all"
+        screen.currency = opened.configuration.prices.currency
         screen.undo = "/undo takes back the last change ({call}), /undo CALL another"
         if person is not None:
             person.foresee = partial(preview_calls, opened.session)

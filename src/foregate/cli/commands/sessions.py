@@ -93,6 +93,7 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
         screen.idle()
     screen.find_changes = partial(read_changes_made, opened.session)
     screen.hint = "; `foregate chat --resume`, then /show {call} shows all"
+    screen.currency = opened.configuration.prices.currency
     screen.undo = f"`foregate undo {opened.name}` takes back the last change ({{call}})"
     try:
         for note in () if as_json or events else opened.notes:

@@ -63,6 +63,8 @@ class Screen:
         """How to see what is cut of a difference, with `{call}` for the call."""
         self.undo = ""
         """How to take a change back, with `{call}` for the newest call that made one."""
+        self.currency = ""
+        """What a cost is counted in."""
         self.work = TaskWork()
         self.has_told_end = False
         """Whether somebody has said already how the task ended."""
@@ -187,7 +189,7 @@ class Screen:
         """Sum up what the task did that has just ended, where there is more to say than its end has said."""
         if self._is_summed_up:
             self.work.forget_told(f"{outcome.remark} {outcome.report.blocker}")
-            self.rows(format_work(self.work, self.console.width, self.undo))
+            self.rows(format_work(self.work, self.console.width, self.undo, self.currency))
         self.work, self.has_told_end = TaskWork(), False
 
     @property

@@ -111,8 +111,9 @@ def is_told(remark: str, blocker: str) -> bool:
     return all(part.startswith("`") and f"`{part[1:].partition('`')[0]}`" in blocker for part in parts)
 
 
-def format_work(work: TaskWork, width: int, undo: str = "") -> Iterator[Text]:
-    """Yield the summary; `undo` says how to take a change back, with `{call}` for the newest call that made one."""
+def format_work(work: TaskWork, width: int, undo: str = "", currency: str = "") -> Iterator[Text]:
+    """Yield the summary; `undo` says how to take a change back, with `{call}` for the newest call that made one, and
+    `currency` what a cost is counted in."""
     if work.files or work.more_files:
         yield from _format_named("changed", _describe_files(work), width)
     yield from _format_each("commits", work.commits, width)
@@ -124,6 +125,7 @@ def format_work(work: TaskWork, width: int, undo: str = "") -> Iterator[Text]:
         yield from format_labelled("undo", undo.format(call=work.changed[-1]), width)
     if (ended := work.ended) is not None:
         spent = [pluralise(ended.model_calls, "request"), f"{ended.tokens:,} tokens"]
+        spent += [f"{ended.cost / 1_000_000:.4f} {currency}".strip()] if ended.cost else []
         spent += [f"{ended.duration} s"] if ended.duration else []
         yield from format_labelled("spent", ", ".join(spent), width, "dim")
 

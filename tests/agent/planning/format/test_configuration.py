@@ -10,6 +10,7 @@ import pytest
 from foregate.agent.planning.format.configuration import (
     FILE,
     KEYS,
+    check_configuration,
     default_configuration,
     load_configuration,
 )
@@ -98,3 +99,23 @@ def test_every_key_of_the_shipped_file_is_explained_by_the_comment_above_it_and_
             assert lines[positions[format_path(path)] - 2].strip().startswith("# "), format_path(path)
             assert KEYS.find_node(path) is not None
     default_configuration()
+
+
+def test_a_model_costs_what_the_configuration_says_and_one_it_does_not_name_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text("prices: {currency: EUR, models: {big: {input: 2.5, output: 10}}}\n")
+    prices = load_configuration(file).prices
+    assert (prices.currency, prices.find_price("big"), prices.find_price("small")) == (
+        "EUR",
+        (2_500_000, 10_000_000),
+        (0, 0),
+    )
+    assert default_configuration().prices.models == {}
+
+
+@pytest.mark.parametrize("row", ["{input: -1, output: 1}", "{input: 1}", "{input: 1, output: 1, cached: 1}"])
+def test_a_price_that_is_none_is_named_with_its_line(tmp_path: Path, row: str) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(f"prices:\n  models:\n    big: {row}\n")
+    (problem,) = check_configuration(file)
+    assert ("prices.models.big" in problem, ":3" in problem) == (True, True)
