@@ -87,7 +87,7 @@ def list_left(session: Session, task: TaskState) -> Iterator[tuple[str, str, str
     """
     proposal = session.turns.find_proposal(task)
     messages = tuple(task.messages) if proposal is None else list_asking(proposal, task.messages, session.policy)
-    did = [get_effect(session, entry.partition(" ")[0]) for entry in task.done]
+    did = [None if entry.endswith(" (undone)") else get_effect(session, entry.partition(" ")[0]) for entry in task.done]
     for (tool, target), left in task.left.items():
         if (tool, target) not in task.trouble:
             continue

@@ -136,6 +136,8 @@ class SessionState:
                 self._resolve_outcome(event, body)
             case EffectUndone() as body:
                 self.ledger.record_evidence(event.seq, body.evidence, body.changes, at=event.time)
+                if self.task is not None:
+                    self.task.take_back(body.tool, body.resources)
             case event_body.ContextCompressed() as body:
                 self.conversation.compress(body)
             case (PlanProposed() | PlanConfirmed() | PlanStepChanged()) as body:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -343,6 +344,13 @@ class TaskState:
         self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
         self.unsettled = {key for key in self.unsettled if key[0] != tool and key[1] not in ("", target)}
         self.done.append(f"{tool} {target}".strip())
+
+    def take_back(self, tool: str, targets: Sequence[str]) -> None:
+        """Note that a change was undone: it stands no more among those that were made."""
+        names = {f"{tool} {target}".strip() for target in targets}
+        at = next((at for at in reversed(range(len(self.done))) if self.done[at] in names), None)
+        if at is not None:
+            self.done[at] = f"{self.done[at]} (undone)"
 
     @property
     def counters(self) -> Counters:

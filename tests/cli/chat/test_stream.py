@@ -292,6 +292,8 @@ def test_a_line_that_cancels_ends_the_task_at_a_question_and_the_chat_goes_on(
     chat.until("asks")
     chat.say(line)
     assert chat.until("kind", "task_ended")["body"]["status"] == "cancelled"
+    chat.say("/nothing")
+    chat.until("error")
     chat.say(line)
     assert chat.until("error")["error"] == "nothing runs that could be cancelled"
     chat.say("read b.txt")

@@ -47,7 +47,7 @@ async def at_work(
     folder: Path, answers: Sequence[Typed], *, interactive: bool = True, policy: Path | None = None
 ) -> PlanWork:
     """Return the work on a plan of a new session in the folder, with a person who types the answers."""
-    screen = Screen(Console(file=io.StringIO(), width=100))
+    screen = Screen(Console(file=io.StringIO(), width=100, height=200))
     terminal = Typist(answers=answers, interactive=interactive)
     opened = await open_session(
         SessionOptions(
@@ -287,7 +287,7 @@ def test_a_written_plan_is_json() -> None:
 
 
 async def test_a_chat_plans_confirms_and_runs_in_its_own_session(folder: Path) -> None:
-    screen = Screen(Console(file=io.StringIO(), width=100))
+    screen = Screen(Console(file=io.StringIO(), width=100, height=200))
     request = f'fix the typo "{DEFECT}" -> "{MENDED}" in {FLAWED}'
     terminal = Typist([f"/plan {request}", "/plan frobnicate it", f"read {FLAWED}"], ["y", "y"])
     person = PersonAtTerminal(screen, terminal)
