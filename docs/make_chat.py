@@ -1,15 +1,25 @@
-"""Write docs/chat.md: text captures of real chats with the rehearsal model, typed into tmux. Needs tmux and git."""
+"""Write the page of captured chats: texts and pictures of real chats, typed into tmux. Needs tmux and git."""
 
 from __future__ import annotations
 
+import io
+import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from rich.console import CONSOLE_SVG_FORMAT, Console
+from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
+from rich.text import Text
+
+IMAGES = Path(__file__).with_name("images")
+FONTS = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
+"""Fonts of another host, which a picture in a page may not load."""
+THEMES = {"light": DEFAULT_TERMINAL_THEME, "dark": MONOKAI}
 PAGE = Path(__file__).with_name("reference") / "chat-examples.md"
 PATIENCE = 30
 """Seconds until something that is never shown is given up."""
@@ -26,12 +36,14 @@ FILES = {
     "inbox.sh": "# Says what came in.\ncount=3\necho ready to recieve $count messages\necho done\n",
 }
 FIX = 'in inbox.sh replace "recieve" with "receive"'
+CHORES = f'{FIX}; in README.md replace "Says" with "Prints"; run sh inbox.sh; commit everything with message "Mend"'
 
 
 @dataclass(frozen=True)
 class Scene:
     """A chat: what is typed, and what is shown before the next is typed; `policy` goes over the defaults,
-    and the model speaks `dialect`."""
+    and the model speaks `dialect`. With `height` the screen is shown as it is in the end, of so many rows. `environ` is
+    the surroundings. `picture` is the name of its pictures, one on a light and one on a dark background."""
 
     title: str
     words: str
@@ -39,6 +51,10 @@ class Scene:
     width: int = 80
     policy: str = ""
     dialect: str = ""
+    height: int = 0
+    model: str = "rehearsal"
+    environ: Mapping[str, str] = field(default_factory=dict)
+    picture: str = ""
 
 
 SCENES = (
@@ -58,7 +74,7 @@ SCENES = (
         "A denial with a reason",
         "A command has run in a sandbox. What it changed there would run by itself, so Foregate shows it and asks.\n"
         "After a no it never happened. The model gets the words after `n`.",
-        [("run echo 'layout python' > .envrc", "approve?"), ("n tell me first what it is for", "[Foregate")],
+        [("run echo 'layout python' > .envrc", "approve?"), ("n tell me first what it is for", "blocked")],
     ),
     Scene(
         "A command, and its undo",
@@ -99,6 +115,38 @@ SCENES = (
         width=40,
         policy=POLICY,
     ),
+    Scene(
+        "A plan on a low screen",
+        "On 80 columns and 24 rows a longer sheet is cut in its middle, so that its first row never scrolls away.\n"
+        "A yes counts once `d` has shown the rest.",
+        [("/mode plan", "/mode is"), (CHORES, "run this plan?")],
+        height=24,
+    ),
+    Scene(
+        "An approval on a wide screen",
+        "The same on 200 columns and 50 rows, in colours that can be read on light and on dark backgrounds.",
+        [(FIX, "approve?")],
+        width=200,
+        height=50,
+        policy=POLICY,
+        picture="approval",
+    ),
+    Scene(
+        "Without colour",
+        "With `NO_COLOR` set nothing is lost: words say what colours say.",
+        [(FIX, "approve?")],
+        height=24,
+        policy=POLICY,
+        environ={"NO_COLOR": "1"},
+        picture="no-colour",
+    ),
+    Scene(
+        "A model that cannot be reached",
+        "The first failure is said at once, with how long it is tried again.",
+        [("hello", "failed")],
+        model="m",
+        environ={"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"},
+    ),
 )
 
 
@@ -111,7 +159,21 @@ def captured(scene: Scene) -> str:
     """Return a scene's section, played in a workspace of its own."""
     with tempfile.TemporaryDirectory(prefix="chat-") as named:
         shown = play(scene, Path(named))
-    return f"## {scene.title}\n\n{scene.words}\n\n```\n{shown}\n```\n"
+    pictures = "".join(
+        f"\n![The same on a {theme} background](../images/{scene.picture}-{theme}.svg)\n"
+        for theme in (THEMES if scene.picture else ())
+    )
+    return f"## {scene.title}\n\n{scene.words}\n\n```\n{shown}\n```\n{pictures}"
+
+
+def draw(shown: str, scene: Scene) -> None:
+    """Write a screen as pictures of terminals."""
+    form = FONTS.sub("", CONSOLE_SVG_FORMAT).replace("Fira Code", "ui-monospace")
+    for name, theme in THEMES.items():
+        console = Console(record=True, width=scene.width, file=io.StringIO(), force_terminal=True, highlight=False)
+        console.print(Text.from_ansi(shown))
+        about = {"title": "foregate chat", "theme": theme, "code_format": form, "unique_id": f"{scene.picture}-{name}"}
+        (IMAGES / f"{scene.picture}-{name}.svg").write_text(f"{console.export_svg(**about)}\n", "utf-8")
 
 
 def play(scene: Scene, place: Path) -> str:
@@ -121,8 +183,9 @@ def play(scene: Scene, place: Path) -> str:
     for name, text in FILES.items():
         (folder / name).write_text(text)
     environ = {"FOREGATE_HOME": str(place / "home"), "OPENAI_BASE_URL": "", "OPENAI_API_KEY": "", "LC_ALL": "C.UTF-8"}
+    environ |= {"TERM": "xterm-256color", **scene.environ}
     command = ["env", *(f"{name}={value}" for name, value in environ.items())]
-    command += [sys.executable, "-m", "foregate", "chat", "--model", "rehearsal", "--workspace", str(folder)]
+    command += [sys.executable, "-m", "foregate", "chat", "--model", scene.model, "--workspace", str(folder)]
     if scene.dialect:
         command += ["--dialect", scene.dialect]
     if scene.policy:
@@ -130,15 +193,20 @@ def play(scene: Scene, place: Path) -> str:
         command += ["--policy", str(place / "policy.yaml")]
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)  # noqa: S603, S607
     tmux = ["tmux", "-S", str(place / "socket"), "-f", "/dev/null"]
-    size = ["-x", str(scene.width), "-y", str(LINES)]
+    size = ["-x", str(scene.width), "-y", str(scene.height or LINES)]
     subprocess.run([*tmux, "new-session", "-d", "-s", "chat", *size, *command], check=True)  # noqa: S603
     try:
         until(tmux, "you>", 0)
         for keys, expected in scene.typed:
-            before = len(screen(tmux))
+            before = 0 if scene.height else len(screen(tmux))
             for key in (["-l", keys], ["Enter"]) if keys else ():
                 subprocess.run([*tmux, "send-keys", "-t", "chat", *key], check=True)  # noqa: S603
             until(tmux, expected, before if keys else 0)
+        if scene.height:
+            first = next((number for number, line in enumerate(screen(tmux)) if line.startswith("you>")), 0)
+            if scene.picture:
+                draw("\n".join(screen(tmux, "-e")[first:]), scene)
+            return "\n".join(screen(tmux)[first:])
         if scene.typed[-1][1] != "you>":
             until(tmux, "you>", len(screen(tmux)))
         lines = screen(tmux)
@@ -159,9 +227,9 @@ def until(tmux: Sequence[str], text: str, before: int) -> None:
     raise SystemExit(f"`{text}` was never shown:\n" + "\n".join(screen(tmux)))
 
 
-def screen(tmux: Sequence[str]) -> list[str]:
-    """Return the lines the terminal shows, without empty ones at the end."""
-    command = [*tmux, "capture-pane", "-p", "-t", "chat"]
+def screen(tmux: Sequence[str], *how: str) -> list[str]:
+    """Return the lines the terminal shows, without empty ones at the end; with `-e` in their colours."""
+    command = [*tmux, "capture-pane", "-p", *how, "-t", "chat"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     return [line.rstrip() for line in done.stdout.rstrip().split("\n")]
 

@@ -61,11 +61,15 @@ def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_a_page() -> 
 
 def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_show() -> None:
     scenes = text_of(DOCS / "reference" / "chat-examples.md").split("\n## ")[1:]
-    width = {True: 40, False: 80}
+    width = {"Forty columns": 40, "An approval on a wide screen": 200}
+    whole_screens = ("A plan on a low screen", "An approval on a wide screen", "Without colour")
     for scene in scenes:
+        title = scene.splitlines()[0]
         captured = scene.split("```")[1].strip("\n").splitlines()
-        assert max(map(len, captured)) <= width[scene.startswith("Forty")]
-        assert captured[0].startswith("you> ")
+        assert max(map(len, captured)) <= width.get(title, 80)
+        assert len(captured) <= 24 if title in whole_screens else captured[0].startswith("you> ")
+    for picture in re.findall(r"images/([a-z-]+\.svg)", "".join(scenes)):
+        assert (DOCS / "images" / picture).is_file()
     whole = "\n".join(scenes)
     for shown in ("  held    ", "approve? y", "  | + echo", "approve? n ", "  denied  ", "you> /undo", "  undone  "):
         assert shown in whole
