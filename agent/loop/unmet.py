@@ -6,8 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from foregate.agent.session.session import Session
-from foregate.evidence.state.session import BLOCKED
-from foregate.evidence.state.task import TaskState
+from foregate.evidence.state.task import BLOCKED, TaskState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.own_words import read_own_words
@@ -87,7 +86,7 @@ def list_left(session: Session, task: TaskState) -> Iterator[tuple[str, str, str
     """
     proposal = session.turns.find_proposal(task)
     messages = tuple(task.messages) if proposal is None else list_asking(proposal, task.messages, session.policy)
-    did = [None if entry.endswith(" (undone)") else get_effect(session, entry.partition(" ")[0]) for entry in task.done]
+    did = [get_effect(session, entry.partition(" ")[0]) for entry in task.done]
     for (tool, target), left in task.left.items():
         if (tool, target) not in task.trouble:
             continue

@@ -47,8 +47,6 @@ _SENT_BACK = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effectin
 """Codes of changes the model was told to send otherwise or to leave: no trouble of the task by themselves."""
 
 _UNKNOWN = "has an unknown outcome"
-BLOCKED = "blocked"
-"""How a child task ended that was not let do what was asked for: what it left undone, its parent left undone too."""
 _HEARD, _WORDS = 1000, 160
 """Results from outside a session can name, and characters of each name."""
 
@@ -136,8 +134,6 @@ class SessionState:
                 self._resolve_outcome(event, body)
             case EffectUndone() as body:
                 self.ledger.record_evidence(event.seq, body.evidence, body.changes, at=event.time)
-                if self.task is not None:
-                    self.task.take_back(body.tool, body.resources)
             case event_body.ContextCompressed() as body:
                 self.conversation.compress(body)
             case (PlanProposed() | PlanConfirmed() | PlanStepChanged()) as body:
@@ -335,9 +331,6 @@ class SessionState:
             task.last_change = event.seq
         task.add_counts(**body.used or {})
         task.note_finished_call(event.seq, body, side_effect)
-        if body.used and body.error == BLOCKED:
-            task.note_trouble(body.tool, body.target, "was not done", body.content)
-            task.note_left(body.tool, body.target, BLOCKED)
         changed = {change.resource for change in body.changes}
         if started is not None and started.applies is not None:
             task.applied |= changed - task.changed

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import assert_never
@@ -37,6 +36,8 @@ REFUSALS = ("approval_denied", "approval_required", "critique_rejected", "outsid
 
 A plan that was no plan is its planner's fault, and refuses no call.
 """
+BLOCKED = "blocked"
+"""How a child task ended that was not let do what was asked for: what it left undone, its parent left undone too."""
 _UNPLANNED = "was not done (plan_required)"
 
 
@@ -328,6 +329,9 @@ class TaskState:
             self.note_trouble(body.tool, body.target, "failed", body.content)
         elif side_effect:
             self.note_change(body.tool, body.target)
+        elif body.used and body.error == BLOCKED:
+            self.note_trouble(body.tool, body.target, "was not done", body.content)
+            self.note_left(body.tool, body.target, BLOCKED)
 
     @property
     def done_steps(self) -> dict[str, int]:
@@ -344,13 +348,6 @@ class TaskState:
         self.trouble = {key: what for key, what in self.trouble.items() if key[1] != target}
         self.unsettled = {key for key in self.unsettled if key[0] != tool and key[1] not in ("", target)}
         self.done.append(f"{tool} {target}".strip())
-
-    def take_back(self, tool: str, targets: Sequence[str]) -> None:
-        """Note that a change was undone: it stands no more among those that were made."""
-        names = {f"{tool} {target}".strip() for target in targets}
-        at = next((at for at in reversed(range(len(self.done))) if self.done[at] in names), None)
-        if at is not None:
-            self.done[at] = f"{self.done[at]} (undone)"
 
     @property
     def counters(self) -> Counters:

@@ -11,7 +11,6 @@ import foregate
 from foregate.agent.loop.runner import run
 from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import calls, says
-from foregate.evidence.state.task import TaskState
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
@@ -119,12 +118,3 @@ async def test_what_a_child_task_was_not_let_do_its_parent_left_undone(
 async def test_an_edit_that_worked_in_the_end_leaves_nothing_undone() -> None:
     session = await World().open([calls(EDIT), calls(READ), calls(EDIT), says("Mended.")])
     assert (await run(session, "In a.txt replace teh with the.")).status == "completed"
-
-
-def test_a_change_that_was_undone_stands_as_undone_in_the_report() -> None:
-    task = TaskState(1, 0, "")
-    for path in ("a.txt", "b.txt", "a.txt"):
-        task.note_change("edit_file", path)
-    task.take_back("edit_file", ("a.txt",))
-    task.take_back("edit_file", ("c.txt",))
-    assert task.done == ["edit_file a.txt", "edit_file b.txt", "edit_file a.txt (undone)"]

@@ -92,8 +92,7 @@ def build_sheet(
     is_cut = bool(left_out) or any(block.is_cut for block in every)
     rows, keys = [row for block in every[:-1] for row in block.rows], every[-1].rows
     if room and len(rows) + len(keys) > room:  # so many things to say of one call that none of them can be cut enough
-        whole = Block(rows, 1, LEAST - len(keys))
-        whole.cut(room - len(keys), width)
+        (whole := Block(rows, 1, LEAST - len(keys))).cut(room - len(keys), width)
         rows, is_cut = whole.rows, True
     return ApprovalSheet([*rows, *keys], is_cut)
 
