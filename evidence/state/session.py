@@ -12,7 +12,7 @@ from foregate.evidence.state.conversation import Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.earlier import Earlier
 from foregate.evidence.state.evident_read import is_evident_read
-from foregate.evidence.state.task import WHY, CallResult, OpenNeed, OpenSandbox, OpenTurn, TaskState
+from foregate.evidence.state.task import WHY, CallResult, LeftCall, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.truncate import format_line
 from foregate.evidence.state.uses import Uses
 from foregate.evidence.state.waiting import begin_waiting, start_clock, take_answer, waits_for_person
@@ -364,7 +364,7 @@ class SessionState:
             if body.change and body.code not in _SENT_BACK:
                 task.note_trouble(body.tool, body.target, what, body.message)
                 if body.code != "refused_before":
-                    task.note_left(body.tool, body.target, body.code)
+                    task.left[body.tool, body.target] = LeftCall(body.code, len(task.done))
             else:
                 task.note_unrun(body.tool, body.target, what, change=body.change and body.code != "unknown_tool")
             if not body.change:

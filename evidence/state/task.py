@@ -300,10 +300,6 @@ class TaskState:
         key = tool, target
         self.trouble[key], self.why[key] = what, format_line(why, WHY)
 
-    def note_left(self, tool: str, target: str, code: str) -> None:
-        """Note by which code a change was not made."""
-        self.left[tool, target] = LeftCall(code, len(self.done))
-
     def note_unrun(self, tool: str, target: str, what: str, *, change: bool) -> None:
         """Note a call that did not run and is no trouble by itself."""
         self.unrun[tool, target] = what
@@ -331,7 +327,7 @@ class TaskState:
             self.note_change(body.tool, body.target)
         elif body.used and body.error == BLOCKED:
             self.note_trouble(body.tool, body.target, "was not done", body.content)
-            self.note_left(body.tool, body.target, BLOCKED)
+            self.left[body.tool, body.target] = LeftCall(BLOCKED, len(self.done))
 
     @property
     def done_steps(self) -> dict[str, int]:

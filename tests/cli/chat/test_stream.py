@@ -295,7 +295,7 @@ def test_a_line_that_cancels_ends_the_task_at_a_question_and_the_chat_goes_on(
     chat.say("/nothing")
     chat.until("error")
     chat.say(line)
-    assert chat.until("error")["error"] == "nothing runs that could be cancelled"
+    assert chat.until("error")["error"] == "no task is open here, so there is nothing to cancel"
     chat.say("read b.txt")
     assert chat.until("kind", "task_ended")["body"]["status"] == "completed"
     assert chat.leave() == 0

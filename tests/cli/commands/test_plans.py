@@ -16,7 +16,8 @@ from foregate.agent.planning.ask.planner import make_plan, record_proposal
 from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.testing.model import ScriptedModel, says
-from foregate.assembly.open import ModelRoles, open_session
+from foregate.assembly.model_roles import ModelRoles
+from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.demo.demo import DEFECT, FILES, FLAWED, MENDED, STALE, build_workspace, run_git

@@ -268,7 +268,6 @@ class ChatStream:
         finally:
             cancelled.cancel()
 
-
     def _take_cancel(self, task: asyncio.Task[RunResult], waited: asyncio.Future[None]) -> None:
         """Cancel what runs for the line that says so; where that has just ended, the line is for what is left open."""
         if not waited.cancelled() and not task.cancel():
