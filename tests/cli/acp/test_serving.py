@@ -52,9 +52,14 @@ FOLDERS = [("a/b", "must be an absolute path"), ("/nowhere/at/all", "there is no
 class Raw:
     """A program that writes lines and reads them, in the place of a client that would not write such lines."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, desk: Desk, *options: str) -> None:
         self.process = subprocess.Popen(
-            SERVE, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=desk.folder, env=desk.environ, text=True
+            [*SERVE, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            cwd=desk.folder,
+            env=desk.environ,
+            text=True,
         )
         self.number = 100
 
@@ -112,6 +117,20 @@ def test_every_line_gets_one_answer_and_what_is_wrong_costs_nothing_but_itself(d
     meta = {"sessionId": "nobody", "prompt": 5}
     answer = raw.ask("session/prompt", sessionId=session, prompt=text, _meta=meta)
     assert answer["result"] == {"stopReason": "end_turn"}
+    assert raw.end() == (0, "")
+
+
+def test_what_a_tool_prints_is_no_line_of_the_protocol(desk: Desk) -> None:
+    tools = desk.home.parent / "tools.py"
+    tools.write_text(
+        "import os\nprint('loaded')\nimport foregate\n@foregate.tool(effect='observation')\n"
+        "def look() -> str:\n    'Look.'\n    print('seen'); os.write(1, b'raw'); return 'x'\n"
+    )
+    raw = Raw(desk, "--tools", str(tools))
+    raw.ask("initialize", **INITIALIZE)
+    session = raw.ask("session/new", cwd=str(desk.folder), mcpServers=[])["result"]["sessionId"]
+    text = [{"type": "text", "text": "Read a.txt"}]
+    assert "result" in raw.ask("session/prompt", sessionId=session, prompt=text)
     assert raw.end() == (0, "")
 
 
