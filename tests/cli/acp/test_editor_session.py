@@ -177,7 +177,7 @@ async def test_cancelling_answers_every_call_and_ends_the_turn_as_cancelled(desk
         async with desk.start(editor) as (connection, _):
             session = await begin(desk, connection)
             prompting = asyncio.ensure_future(prompt(connection, session, "Run `sleep 1000`, then read a.txt"))
-            await editor.until(status="in_progress")
+            await editor.until(status="completed")
             await connection.cancel(session_id=session)
             assert await prompting == "cancelled"
             assert await prompt(connection, session, "Hello") == "end_turn"
