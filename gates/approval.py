@@ -209,8 +209,7 @@ class ApprovalGate:
 
 def pass_call(facts: CallFacts) -> Ruling:
     """Return the ruling on a call that does not ask; it names the permission or the rule that stands behind it."""
-    leave = cite_leave(facts)
-    return Ruling(Standing.ALLOW, "approval_granted", leave) if leave else _PASSED
+    return Ruling(Standing.ALLOW, "approval_granted", cite_leave(facts)) if facts.has_leave else _PASSED
 
 
 def spare_advice(

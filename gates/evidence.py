@@ -9,7 +9,6 @@ from itertools import product
 from typing import get_args
 
 from foregate.policy.policy import Policy, Requirement
-from foregate.policy.risk.effects import effect_of_access
 from foregate.schemas.codes import EvidenceCode, GateName
 from foregate.schemas.judgement import Mode, Opinion, Remedy, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
@@ -85,7 +84,7 @@ def find_shown(turn: Turn) -> list[HoldCount]:
 
 def is_applicable(requirement: Requirement, resource: SurveyedResource) -> bool:
     """Whether the requirement is about this resource: it exists, and the call would do that to it."""
-    return resource.exists and resource.kind is requirement.kind and effect_of_access(resource) in requirement.effects
+    return resource.exists and resource.kind is requirement.kind and resource.effect in requirement.effects
 
 
 def find_gap(requirement: Requirement, resource: SurveyedResource) -> tuple[EvidenceCode, str] | None:

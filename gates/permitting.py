@@ -10,7 +10,15 @@ from msgspec.structs import replace
 from foregate.gates.questions import Ask
 from foregate.policy.policy import Policy
 from foregate.policy.risk.further_words import PLAIN, find_leading_words
-from foregate.policy.risk.permitted import WRITES, hash_section, list_access, list_targets, name_target
+from foregate.policy.risk.permitted import (
+    SHOWN,
+    WRITES,
+    hash_section,
+    list_access,
+    list_other_values,
+    list_targets,
+    name_target,
+)
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Answer
 from foregate.schemas.permission import Permission, PermittedValue
@@ -25,7 +33,7 @@ _APPROVAL = "approval/approval_required"
 _SPARED = ("approval", "plan", "critique")
 """Gates on whose behalf somebody is asked, and for whom a rule of the operator's says yes."""
 _WILD = "*?["
-_SHOWN, _ID = 80, 8
+_ID = 8
 
 
 def offer_permissions(request: Mapping[str, Json], asks: Sequence[Ask], policy: Policy) -> dict[str, Json]:
@@ -84,9 +92,9 @@ def offer_permission(ask: Ask, policy: Policy) -> Permission | None:
         hash_definition(facts.spec),
         digest="" if is_told_by_its_parts(facts) else facts.call.digest,
         targets=tuple(sorted(map(name_target, list_targets(facts)))),
-        values=tuple(
-            PermittedValue(value.path, value.key, value.text, value.role == "amount")
-            for value in facts.survey.values or ()
+        values=(
+            *(PermittedValue(one.path, one.key, one.text, one.role == "amount") for one in facts.survey.values or ()),
+            *list_other_values(facts, policy),
         ),
         applied=bool(facts.survey.changes),
         section=hash_section(facts.spec, policy),
@@ -178,7 +186,7 @@ def describe_permission(permission: Permission) -> str:
     if permission.leading and not permission.closed:
         parts.append(f"with any further {PLAIN}")
     parts += map(describe_value, sorted(permission.values, key=lambda value: value.any or value.at_most))
-    targets = [f"`{target.partition(':')[2][:_SHOWN]}`" for target in permission.targets]
+    targets = [f"`{target.partition(':')[2][:SHOWN]}`" for target in permission.targets]
     if permission.applied:
         parts.append(f"if that is no more than {', '.join(targets)}")
     elif not (permission.values or command):
@@ -197,7 +205,7 @@ def describe_value(value: PermittedValue) -> str:
     """Return what a value may be, in words."""
     if value.any:
         return f"any {value.path} that you or the workspace named"
-    return f"{value.path} at most {value.text[:_SHOWN]}" if value.at_most else f"{value.path} `{value.text[:_SHOWN]}`"
+    return f"{value.path} at most {value.text[:SHOWN]}" if value.at_most else f"{value.path} `{value.text[:SHOWN]}`"
 
 
 def cite_leave(facts: CallFacts) -> str:

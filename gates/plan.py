@@ -156,8 +156,8 @@ class _Planning:
 
 def spare_plan(facts: CallFacts) -> Ruling | None:
     """Return why no plan is asked for a call: the person said it all, or has to name a value; None for no reason."""
-    if facts.changes and (leave := cite_leave(facts)):
-        return Ruling(Standing.ALLOW, "plan_not_required", leave)
+    if facts.changes and facts.has_leave:
+        return Ruling(Standing.ALLOW, "plan_not_required", cite_leave(facts))
     if facts.changes and facts.authority == "said":
         return Ruling(Standing.ALLOW, "plan_not_required", f"the person asked for this: {describe_words(facts)}")
     if facts.changes and facts.authority == "outside":

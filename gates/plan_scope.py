@@ -9,7 +9,6 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import is_open_ended
-from foregate.policy.risk.effects import effect_of_access
 from foregate.policy.risk.globs import matches
 from foregate.policy.risk.http import read_host
 from foregate.policy.risk.mandate import hash_values
@@ -216,7 +215,7 @@ def split_words(command: str) -> list[str] | None:
 
 def find_effect_on(resource: SurveyedResource, facts: CallFacts) -> Effect:
     """Return what the call does to one resource; a call that does more than its resources say does that to all."""
-    access = effect_of_access(resource)
+    access = resource.effect
     return access if facts.effect in _BY_ACCESS else worse_of(access, facts.effect)
 
 

@@ -177,6 +177,12 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
         """The bare kind and id."""
         return Resource(self.kind, self.id)
 
+    @property
+    def effect(self) -> Effect:
+        """What happens to it: creating a file that is there already is editing it."""
+        replaces = self.access is Effect.CREATE and self.exists and self.kind is ResourceKind.FILE
+        return Effect.EDIT if replaces else self.access
+
 
 class Atom(Struct, frozen=True, forbid_unknown_fields=True):
     """A word of the arguments that names something, who said it first, and at which event.

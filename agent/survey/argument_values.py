@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator
 from itertools import islice
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from msgspec.structs import replace
 
@@ -14,9 +14,9 @@ from foregate.agent.survey.value_source import ValueSources
 from foregate.evidence.ledger import shorten_word
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.policy.risk.declared import find_tool_entry, is_declared_by_person, is_undeclared
-from foregate.policy.risk.facts import effect_of_call, is_believed, merge_capabilities
-from foregate.schemas.strict_json import Json, as_object, get_list, get_object
+from foregate.policy.risk.arguments import LONGEST, Leaf, is_listed, list_leaves, list_roles, write_leaf
+from foregate.policy.risk.declared import find_tool_entry, is_believed, is_declared_by_person, is_undeclared
+from foregate.policy.risk.facts import effect_of_call, merge_capabilities
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value
@@ -29,8 +29,6 @@ _ADDRESS_WITHIN = re.compile(
 )
 _HOST_FIRST = re.compile(r"(?://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 """A path that begins with a host, as an address without its scheme does."""
-_WORD = re.compile(r"[^\W\d]+(?:-[^\W\d]+)*")
-"""A key that is a plain word, as the names of fields are."""
 _IN_LISTS = re.compile(r"(?:\[\d+\])*")
 """Where a text stands in its argument: it is the argument, or an item of lists, and no part of an object."""
 MOST = 64
@@ -40,13 +38,7 @@ _ORDER = ("outside", "unclear", "unsaid", "mentioned", "configured", "found", "s
 Role = Literal["target", "amount", "value"]
 
 
-class _Leaf(NamedTuple):
-    path: str
-    parameter: str
-    given: Json
-
-
-_Counted = tuple[_Leaf, Value, Role]
+_Counted = tuple[Leaf, Value, Role]
 
 
 def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionState, policy: Policy) -> Survey:
@@ -66,17 +58,17 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     sources = ValueSources(state, policy, spec.name, {value for _, value, _ in listed}, grave=grave, effect=effect)
     values = [
         sources.describe(
-            ArgumentValue(leaf.path[:160], role, shorten_word(text), format_key(value), "unsaid"), value, text
+            ArgumentValue(leaf.path[:LONGEST], role, shorten_word(text), format_key(value), "unsaid"), value, text
         )
         if not isinstance(leaf.given, bool)
-        else ArgumentValue(leaf.path[:160], role, text, format_key(value), "unsaid")
+        else ArgumentValue(leaf.path[:LONGEST], role, text, format_key(value), "unsaid")
         for leaf, value, role in listed
-        for text in (_write(leaf.given),)
+        for text in (write_leaf(leaf.given),)
     ]
-    leaves = "" if changes else next((_write(leaf.given)[:MOST] for leaf, _, _ in listed), "")
+    leaves = "" if changes else next((write_leaf(leaf.given)[:MOST] for leaf, _, _ in listed), "")
     if leaves or (changes and _reaches_out(spec, effect, policy)):
         counted = {(leaf.path, leaf.given) for leaf, _, _ in listed if isinstance(leaf.given, str)}
-        every = ((leaf.path, leaf.given) for leaf in _list_leaves(call.arguments or {}, spec))
+        every = ((leaf.path, leaf.given) for leaf in list_leaves(call.arguments or {}, spec))
         texts = [(path, given) for path, given in every if isinstance(given, str) and (path, given) not in counted]
         targets = {value.key for value in values if value.role == "target"}
         values += list_carried_values(texts, targets, state, sources.said, policy, outside=sources.outside)
@@ -100,27 +92,23 @@ def _list_counted(call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bo
         elif value.kind == "words":
             for inner in map(read_value, _ADDRESS_WITHIN.findall(str(leaf.given))):
                 if inner is not None:
-                    yield _Leaf(leaf.path, leaf.parameter, inner.normal), inner, role
-
-
-def _write(given: Json) -> str:
-    return str(given).lower() if isinstance(given, bool) else str(given)
+                    yield Leaf(leaf.path, leaf.parameter, inner.normal), inner, role
 
 
 def _list_values(
     call: ToolCall, spec: ToolSpec, policy: Policy, *, changes: bool
-) -> Iterator[tuple[_Leaf, Value, Role]]:
+) -> Iterator[tuple[Leaf, Value, Role]]:
     """Yield the values of a call but those its tool declares as free text or as choices.
 
     A person saw the values of one call only. So what they call free text is that while it reads as words and is no part
     of an object, and of a look nothing is: an address leaves wherever it stands.
     """
     by_person = is_declared_by_person(spec, policy)
-    texts, amounts = _list_roles(spec, policy)
-    for leaf in _list_leaves(call.arguments or {}, spec):
+    texts, amounts = list_roles(spec, policy)
+    for leaf in list_leaves(call.arguments or {}, spec):
         named = _find_kind(spec, leaf.parameter, policy) is not None
-        value = Value("words", _write(leaf.given)) if isinstance(leaf.given, bool) else read_value(leaf.given)
-        if value is None or _is_declared(leaf, spec):
+        value = Value("words", write_leaf(leaf.given)) if isinstance(leaf.given, bool) else read_value(leaf.given)
+        if value is None or is_listed(leaf, spec):
             continue
         hidden = leaf.path != leaf.parameter and not spec.texts and value.kind in (*_ADDRESSES, "host")
         words = changes and value.kind == "words" and not isinstance(leaf.given, bool)
@@ -129,69 +117,12 @@ def _list_values(
             yield leaf, value, "target" if named else "amount" if leaf.parameter in amounts else "value"
 
 
-def _list_roles(spec: ToolSpec, policy: Policy) -> tuple[Collection[str], Collection[str]]:
-    """Return the parameters that are free text and those that are amounts; of a tool nobody declared none are."""
-    entry = find_tool_entry(spec, policy)
-    if entry is not None and (entry.texts is not None or entry.amounts is not None):
-        return entry.texts or (), entry.amounts or ()
-    if not is_believed(spec, policy) or spec.capabilities is None:
-        return (), ()
-    if spec.texts or spec.amounts or not spec.targets:
-        return spec.texts, spec.amounts
-    return policy.mandate.texts, ()
-
-
 def _find_kind(spec: ToolSpec, parameter: str, policy: Policy) -> ResourceKind | None:
     """Return the kind of target a parameter names, as the operator's policy says, else as the tool does."""
     entry = find_tool_entry(spec, policy)
     if entry is not None and entry.targets is not None:
         return entry.targets[parameter].kind if parameter in entry.targets else None
     return next((target.kind for target in spec.targets if target.parameter == parameter), None)
-
-
-def _list_leaves(arguments: Mapping[str, Json], spec: ToolSpec) -> Iterator[_Leaf]:
-    """Yield each value that is no list and no object, with its path and the parameter it stands in.
-
-    So is a key that the tool does not list and that is no plain word: an address may stand there as well.
-    """
-    stack = [_Leaf(name, name, given) for name, given in reversed(list(arguments.items()))]
-    listed: Collection[str] | None = None
-    while stack:
-        leaf = stack.pop()
-        if isinstance(leaf.given, dict):
-            listed = set(_list_properties(spec.parameters)) if listed is None else listed
-            for name, given in reversed(leaf.given.items()):
-                stack.append(_Leaf(f"{leaf.path}.{name}", leaf.parameter, given))
-                if name not in listed and not _WORD.fullmatch(name):
-                    stack.append(_Leaf(f"{leaf.path}.{name} (key)", leaf.parameter, name))
-        elif isinstance(leaf.given, list):
-            places = reversed(list(enumerate(leaf.given)))
-            stack += [_Leaf(f"{leaf.path}[{at}]", leaf.parameter, given) for at, given in places]
-        else:
-            yield leaf
-
-
-def _list_properties(schema: Json) -> Iterator[str]:
-    """Yield the names of all properties that a schema lists, however deep."""
-    stack = [schema]
-    while stack:
-        item = stack.pop()
-        if isinstance(item, dict):
-            properties = item.get("properties")
-            yield from properties if isinstance(properties, dict) else ()
-            stack += item.values()
-        elif isinstance(item, list):
-            stack += item
-
-
-def _is_declared(leaf: _Leaf, spec: ToolSpec) -> bool:
-    """Whether the tool itself lists a value, as a choice or as what holds where nothing is given."""
-    if not spec.is_own:
-        return False
-    schema = get_object(get_object(spec.parameters, "properties"), leaf.parameter)
-    items = as_object(schema.get("items") or {})
-    choices = [*get_list(schema, "enum"), *get_list(items, "enum")]
-    return leaf.given in choices or ("default" in schema and schema["default"] == leaf.given)
 
 
 def is_grave(spec: ToolSpec, policy: Policy) -> bool:

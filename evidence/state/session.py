@@ -76,8 +76,7 @@ class SessionState:
         self.outside_since = 0
         """The event of the first result from outside, 0 for none."""
         self.tried: set[str] = set()  # tools whose calls have run
-        self.carriers: set[Resource] = set()
-        """What calls of the session changed: words that a model chose may stand there now."""
+        self.carriers: set[Resource] = set()  # what calls changed: words that a model chose may stand there now
         self.written = Written()
         self.shared: SharedUses | None = None
         """What the child task that has ended used of its parent's mandate."""
@@ -90,7 +89,8 @@ class SessionState:
         answer = event.body if isinstance(event.body, (ToolFinished, CallAnswered, OutcomeUnknown)) else None
         answers = answer is not None and self.is_asked(answer.call)
         self._fold(event)
-        start_clock(self.task, event)
+        if self.task is not None and not (self.task.since or self.task.paused):
+            start_clock(self.task, event)
         self.question = follow_question(self.question, event)
         message = build_message(event, answers)
         if message is not None:

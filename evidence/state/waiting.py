@@ -57,7 +57,7 @@ def take_answer(task: TaskState, time: str, body: NeedAnswered, question: AskedQ
     task.grants.extend(replace(grant, seq=answer.seq) for grant in body.grants or ())
 
 
-def start_clock(task: TaskState | None, event: Event) -> None:
-    """Count time again from an event by which a task goes on whose question was answered elsewhere."""
-    if task is not None and not task.since and not task.paused and isinstance(event.body, _GOES_ON):
+def start_clock(task: TaskState, event: Event) -> None:
+    """Count the time of a task whose question was answered elsewhere again from an event by which it goes on."""
+    if isinstance(event.body, _GOES_ON):
         task.since = event.time

@@ -34,6 +34,11 @@ def find_tool_entry(spec: ToolSpec | None, policy: Policy, given: Iterable[str] 
     return None if unknown else build_entry(spec.declared)
 
 
+def is_believed(spec: ToolSpec | None, policy: Policy) -> bool:
+    """Whether what a tool declares counts as the operator's word: their own, and a runtime's where the policy says."""
+    return spec is not None and (spec.is_own or (spec.is_elsewhere and policy.runtime.declarations == "believe"))
+
+
 def list_shown(declared: Declaration) -> list[str]:
     """Return the parameters of the call that the person saw."""
     targets = [target.parameter for target in declared.targets]

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
-from foregate.policy.risk.declared import find_tool_entry
-from foregate.policy.risk.effects import effect_of_access
+from foregate.policy.risk.declared import find_tool_entry, is_believed
 from foregate.policy.risk.losses import explain_losses, list_unspoken
 from foregate.policy.risk.mandate import find_authority, list_used_keys
 from foregate.policy.risk.permitted import find_permission
@@ -133,11 +132,6 @@ def is_contained(survey: Survey, policy: Policy) -> bool:
     return is_held_work(survey.command, policy, survey.work)
 
 
-def is_believed(spec: ToolSpec | None, policy: Policy) -> bool:
-    """Whether what a tool declares counts as the operator's word: their own, and a runtime's where the policy says."""
-    return spec is not None and (spec.is_own or (spec.is_elsewhere and policy.runtime.declarations == "believe"))
-
-
 def merge_capabilities(spec: ToolSpec | None, entry: ToolEntry | None, own: bool = False) -> Capabilities:
     """Return the operator's entry over the tool's declaration.
 
@@ -160,7 +154,7 @@ def effect_of_call(spec: ToolSpec | None, entry: ToolEntry | None, survey: Surve
     if spec is None:
         return Effect.UNKNOWN
     if survey.changes:
-        return reduce(worse_of, map(effect_of_access, survey.resources), Effect.CREATE)
+        return reduce(worse_of, (one.effect for one in survey.resources), Effect.CREATE)
     effect = effect_of_tool(spec, entry, policy)
     if survey.command is not None:
         reads = is_read(survey.command, policy, survey.confinement)
@@ -169,7 +163,7 @@ def effect_of_call(spec: ToolSpec | None, entry: ToolEntry | None, survey: Surve
         effect = classified if trusted else worse_of(effect, classified)
     elif effect is not Effect.UNKNOWN:
         for resource in survey.resources:
-            effect = worse_of(effect, effect_of_access(resource))
+            effect = worse_of(effect, resource.effect)
     if survey.declared_effect is not None:
         effect = worse_of(effect, survey.declared_effect)
     return effect

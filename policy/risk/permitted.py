@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from foregate.policy.policy import Policy
+from foregate.policy.risk.arguments import list_chosen
 from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.further_words import has_further_words
 from foregate.policy.risk.globs import matches
@@ -16,10 +17,12 @@ from foregate.schemas.sandbox import Access
 from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec, hash_definition
 from foregate.schemas.turn import Turn
-from foregate.schemas.value import ArgumentValue, read_forms
+from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms, read_value
 
 TIERS = ("", "none", "limited", "full")
 """What may hold a command, from the weakest to the strongest."""
+SHOWN = 80
+"""Characters of a value or a name that words show."""
 WRITES = (Effect.CREATE, Effect.EDIT)
 """What may be permitted of files that are not named one by one, and of what a command has changed."""
 
@@ -47,7 +50,7 @@ def is_covered(facts: CallFacts, permission: Permission, now: str, policy: Polic
         permission.applied == bool(facts.survey.changes)
         and is_command_covered(facts, permission, policy)
         and are_targets_covered(facts, permission)
-        and all(any(is_value_covered(value, one) for one in permission.values) for value in facts.survey.values or ())
+        and are_values_covered(facts, permission, policy)
     )
 
 
@@ -99,6 +102,36 @@ def is_target_covered(resource: SurveyedResource, permission: Permission) -> boo
     if resource.kind is not ResourceKind.FILE or resource.protected or resource.access not in WRITES:
         return False
     return any(matches(pattern, resource.id) for pattern in permission.patterns)
+
+
+def are_values_covered(facts: CallFacts, permission: Permission, policy: Policy) -> bool:
+    """Whether all values of a call are permitted, and all else that its arguments say beside free texts.
+
+    A call that leaves out an argument that was permitted may do more for it, and is another call.
+    """
+    values = facts.survey.values or ()
+    if not all(any(is_value_covered(value, one) for one in permission.values) for value in values):
+        return False
+    chosen = list_other_values(facts, policy)
+    permitted = {(one.path, one.key) for one in permission.values}
+    if not all((one.path, one.key) in permitted for one in chosen):
+        return False
+    given = {*(value.path for value in values), *(one.path for one in chosen)}
+    return facts.survey.command is not None or {one.path for one in permission.values} <= given
+
+
+def list_other_values(facts: CallFacts, policy: Policy) -> list[PermittedValue]:
+    """Return what the arguments of a call say beside its values and free texts: choices, nulls, empty lists.
+
+    A command is told by its words, and a call whose values nobody listed by its targets or as a whole.
+    """
+    values, spec = facts.survey.values, facts.spec
+    if values is None or facts.survey.command is not None or spec is None:
+        return []
+    paths = {value.path for value in values}
+    chosen = list_chosen(facts.call.arguments or {}, paths, spec, policy)
+    read = ((path, text, read_value(text) or Value("words", text.casefold())) for path, text in chosen)
+    return [PermittedValue(path, format_key(value), text[:SHOWN]) for path, text, value in read]
 
 
 def is_value_covered(value: ArgumentValue, permitted: PermittedValue) -> bool:

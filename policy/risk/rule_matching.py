@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.commands import can_run
-from foregate.policy.risk.effects import effect_of_access
 from foregate.policy.risk.further_words import explain_open_words, has_further_words
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
@@ -106,7 +105,7 @@ def is_tool_match(rule: Rule, tool: str, facts: CallFacts) -> bool:
 
 def is_effect_match(rule: Rule, effects: Sequence[Effect], facts: CallFacts) -> bool:
     """Whether a rule's effects are the call's: one of them for a strict rule, all of them for an allow rule."""
-    accesses = [effect_of_access(resource) for resource in facts.resources]
+    accesses = [resource.effect for resource in facts.resources]
     if rule.then != "allow":
         return facts.effect in effects or any(access in effects for access in accesses)
     return facts.effect in effects and all(access in effects or not access.changes for access in accesses)

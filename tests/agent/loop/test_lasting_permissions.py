@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -57,7 +57,7 @@ class Post:
 
 
 async def play(
-    root: Path, post: Post, asked: Sequence[Mapping[str, Any]], replies: Sequence[Answer] | None, **more: Any
+    root: Path, post: Post | Resets, asked: Sequence[Mapping[str, Any]], replies: Sequence[Answer] | None, **more: Any
 ) -> tuple[list[Need], list[Event]]:
     """Call the tool once a response in a session of its own; return what the person was asked, and the events."""
     (root / "w").mkdir(exist_ok=True)
@@ -107,6 +107,67 @@ async def test_anything_wider_asks(tmp_path: Path, wider: Mapping[str, Any]) -> 
     needs, _ = await play(tmp_path, post, [{**BEN, **wider}], ["no"])
     assert len(needs) == 1
     assert len(post.done) == 1
+
+
+class Resets:
+    """A tool with a choice and a switch beside what it acts on; `done` is what it was called with."""
+
+    def __init__(self) -> None:
+        self.done: list[Mapping[str, Any]] = []
+
+        @foregate.tool(
+            name="reset",
+            description="Set a branch of the team's server back.",
+            effect="send",
+            targets={"branch": "message"},
+            texts=["why"],
+            external=True,
+            needs_approval=False,
+            reversible=False,
+        )
+        def reset(
+            branch: str,
+            mode: Literal["soft", "hard"] = "soft",
+            check_only: bool = False,
+            only: list[str] | None = None,
+            why: str = "",
+        ) -> str:
+            self.done.append({"branch": branch, "mode": mode, "check_only": check_only, "only": only})
+            return "set back"
+
+        self.tool: Tool = reset
+
+
+TRIED = {"branch": "draft", "mode": "soft", "check_only": True, "only": []}
+
+
+@pytest.mark.parametrize(
+    ("permitted", "later", "asked"),
+    [
+        (TRIED, TRIED, 0),
+        (TRIED, {**TRIED, "why": "as before"}, 0),
+        ({"branch": "draft"}, {"branch": "draft", "mode": "soft", "check_only": False}, 0),
+        (TRIED, {**TRIED, "mode": "hard"}, 1),
+        (TRIED, {key: TRIED[key] for key in ("branch", "mode", "only")}, 1),
+        (TRIED, {key: TRIED[key] for key in ("branch", "mode", "check_only")}, 1),
+        (TRIED, {**TRIED, "only": None}, 1),
+        ({"branch": "draft"}, {"branch": "draft", "mode": "hard"}, 1),
+        ({"branch": "draft", "mode": "hard"}, {"branch": "draft"}, 1),
+    ],
+)
+async def test_a_choice_a_switch_and_what_is_left_out_are_what_was_permitted(
+    tmp_path: Path, permitted: Mapping[str, Any], later: Mapping[str, Any], asked: int
+) -> None:
+    resets = Resets()
+    await play(tmp_path, resets, [permitted], ["project"])
+    needs, _ = await play(tmp_path, resets, [later], ["no"] * asked)
+    assert (len(needs), len(resets.done)) == (asked, 2 - asked)
+
+
+async def test_a_sheet_says_which_choices_are_permitted(tmp_path: Path) -> None:
+    needs, _ = await play(tmp_path, Resets(), [{**TRIED, "mode": "hard"}], ["no"])
+    (offered,) = needs[0].request["permissions"]
+    assert offered["words"] == "`reset`, branch `draft`, check_only `true`, mode `hard`, only `[]`"
 
 
 async def test_a_permission_counts_where_nobody_is_there(tmp_path: Path) -> None:

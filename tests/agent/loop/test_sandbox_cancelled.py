@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects import apply_sandboxed
 from foregate.agent.effects.applying import apply_changes
+from foregate.agent.loop.cancelling import turn_elsewhere
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedPerson, calls, says
@@ -176,12 +177,13 @@ async def test_a_session_that_is_cancelled_at_any_event_has_all_of_a_command_or_
     assert list_left(workspace) == []
 
 
-async def test_another_message_throws_away_what_a_sandbox_waits_to_have_confirmed(
+async def test_turning_to_something_else_throws_away_what_a_sandbox_waits_to_have_confirmed(
     begin: Play, workspace: Workspace, folder: Path, log: MemoryLog
 ) -> None:
     session = await begin(send(SECRET), says("as you like"), person=ScriptedPerson([None]))
     assert (await run(session, "make it")).status == "awaiting_approval"
     assert len(list_left(workspace)) == 1
+    await turn_elsewhere(session)
     assert (await run(session, "leave it, say something")).status == "completed"
     assert list(folder.iterdir()) == list_left(workspace) == []
     assert [one.code for one in bodies(await read(log), CallAnswered)] == ["not_run_cancelled"]

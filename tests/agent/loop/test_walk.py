@@ -14,7 +14,7 @@ from foregate.policy.source.load import default_policy
 from tests.agent.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST = 40
+MOST = 42
 READ = ("read_file", {"path": "a.txt"})
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 

@@ -188,8 +188,8 @@ def _apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
     """Return what a policy makes of what a tool declares: its effect before a look at a call, and each capability."""
     from msgspec.structs import asdict
 
-    from foregate.policy.risk.declared import find_tool_entry
-    from foregate.policy.risk.facts import effect_of_tool, is_believed, merge_capabilities
+    from foregate.policy.risk.declared import find_tool_entry, is_believed
+    from foregate.policy.risk.facts import effect_of_tool, merge_capabilities
 
     entry = find_tool_entry(spec, policy)
     able = merge_capabilities(spec, entry, is_believed(spec, policy))
@@ -198,8 +198,7 @@ def _apply_policy(spec: ToolSpec, policy: Policy) -> dict[str, Json]:
 
 def _format_tool_row(spec: ToolSpec, policy: Policy, state: str = "") -> str:
     """Return the row of a tool: name, effect and capabilities as the policy has them, whose it is, and who says so."""
-    from foregate.policy.risk.declared import find_tool_entry
-    from foregate.policy.risk.facts import is_believed
+    from foregate.policy.risk.declared import find_tool_entry, is_believed
     from foregate.schemas.strict_json import get_object
 
     entry, found, believed = find_tool_entry(spec, policy), _apply_policy(spec, policy), is_believed(spec, policy)
