@@ -43,7 +43,8 @@ CHORES = f'{FIX}; in README.md replace "Says" with "Prints"; run sh inbox.sh; co
 class Scene:
     """A chat: what is typed, and what is shown before the next is typed; `policy` goes over the defaults,
     and the model speaks `dialect`. With `height` the screen is shown as it is in the end, of so many rows. `environ` is
-    the surroundings. `picture` is the name of its pictures, one on a light and one on a dark background."""
+    the surroundings. `picture` is the name of its pictures, one on a light and one on a dark background. With `resumed`
+    its terminal is closed after that, and shown is the chat that goes on with it."""
 
     title: str
     words: str
@@ -55,6 +56,7 @@ class Scene:
     model: str = "rehearsal"
     environ: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
+    resumed: Sequence[tuple[str, str]] = ()
 
 
 SCENES = (
@@ -99,6 +101,24 @@ SCENES = (
         "Taking a change back",
         "`/undo` shows what it would do to the file as it is now. Tab after `/undo ` offers the calls to undo.",
         [(FIX, "Done"), ("/undo", "(y)"), ("y", "undone")],
+    ),
+    Scene(
+        "A permission that lasts",
+        "After `p` the same is not asked again in this project, in later sessions either, and each decision names it.",
+        [
+            (FIX, "approve?"),
+            ("p", "Done"),
+            ('in inbox.sh replace "ready" with "about"', "Done"),
+            ("/permissions", "inbox.sh"),
+        ],
+        policy=POLICY,
+    ),
+    Scene(
+        "A session gone on with",
+        "The terminal was closed while a question was open. A recap comes first, then the same question.",
+        [(FIX, "approve?")],
+        policy=POLICY,
+        resumed=[("", "approve?"), ("y", "Done")],
     ),
     Scene(
         "Calls written as tags",
@@ -192,12 +212,20 @@ def play(scene: Scene, place: Path) -> str:
         (place / "policy.yaml").write_text(scene.policy)
         command += ["--policy", str(place / "policy.yaml")]
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)  # noqa: S603, S607
+    shown = type_words(scene, place, command, scene.typed)
+    return type_words(scene, place, [*command, "--resume", "last"], scene.resumed) if scene.resumed else shown
+
+
+def type_words(scene: Scene, place: Path, command: Sequence[str], typed: Sequence[tuple[str, str]]) -> str:
+    """Type words into a chat, close its terminal and return what it showed."""
     tmux = ["tmux", "-S", str(place / "socket"), "-f", "/dev/null"]
     size = ["-x", str(scene.width), "-y", str(scene.height or LINES)]
     subprocess.run([*tmux, "new-session", "-d", "-s", "chat", *size, *command], check=True)  # noqa: S603
+    resumes = command[-1] == "last"
     try:
-        until(tmux, "you>", 0)
-        for keys, expected in scene.typed:
+        if not resumes:
+            until(tmux, "you>", 0)
+        for keys, expected in typed:
             before = 0 if scene.height else len(screen(tmux))
             for key in (["-l", keys], ["Enter"]) if keys else ():
                 subprocess.run([*tmux, "send-keys", "-t", "chat", *key], check=True)  # noqa: S603
@@ -207,12 +235,14 @@ def play(scene: Scene, place: Path) -> str:
             if scene.picture:
                 draw("\n".join(screen(tmux, "-e")[first:]), scene)
             return "\n".join(screen(tmux)[first:])
-        if scene.typed[-1][1] != "you>":
+        if typed[-1][1] == "approve?":
+            return ""
+        if typed[-1][1] != "you>":
             until(tmux, "you>", len(screen(tmux)))
         lines = screen(tmux)
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)  # noqa: S603
-    first = next(number for number, line in enumerate(lines) if line.startswith("you>"))
+    first = next(number for number, line in enumerate(lines) if line.startswith("  asked" if resumes else "you>"))
     return "\n".join(lines[first:-1])
 
 

@@ -24,7 +24,7 @@ def list_keys(calls: Calls, has_grants: bool, permits: Collection[str] = ()) -> 
     if has_grants:
         yield "s allow as listed, for this session"
     if NARROW in permits:
-        yield "p permit as listed, in this project from now on"
+        yield "p permit as listed, for this project"
     if WIDER in permits:
         yield "w permit the wider form"
     yield "n no, and why"
