@@ -35,6 +35,19 @@ def no_telemetry(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.delenv(name)
 
 
+@pytest.fixture(scope="session")
+def usual_data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where Foregate's home lies for a test that names none."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(autouse=True)
+def own_home(monkeypatch: pytest.MonkeyPatch, usual_data: Path) -> None:
+    """No home of the person who runs the tests: what is in it may be newer, broken, or dear to them."""
+    monkeypatch.delenv("FOREGATE_HOME", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(usual_data))
+
+
 @pytest.fixture
 def no_sandboxes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A machine without sandboxes: what a command would do is known from its words alone."""
