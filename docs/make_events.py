@@ -24,8 +24,9 @@ Generated from the classes in `schemas/` by `docs/make_events.py`. [The log](../
 chain proves and how to check it without Foregate.
 
 The file `events.db` in `FOREGATE_HOME` is an SQLite database. Its table `events` holds `session`, `seq`, `text` (the
-canonical JSON of an event) and `hash`. `foregate audit show --json` and `foregate run --events` print events as lines
-of JSON, with `hash` beside the other fields.
+canonical JSON of an event, of which [long values are stored apart](../explanation/log.md#what-is-stored-apart)) and
+`hash`. `foregate audit show --json` and `foregate run --events` print events as lines of JSON, with `hash` beside the
+other fields.
 
 - The **hash** of an event is the SHA-256, in lower-case hexadecimal, of the UTF-8 bytes of the event as RFC 8785 JSON
   (keys sorted, no white space), without the field `hash`.

@@ -259,17 +259,28 @@ class ToolSource(Protocol):
         """Return the source as it serves the session of this name; most serve all alike."""
 
 
+class Erasure(Struct, frozen=True):
+    """When, by whom and why events were erased."""
+
+    at: str
+    by: str
+    why: str
+
+
 class Readable(Protocol):
     """A log as audit reads it, in the calling thread and without a lease. All raise LogError for an unknown session."""
 
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
-        """Yield (number, canonical text, hash) of each durable event as stored."""
+        """Yield (number, canonical text, hash) of each durable event as it was written, "" for an erased text."""
 
     def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
         """Yield durable events after a number, up to another unless that is 0, of some kinds or of all, in order.
 
-        Unverified.
+        Unverified, and without those that were erased.
         """
+
+    def list_erased(self, session: str) -> Mapping[int, Erasure]:
+        """Return which events were erased, by their numbers."""
 
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as the log noted it apart from the events."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import assert_never
 
 from msgspec import Struct
@@ -250,13 +250,18 @@ class Defect(Struct, frozen=True):
 class Verification(Struct, frozen=True):
     """What verifying found: how many events hold, the last one's hash, whether the tail is proven (by a last event
     `session_ended` with the right count, or by a head somebody kept elsewhere), and the defects: in the order of their
-    events, at most the first hundred."""
+    events, at most the first hundred.
+
+    Of the events `erased` counts those of which only the hash is left. What comes after one of them is checked as the
+    chain has it, and not for what it means.
+    """
 
     session: str
     events: int
     hash: str
     proven: bool
     defects: tuple[Defect, ...] = ()
+    erased: int = 0
 
     @property
     def ok(self) -> bool:
@@ -275,49 +280,58 @@ class Verification(Struct, frozen=True):
             first, more = self.defects[0], len(self.defects) - 1
             rest = f" (and {more} more)" if more else ""
             return f"not verified: {first.message}{rest}"
+        gone = f", {self.erased} of them erased and there by their hashes alone" if self.erased else ""
         if self.proven:
-            return f"verified: {self.events} events"
-        return f"consistent: {self.events} events; completeness of the tail unproven"
+            return f"verified: {self.events} events{gone}"
+        return f"consistent: {self.events} events{gone}; completeness of the tail unproven"
 
 
 def verify_session(log: Readable, session: str, head: Anchor | None = None) -> Verification:
     """Verify a session of `log`; also finds a tail cut off behind the log's back. See `verify_rows`."""
     kept = log.head_anchor(session)
-    return verify_rows(log.lines(session), session, head, kept=kept)
+    return verify_rows(log.lines(session), session, head, kept=kept, erased=log.list_erased(session))
 
 
 def verify_rows(
-    rows: Iterable[tuple[int, str, str]], session: str, head: Anchor | None = None, *, kept: Anchor | None = None
+    rows: Iterable[tuple[int, str, str]],
+    session: str,
+    head: Anchor | None = None,
+    *,
+    kept: Anchor | None = None,
+    erased: Collection[int] = (),
 ) -> Verification:
     """Verify (number, canonical text, hash) rows: the chain, what the events say of each other, and the tail.
 
     `head` is the number and hash of an event somebody kept elsewhere; found as or before the last event it proves
     that nothing they knew of is missing. `kept` is the head the store itself notes: a tail that is shorter was cut,
-    but as whoever can cut can also change the note, it proves nothing. One event is in memory at a time.
+    but as whoever can cut can also change the note, it proves nothing. `erased` are the numbers of the events that
+    have no text any more. One event is in memory at a time.
     """
     anchors = [anchor for anchor in (head, kept) if anchor is not None]
     wanted = {seq for seq, _ in anchors}
     defects: list[Defect] = []
     meaning = InvariantChecker()
-    last, at = None, {0: GENESIS}
+    last, gone, at = None, 0, {0: GENESIS}
+    count, hash_ = 0, GENESIS
     try:
-        for event in chain.verify_lines(rows, session):
+        for count, hash_, event in chain.verify_rows(rows, session, erased):
             last = event
-            if event.seq in wanted:
-                at[event.seq] = event.hash
-            if len(defects) < _NAMED:
+            if count in wanted:
+                at[count] = hash_
+            if event is None:
+                gone += 1
+            elif not gone and len(defects) < _NAMED:
                 for code, why in meaning.check_event(event):
-                    defects.append(Defect(event.seq, code, f"event {event.seq}: {why}"))
+                    defects.append(Defect(count, code, f"event {count}: {why}"))
     except TamperedLog as error:
         # The chain raises what reading an event said as its own; of an unreadable body the hash did fit.
         code = "malformed_event" if isinstance(error.__context__, chain.UnreadableBody) else "chain_broken"
         defects.append(Defect(error.seq, code, str(error)))
     else:
-        defects += _find_missing(anchors, at, last.seq if last else 0)
+        defects += _find_missing(anchors, at, count)
     known = head is not None and at.get(head[0]) == head[1] and head[0] > 0
-    complete = last is not None and isinstance(last.body, event_body.SessionEnded) and last.body.events == last.seq
-    count, hash_ = (last.seq, last.hash) if last else (0, GENESIS)
-    return Verification(session, count, hash_, not defects and (known or complete), tuple(defects))
+    complete = last is not None and isinstance(last.body, event_body.SessionEnded) and last.body.events == count
+    return Verification(session, count, hash_, not defects and (known or complete), tuple(defects), gone)
 
 
 def parse_head(text: str) -> tuple[int, str]:

@@ -25,6 +25,7 @@ from foregate.telemetry.export.lines import (
 )
 from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards, find_pairs
 from foregate.telemetry.log import chain
+from foregate.telemetry.log.erasing import build_erased_error
 from foregate.telemetry.log.masking import Hidden, read_patterns
 
 Format = Literal["atif", "sao", "openai"]
@@ -118,7 +119,9 @@ class Export:
                 yield line
 
     def _read_session(self, name: str, family: Family) -> _ExportedSession:
-        """Return a session as it is to be written; raise TamperedLog where its chain does not hold."""
+        """Return a session as it is to be written; raise LogError where it was erased or its chain does not hold."""
+        for erasure in self._log.list_erased(name).values():
+            raise build_erased_error(name, erasure)
         children = [self._read_session(child, family) for child in family.children.get(name, ())]
         events = list(chain.verify_lines(self._log.lines(name), name))
         patterns = _collect_patterns(events, self._wanted.patterns)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import get_args
 
@@ -139,17 +139,36 @@ def verify_lines(lines: Iterable[tuple[int, str, str]], session: str) -> Iterato
 
     Raises TamperedLog with the number of the first event that does not fit.
     """
+    return (event for _, _, event in verify_rows(lines, session, ()) if event is not None)
+
+
+def verify_rows(
+    lines: Iterable[tuple[int, str, str]], session: str, erased: Collection[int]
+) -> Iterator[tuple[int, str, Event | None]]:
+    """Yield number and hash of rows, and their events, None for an erased one, while the chain holds; see above.
+
+    The hash of an erased event is vouched for by the event after it, and where that was erased too, by the first that
+    was not; the hash of the last one by nothing in these rows.
+    """
     prev, expected = GENESIS, 1
     for seq, text, stored in lines:
         if seq != expected:
             raise TamperedLog(f"event {expected} is missing or out of order (found {seq})", expected)
-        if strict_json.sha256(text.encode("utf-8", "surrogatepass")) != stored:
-            raise TamperedLog(f"event {seq} was changed: its hash does not match", seq)
-        try:
-            event = read_line(text, stored)
-        except InvalidJson as error:
-            raise TamperedLog(f"event {seq} cannot be read: {error}", seq) from None
-        if event.seq != seq or event.session != session or event.prev != prev:
-            raise TamperedLog(f"event {seq} does not continue the chain", seq)
+        event = None if not text and seq in erased else _verify_event(seq, text, stored, session, prev)
         prev, expected = stored, seq + 1
-        yield event
+        yield seq, stored, event
+
+
+def _verify_event(seq: int, text: str, stored: str, session: str, prev: str) -> Event:
+    """Return the event of a row; raise TamperedLog where it is not the one that was written there."""
+    if not text:
+        raise TamperedLog(f"event {seq} has no text, and nothing says that it was erased", seq)
+    if strict_json.sha256(text.encode("utf-8", "surrogatepass")) != stored:
+        raise TamperedLog(f"event {seq} was changed: its hash does not match", seq)
+    try:
+        event = read_line(text, stored)
+    except InvalidJson as error:
+        raise TamperedLog(f"event {seq} cannot be read: {error}", seq) from None
+    if event.seq != seq or event.session != session or event.prev != prev:
+        raise TamperedLog(f"event {seq} does not continue the chain", seq)
+    return event

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import TypeVar
 
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
+from foregate.telemetry.log.parts import Part
 from foregate.telemetry.log.sqlite_file import build_error, write_transaction
 
 T = TypeVar("T")
@@ -22,7 +23,9 @@ LINGER = 0.01
 BACKLOG = 4 * 1024 * 1024
 """Characters of one session that may wait to be written; beyond it appending waits for the disk."""
 Row = tuple[str, int, str, str]
-"""Session, number, canonical text, hash."""
+"""Session, number, text as it is stored, hash."""
+Cut = tuple[int, Part]
+"""The number of an event, and a part that was cut out of its text."""
 
 
 @dataclass(slots=True, eq=False)
@@ -35,6 +38,7 @@ class SessionQueue:
     durable: int
     failed: LogError | None = None
     rows: list[Row] = field(default_factory=list)
+    cuts: list[Cut] = field(default_factory=list)
     size: int = 0
     waiting: list[tuple[int, asyncio.Future[None]]] = field(default_factory=list)
 
@@ -56,11 +60,15 @@ class GroupCommit:
         self._thread = threading.Thread(target=self._run_thread, name=f"foregate-log {path.name}", daemon=True)
         self._thread.start()
 
-    def enqueue(self, held: SessionQueue, rows: list[Row]) -> None:
-        """Hand over rows in order; they are written within LINGER seconds, or at once when somebody settles."""
+    def enqueue(self, held: SessionQueue, rows: list[Row], cuts: Sequence[Cut] = ()) -> None:
+        """Hand over rows in order; they are written within LINGER seconds, or at once when somebody settles.
+
+        `cuts` are the parts that were cut out of them, which are written with them.
+        """
         with self._changed:
             self._refuse_when_closed()
             held.rows += rows
+            held.cuts += cuts
             held.size += sum(len(row[2]) for row in rows)
             if not self._ready:
                 self._changed.notify()
@@ -111,9 +119,9 @@ class GroupCommit:
             with self._changed:
                 self._changed.wait_for(lambda: self._ready or self._must_write())
                 self._changed.wait_for(self._must_write, LINGER)
-                batch = [(held, held.rows) for held in self._ready.values()]
-                for held, _ in batch:
-                    held.rows, held.size = [], 0
+                batch = [(held, held.rows, held.cuts) for held in self._ready.values()]
+                for held, *_ in batch:
+                    held.rows, held.cuts, held.size = [], [], 0
                 self._ready.clear()
                 jobs, self._jobs, self._urgent = self._jobs, [], False
                 last = self._closing and not batch and not jobs
@@ -139,26 +147,27 @@ class GroupCommit:
         except BaseException as error:
             future.set_exception(error)
 
-    def _store_batch(self, batch: list[tuple[SessionQueue, list[Row]]]) -> None:
+    def _store_batch(self, batch: list[tuple[SessionQueue, list[Row], list[Cut]]]) -> None:
         """Commit the batch as one; when that fails, each session on its own, so that one cannot fail the others."""
-        sound = [(held, rows) for held, rows in batch if held.failed is None]
+        sound = [given for given in batch if given[0].failed is None]
         try:
             with write_transaction(self._connection, self._path):
-                for held, rows in sound:
+                for held, rows, cuts in sound:
                     self._insert_rows(held, rows)
+                    self._insert_parts(held.lease.session, cuts)
         except BaseException as error:
             if len(batch) > 1 and isinstance(error, (sqlite3.Error, SessionHeld)):
                 for alone in batch:
                     self._store_batch([alone])
                 return
-            for held, _ in batch:
+            for held, *_ in batch:
                 held.failed = self._explain_failure(error)
             if not isinstance(error, Exception):
                 raise
         else:
-            for held, rows in sound:
+            for held, rows, _ in sound:
                 held.durable = rows[-1][1]
-        self._wake_waiters([held for held, _ in batch])
+        self._wake_waiters([held for held, *_ in batch])
 
     def _insert_rows(self, held: SessionQueue, rows: list[Row]) -> None:
         """Insert rows under the lease's fence, and note the new head beside it, in the transaction under way."""
@@ -172,6 +181,16 @@ class GroupCommit:
             raise SessionHeld(f"session `{session}` was taken over by another process; nothing more was written here")
         self._connection.executemany("INSERT INTO events (session, seq, text, hash) VALUES (?, ?, ?, ?)", rows)
 
+    def _insert_parts(self, session: str, cuts: list[Cut]) -> None:
+        """Insert where parts of events belong, and the parts that are not there; what is there is not believed."""
+        for seq, part in cuts:
+            self._connection.execute(
+                "INSERT INTO parts (hash, text) VALUES (?, ?) "
+                "ON CONFLICT (hash) DO UPDATE SET text = excluded.text WHERE text != excluded.text",
+                (part.hash, part.text),
+            )
+            self._connection.execute("INSERT INTO cuts VALUES (?, ?, ?, ?)", (session, seq, part.place, part.hash))
+
     def _explain_failure(self, error: BaseException) -> LogError:
         if isinstance(error, LogError):
             return type(error)(str(error))  # without its traceback, which holds the rows
@@ -184,7 +203,7 @@ class GroupCommit:
         with self._changed:
             for held in done:
                 if held.failed is not None:
-                    held.rows = []
+                    held.rows, held.cuts = [], []
                 for wait in list(held.waiting):
                     if held.failed is not None or wait[0] <= held.durable:
                         held.waiting.remove(wait)

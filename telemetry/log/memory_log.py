@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.event_body import Kind
-from foregate.schemas.protocols import Head, Lease
+from foregate.schemas.protocols import Erasure, Head, Lease
 from foregate.schemas.question import AskedQuestion, follow_question
 from foregate.telemetry.log import chain
 
@@ -94,6 +94,10 @@ class MemoryLog:
         """Yield events after a number, up to another, of some kinds or of all, in order."""
         rows = self._find_rows(session)[max(after, 0) : until or None]
         yield from (event for event, _ in rows if not kinds or event.kind in kinds)
+
+    def list_erased(self, session: str) -> Mapping[int, Erasure]:
+        """Return none: nothing is erased in memory."""
+        return {}
 
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event."""

@@ -1,4 +1,4 @@
-"""The SQLite file under the log: opening only what is ours, its tables, and waiting for a turn to write."""
+"""The SQLite file under the log: opening only what is ours, and waiting for a turn to write."""
 
 from __future__ import annotations
 
@@ -12,93 +12,13 @@ from typing import TypeVar
 from urllib.parse import quote
 
 from foregate.schemas.errors import LogError
+from foregate.telemetry.log import tables
 from foregate.telemetry.log.temporary_file import open_folder, sync_folder
 
 T = TypeVar("T")
 
-APPLICATION = 0x46475445
-"""SQLite's application id of our files: "FGTE"."""
 PATIENCE = 10.0
 """Seconds to wait for another process's write before giving up."""
-
-_LEASES = """CREATE TABLE leases (
-  number INTEGER PRIMARY KEY,
-  session TEXT NOT NULL UNIQUE,
-  owner TEXT NOT NULL,
-  pid INTEGER NOT NULL,
-  started TEXT NOT NULL,
-  boot TEXT NOT NULL,
-  place TEXT NOT NULL,
-  fence INTEGER NOT NULL,
-  seq INTEGER NOT NULL,
-  hash TEXT NOT NULL
-) STRICT"""
-_EVENTS = """CREATE TABLE events (
-  session TEXT NOT NULL,
-  seq INTEGER NOT NULL,
-  text TEXT NOT NULL,
-  hash TEXT NOT NULL,
-  PRIMARY KEY (session, seq)
-) STRICT"""
-KIND = "CASE WHEN json_valid(text) THEN json_extract(text, '$.kind') END"
-"""The kind of an event, from the text that is hashed, so that no column can tell another story than the chain."""
-_KEY = "  PRIMARY KEY"
-_WITH_KIND = (
-    _EVENTS.replace(_KEY, f"  kind TEXT GENERATED ALWAYS AS ({KIND}) VIRTUAL,\n{_KEY}"),
-    "CREATE INDEX events_by_kind ON events (session, kind, seq)",
-)
-
-
-def _build_condition(row: str, raised: bool) -> str:
-    """Return the condition for an event that asks a person, or for one that ends what was asked.
-
-    Searching the text comes first, since that is much cheaper than reading it.
-    """
-    kinds = ("need_raised",) if raised else ("need_answered", "task_ended")
-    found = " OR ".join(f"instr({row}.text, '\"{kind}\"')" for kind in kinds)
-    named = ", ".join(f"'{kind}'" for kind in kinds)
-    read = f"json_extract({row}.text, '$.kind') IN ({named})"
-    if raised:
-        read += f" AND json_extract({row}.text, '$.body.need.who') = 'person'"
-    return f"({found}) AND CASE WHEN json_valid({row}.text) THEN {read} END"
-
-
-_QUESTIONS = (
-    """CREATE TABLE questions (
-  session TEXT PRIMARY KEY,
-  seq INTEGER NOT NULL,
-  reply TEXT
-) STRICT""",
-    f"""CREATE TRIGGER question_raised AFTER INSERT ON events WHEN {_build_condition("NEW", raised=True)} BEGIN
-  INSERT INTO questions (session, seq) VALUES (NEW.session, NEW.seq)
-  ON CONFLICT (session) DO UPDATE SET seq = excluded.seq, reply = NULL;
-END""",  # noqa: S608
-    f"""CREATE TRIGGER question_ended AFTER INSERT ON events WHEN {_build_condition("NEW", raised=False)} BEGIN
-  DELETE FROM questions WHERE session = NEW.session;
-END""",  # noqa: S608
-)
-"""Where a session may wait for a person, and the answer that waits to be taken into its log.
-
-Triggers keep it with the events, in their transaction and by their text, whichever version writes them. It points at
-more than is open, never at less: what is open, the events say.
-"""
-_FILL = (
-    f"""INSERT INTO questions (session, seq) SELECT session, max(seq) FROM events
-  WHERE {_build_condition("events", raised=True)} GROUP BY session""",  # noqa: S608
-    f"""DELETE FROM questions WHERE EXISTS (SELECT 1 FROM events WHERE events.session = questions.session
-  AND events.seq > questions.seq AND {_build_condition("events", raised=False)})""",  # noqa: S608
-)
-_TABLES = {
-    1: (_LEASES, *_WITH_KIND),
-    2: (_LEASES, _EVENTS),
-    3: (_LEASES, *_WITH_KIND, *_QUESTIONS),
-    4: (_LEASES, _EVENTS, *_QUESTIONS),
-}
-"""What a file of each version holds. Events of the first stay as they are: its index only makes each commit dearer."""
-_UPGRADES = {1: 3, 2: 4}
-"""The version that a file of an older one is brought to when it is opened to be written."""
-VERSION = max(_TABLES)
-"""The version new files get, kept in SQLite's user_version."""
 
 
 def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
@@ -112,27 +32,16 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
         elif not path.exists():
             raise LogError(f"there is no log at `{path}`; check the path")
         connection = unfinished.enter_context(closing(_connect(path, "rw")))
-        if (version := _find_version(connection, path)) not in (VERSION, *_UPGRADES.values()):
+        if (version := _find_version(connection, path)) not in tables.UPGRADES.values():
             if not version:
                 retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
             with write_transaction(connection, path):
-                _bring_up(connection, _find_version(connection, path))
+                tables.bring_up(connection, _find_version(connection, path))
         connection.execute("PRAGMA synchronous=FULL")
         if stat.S_IMODE(path.stat().st_mode) & 0o077:
             path.chmod(0o600)
         unfinished.pop_all()
         return connection
-
-
-def _bring_up(connection: sqlite3.Connection, version: int) -> None:
-    """Make an empty file a log, and add to an older one where its sessions wait for a person."""
-    wanted = _UPGRADES.get(version, version or VERSION)
-    for statement in _TABLES[wanted] if not version else _QUESTIONS if version != wanted else ():
-        connection.execute(statement)
-    for statement in _FILL if version in _UPGRADES else ():
-        connection.execute(statement)
-    connection.execute(f"PRAGMA application_id={APPLICATION}")
-    connection.execute(f"PRAGMA user_version={wanted}")
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
@@ -238,20 +147,20 @@ def _find_version(connection: sqlite3.Connection, path: Path) -> int:
     Nothing but the list of tables is read before that, so that nobody else's views and triggers ever run.
     """
     if connection.in_transaction:
-        application, version, tables = _read_marks(connection)
+        application, version, found = _read_marks(connection)
     else:
         retry_while_busy(path, lambda: connection.execute("BEGIN"))
         try:
-            application, version, tables = retry_while_busy(path, lambda: _read_marks(connection))
+            application, version, found = retry_while_busy(path, lambda: _read_marks(connection))
         finally:
             connection.execute("COMMIT")
-    if (application, version, tables) == (0, 0, set()):
+    if (application, version, found) == (0, 0, set()):
         return 0
-    if application != APPLICATION:
+    if application != tables.APPLICATION:
         raise _build_foreign_error(path)
-    if version > VERSION:
+    if version > tables.VERSION:
         raise LogError(f"the log `{path}` was written by a newer Foregate (tables {version}); upgrade to read it")
-    if tables != set(_TABLES.get(version, ())):
+    if found != set(tables.TABLES.get(version, ())):
         raise LogError(f"`{path}` is not a Foregate log any more: its tables were changed; restore it from a copy")
     return version
 

@@ -5,29 +5,26 @@ from __future__ import annotations
 import asyncio
 import secrets
 import sqlite3
-import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
-from contextlib import closing
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
-from foregate.schemas.errors import InvalidJson, LogError, SessionHeld, TamperedLog
+from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft, Event
-from foregate.schemas.event_body import Kind
-from foregate.schemas.protocols import Head, Lease
-from foregate.telemetry.log import chain, sqlite_file
-from foregate.telemetry.log.group_commit import BACKLOG, GroupCommit, SessionQueue
+from foregate.schemas.protocols import Erasure, Head, Lease
+from foregate.telemetry.log import chain, parts, sqlite_file, tables
+from foregate.telemetry.log.erasing import build_erased_error, erase_session
+from foregate.telemetry.log.group_commit import BACKLOG, Cut, GroupCommit, Row, SessionQueue
 from foregate.telemetry.log.holder import HolderMark, LeaseHolder, get_own_holder, sweep_marks
-
-Row = tuple[Any, ...]
+from foregate.telemetry.log.sqlite_reader import SqliteReader
 
 _NAME = 200
 _ENDING = 10.0
 """Seconds to wait until whatever a dead holder had started is gone; it is killed as soon as its holder is."""
 _TICK = 0.02
-_LAST = f"SELECT seq, hash, {sqlite_file.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
+_ERASED = 'SELECT at, "by", why FROM erased WHERE session = ? LIMIT 1'
+_LAST = f"SELECT seq, hash, {tables.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
 
 _KEPT = "SELECT reply FROM questions WHERE session = ? AND seq = ?"
 
@@ -36,7 +33,7 @@ class _StillEnding(SessionHeld):
     """What a dead holder had started still runs."""
 
 
-class SqliteLog:
+class SqliteLog(SqliteReader):
     """Sessions in the file at `path`. Memory holds the head of each open session and what is not yet written.
 
     With `create` the file and its folder are made when they are not there. Raises LogError for a file that is not a
@@ -44,19 +41,18 @@ class SqliteLog:
     """
 
     def __init__(self, path: Path | str, *, create: bool = True) -> None:
-        self.path = Path(path)
+        super().__init__(path)
         self._writer = GroupCommit(sqlite_file.open_log(self.path, create=create), self.path)
         weakref.finalize(self, self._writer.close)
         self._held: dict[str, SessionQueue] = {}
         self._mark: HolderMark | None = None
-        self._reader: sqlite3.Connection | None = None
-        self._reading = threading.Lock()
 
     async def claim(self, session: str, *, create: bool = False, take_over: bool = False) -> Lease:
         """Take the session; see Log. A holder of which nothing runs any more is succeeded under a higher fence.
 
         `take_over` succeeds a living holder too, which can write nothing from then on; for a person who knows that
-        it is stuck, or that its container is gone. Raises TamperedLog when the session's last events are missing.
+        it is stuck, or that its container is gone. Raises TamperedLog when the session's last events are missing, and
+        LogError when events of it were erased.
         """
         if create and not (0 < len(session) <= _NAME and session.isprintable()):
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
@@ -64,8 +60,13 @@ class SqliteLog:
         def take(connection: sqlite3.Connection) -> SessionQueue:
             self._set_mark(connection)
             with sqlite_file.write_transaction(connection, self.path):
+                if erased := connection.execute(_ERASED, (session,)).fetchone():
+                    raise build_erased_error(session, Erasure(*erased))
                 return self._take_session(connection, session, create=create, take_over=take_over)
 
+        return await self._claim(session, take)
+
+    async def _claim(self, session: str, take: Callable[[sqlite3.Connection], SessionQueue]) -> Lease:
         until = time.monotonic() + _ENDING
         while True:
             try:
@@ -131,8 +132,8 @@ class SqliteLog:
         )
         if sealed:
             last = sealed[-1][0]
-            rows = [(lease.session, event.seq, text, event.hash) for event, text in sealed]
-            self._writer.enqueue(held, rows)
+            rows, cuts = _build_rows(lease.session, sealed)
+            self._writer.enqueue(held, rows, cuts)
             held.seq, held.hash = last.seq, last.hash
         return [event for event, _ in sealed]
 
@@ -141,15 +142,25 @@ class SqliteLog:
         await self._writer.settle(self._find_queue(lease))
 
     async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
-        """Return events after a number; see Log. What this process appended is among them."""
-        query = "SELECT seq, text, hash FROM events WHERE session = ? AND seq > ? ORDER BY seq LIMIT ?"
-        return [_read_row(*row) for row in await self._query_session(query, session, after, limit or -1)]
+        """Return events after a number; see Log. What this process appended is among them.
+
+        Raises LogError for a session of which events were erased, since those left do not tell how it stands.
+        """
+        await self._settle_own(session)
+        return await asyncio.to_thread(self._read_events, session, after, limit)
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""
-        rows = await self._query_session(_LAST, session)
+        await self._settle_own(session)
+        rows = await asyncio.to_thread(self._fetch_rows, _LAST, (session,))
+        if not rows:
+            await asyncio.to_thread(self.head_anchor, session)
         seq, hash_, kind = rows[0] if rows else (0, GENESIS, "")
         return Head(seq, hash_, kind == "session_ended")
+
+    async def _settle_own(self, session: str) -> None:
+        if held := self._held.get(session):
+            await self._writer.settle(held)
 
     async def sessions(self) -> Sequence[str]:
         """Return the names of all sessions, newest first."""
@@ -172,14 +183,33 @@ class SqliteLog:
                 [(lease.session, lease.owner, lease.fence) for lease in leases],
             )
 
+    async def erase(self, session: str, *, at: str, by: str, why: str) -> int:
+        """Erase what the events of a session say, their hashes stay; return how many events that are.
+
+        An event that ends the session stays, since it holds no more than their number. `at` is the time, `by` who it
+        was. Verify the session before: afterwards nobody can. Raises SessionHeld while a process has it open, and
+        TamperedLog where its last events are missing.
+        """
+
+        def take(connection: sqlite3.Connection) -> SessionQueue:
+            self._set_mark(connection)
+            with sqlite_file.write_transaction(connection, self.path):
+                return self._take_session(connection, session, create=False, take_over=False)
+
+        lease = await self._claim(session, take)
+        try:
+            erasure = Erasure(at, by, why)
+            return await self._writer.run_job(lambda file: erase_session(file, self.path, session, erasure))
+        finally:
+            await self.release(lease)
+
     async def list_asked(self) -> Sequence[tuple[str, int]]:
         """Return sessions and the events by which they may wait for a person; see QuestionStore."""
         return await asyncio.to_thread(self._fetch_rows, "SELECT session, seq FROM questions ORDER BY session, seq", ())
 
     async def hand_in(self, session: str, seq: int, reply: str) -> str:
         """Keep an answer unless one is kept already, durably; return the one that is kept. See QuestionStore."""
-        if held := self._held.get(session):
-            await self._writer.settle(held)
+        await self._settle_own(session)
 
         def keep(connection: sqlite3.Connection) -> str:
             with sqlite_file.write_transaction(connection, self.path):
@@ -209,45 +239,10 @@ class SqliteLog:
         """Write what was appended, give all sessions back and close the file; doing it twice is harmless."""
         leases = [held.lease for held in self._held.values()]
         self._held.clear()
-        with self._reading:
-            if self._reader is not None:
-                self._reader.close()
-                self._reader = None
+        super().close()
         self._writer.close((lambda connection: self._give_back(connection, *leases)) if leases else None)
         if self._mark is not None:
             self._mark.close()
-
-    def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
-        """Yield (number, canonical text, hash) of each durable event as stored, for verification.
-
-        The rows are those of one moment, read one by one. Raises LogError for an unknown session.
-        """
-        self.head_anchor(session)
-        yield from self._stream_rows("SELECT seq, text, hash FROM events WHERE session = ? ORDER BY seq", (session,))
-
-    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
-        """Yield durable events after a number, up to another, of some kinds or of all, one by one. Unverified.
-
-        Raises LogError where an event cannot be read, also for one that no longer says which kind it is.
-        """
-        of_kind = f" AND {_build_condition(kinds)}" if kinds else ""
-        upto = " AND seq <= ?" if until else ""
-        query = f"SELECT seq, text, hash FROM events WHERE session = ? AND seq > ?{upto}{of_kind} ORDER BY seq"  # noqa: S608
-        self.head_anchor(session)
-        for row in self._stream_rows(query, (session, after, *((until,) if until else ()), *kinds[:1], *kinds)):
-            yield _read_row(*row)
-
-    def read_all_sessions(self, kinds: Sequence[Kind]) -> Iterator[Event]:
-        """Yield the durable events of some kinds of all sessions, one session after the other; see `events`."""
-        query = f"SELECT seq, text, hash FROM events WHERE {_build_condition(kinds)} ORDER BY session, seq"  # noqa: S608
-        for row in self._stream_rows(query, (*kinds[:1], *kinds)):
-            yield _read_row(*row)
-
-    def head_anchor(self, session: str) -> tuple[int, str]:
-        """Return number and hash of the last event as noted beside the lease, to find a tail that was cut off."""
-        for seq, hash_ in self._fetch_rows("SELECT seq, hash FROM leases WHERE session = ?", (session,)):
-            return seq, hash_
-        raise self._build_unknown_error(session)
 
     def _find_queue(self, lease: Lease) -> SessionQueue:
         held = self._held.get(lease.session)
@@ -255,37 +250,14 @@ class SqliteLog:
             raise SessionHeld(f"session `{lease.session}` is no longer ours; nothing was written")
         return held
 
-    async def _query_session(self, query: str, session: str, *more: int) -> list[Row]:
-        if held := self._held.get(session):
-            await self._writer.settle(held)
-        rows = await asyncio.to_thread(self._fetch_rows, query, (session, *more))
-        if not rows:
-            await asyncio.to_thread(self.head_anchor, session)
-        return rows
 
-    def _fetch_rows(self, query: str, values: tuple[object, ...]) -> list[Row]:
-        with self._reading, sqlite_file.explain_errors("read", self.path):
-            reader = self._reader = self._reader or sqlite_file.open_reader(self.path)
-            return sqlite_file.retry_while_busy(self.path, lambda: reader.execute(query, values).fetchall())
-
-    def _stream_rows(self, query: str, values: tuple[object, ...]) -> Iterator[Row]:
-        """Yield rows over a connection of their own: one moment of the file, whatever is written meanwhile."""
-        with sqlite_file.explain_errors("read", self.path), closing(sqlite_file.open_reader(self.path)) as reader:
-            yield from sqlite_file.retry_while_busy(self.path, lambda: reader.execute(query, values))
-
-    def _build_unknown_error(self, session: str) -> LogError:
-        advice = "`foregate audit list` names those there are"
-        return LogError(f"there is no session `{session}` in `{self.path}`; {advice}")
-
-
-def _build_condition(kinds: Sequence[Kind]) -> str:
-    """Return the condition for events of some kinds; one that says no kind counts as the first, so that it is read."""
-    return f"coalesce({sqlite_file.KIND}, ?) IN ({', '.join('?' * len(kinds))})"
-
-
-def _read_row(seq: int, text: str, hash_: str) -> Event:
-    try:
-        return chain.read_line(text, hash_)
-    except InvalidJson as error:
-        advice = "`foregate audit verify` tells what was changed"
-        raise LogError(f"event {seq} cannot be read ({error}); {advice}") from None
+def _build_rows(session: str, sealed: Sequence[tuple[Event, str]]) -> tuple[list[Row], list[Cut]]:
+    """Return the rows of sealed events, and the parts that are stored apart from them."""
+    rows: list[Row] = []
+    cuts: list[Cut] = []
+    for event, text in sealed:
+        if event.kind in parts.KINDS:
+            text, found = parts.cut_text(text)
+            cuts += [(event.seq, part) for part in found]
+        rows.append((session, event.seq, text, event.hash))
+    return rows, cuts

@@ -9,7 +9,7 @@ from typing import Any
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
-from foregate.schemas.protocols import Blobs
+from foregate.schemas.protocols import Blobs, Erasure
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.memory_log import MemoryBlobs
@@ -43,6 +43,10 @@ class Log:
             self._events[session] = [_event(*row) for row in self.lines(session)]
         found = self._events[session][max(after, 0) : until or None]
         yield from (event for event in found if not kinds or event.kind in kinds)
+
+    def list_erased(self, session: str) -> dict[int, Erasure]:
+        """Return the events that were erased: none."""
+        return {}
 
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as noted apart."""

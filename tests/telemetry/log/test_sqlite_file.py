@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log import chain
+from foregate.telemetry.audit.verify import verify_session
+from foregate.telemetry.log import chain, tables
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.sqlite_reader import SqliteReader
+from tests.telemetry.log.test_parts import begin
 from tests.telemetry.made import CHECKPOINT, said
 
 FIRST_VERSION = """
@@ -86,6 +89,37 @@ async def test_a_log_of_the_first_version_is_written_and_read_as_any_other(path:
     assert [event.seq for event in log.events("s", kinds=("checkpoint",))] == [2]
     assert [event.seq for event in chain.verify_lines(log.lines("s"), "s")] == [1, 2]
     log.close()
+
+
+@pytest.mark.parametrize("version", tables.UPGRADES)
+async def test_a_log_of_any_earlier_version_is_read_as_it_is_and_brought_up_where_it_is_written(
+    path: Path, version: int
+) -> None:
+    new = SqliteLog(path.with_name("new.db"))
+    await begin(new, "s")
+    lines = list(new.lines("s"))
+    new.close()
+    with sqlite3.connect(path) as old:
+        for statement in tables.TABLES[version]:
+            old.execute(statement)
+        old.executemany("INSERT INTO events (session, seq, text, hash) VALUES ('s', ?, ?, ?)", lines)
+        old.execute("INSERT INTO leases VALUES (1, 's', '', 0, '', '', '', 1, ?, ?)", (lines[-1][0], lines[-1][2]))
+        old.execute(f"PRAGMA application_id = {tables.APPLICATION}")
+        old.execute(f"PRAGMA user_version = {version}")
+    old.close()
+    before, reader = path.read_bytes(), SqliteReader(path)
+    assert (list(reader.lines("s")), reader.list_erased("s")) == (lines, {})
+    assert [event.seq for event in reader.events("s")] == [1, 2]
+    assert path.read_bytes() == before
+    log = SqliteLog(path)
+    assert list(reader.lines("s")) == list(log.lines("s")) == lines
+    await begin(log, "t")
+    assert [verify_session(reader, name).ok for name in "st"] == [True, True]
+    log.close()
+    reader.close()
+    with sqlite3.connect(path) as kept:
+        assert kept.execute("PRAGMA user_version").fetchone() == (tables.UPGRADES[version],)
+    kept.close()
 
 
 def foreign_text(path: Path) -> None:

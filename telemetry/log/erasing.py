@@ -1,0 +1,51 @@
+"""Erasing what the events of a session say, so that the chain goes on by their hashes."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from foregate.schemas.errors import LogError
+from foregate.schemas.protocols import Erasure
+from foregate.telemetry.log import sqlite_file, tables
+
+_ALL = f"""SELECT seq FROM events WHERE session = :session AND text != '' AND NOT (
+  seq = (SELECT max(seq) FROM events WHERE session = :session) AND coalesce({tables.KIND}, '') = 'session_ended')"""  # noqa: S608
+"""All that say something, but an event that ends the session: it holds nothing but their number, and proves it."""
+_ERASE = (
+    f"""INSERT INTO erased (session, seq, at, "by", why)
+  SELECT :session, seq, :at, :by, :why FROM ({_ALL})""",  # noqa: S608
+    "UPDATE events SET text = '' WHERE session = :session AND seq IN (SELECT seq FROM erased WHERE session = :session)",
+    "DELETE FROM snapshots WHERE session = :session",
+    "DELETE FROM questions WHERE session = :session",
+)
+_UNUSED = "DELETE FROM parts WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM cuts WHERE cuts.hash = parts.hash)"
+
+
+def erase_session(connection: sqlite3.Connection, path: Path, session: str, erasure: Erasure) -> int:
+    """Erase the texts of a session's events in one write transaction; return how many.
+
+    What it takes away is overwritten in the file. It is gone from the file beside it, too, unless somebody reads the
+    log just then.
+    """
+    values = {"session": session, "at": erasure.at, "by": erasure.by, "why": erasure.why}
+    (before,) = connection.execute("PRAGMA secure_delete").fetchone()
+    connection.execute("PRAGMA secure_delete=ON").fetchone()
+    try:
+        with sqlite_file.write_transaction(connection, path):
+            erased = connection.execute(_ERASE[0], values).rowcount
+            for statement in _ERASE[1:]:
+                connection.execute(statement, values)
+            used = connection.execute("SELECT DISTINCT hash FROM cuts WHERE session = :session", values).fetchall()
+            connection.execute("DELETE FROM cuts WHERE session = :session", values)
+            connection.executemany(_UNUSED, used)
+    finally:
+        connection.execute(f"PRAGMA secure_delete={before}").fetchone()
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+    return erased
+
+
+def build_erased_error(session: str, erasure: Erasure) -> LogError:
+    """Return the error for a session that cannot be read or gone on with, since what it says was erased."""
+    who = f"by {erasure.by or 'somebody'} at {erasure.at} ({erasure.why or 'no reason given'})"
+    return LogError(f"session `{session}` was erased {who}; `foregate audit verify` still proves its events by hash")

@@ -1,0 +1,173 @@
+"""Reading the log's file: its events as they were written, whatever of their texts is stored apart or erased."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, LogError
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.protocols import Erasure
+from foregate.telemetry.log import chain, parts, sqlite_file, tables
+from foregate.telemetry.log.erasing import build_erased_error
+
+Row = tuple[Any, ...]
+_COLUMNS = "SELECT session, seq, text, hash FROM events WHERE"
+_MISSING = "\0"
+"""What stands for a part that is gone or was changed: no JSON holds it, so that nobody takes the rest for the event."""
+_SHARED = 64
+"""Parts that are kept while rows are read: sessions one after the other mostly have the same."""
+
+
+class SqliteReader:
+    """The events in the file at `path`, unverified. What the file holds is looked at when something is asked."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+        self._reader: sqlite3.Connection | None = None
+        self._reading = threading.Lock()
+
+    def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
+        """Yield (number, canonical text, hash) of each durable event as it was written, for verification.
+
+        The text of an erased event is "". The rows are those of one moment, read one by one. Raises LogError for an
+        unknown session.
+        """
+        self.head_anchor(session)
+        for _, seq, text, hash_ in self._stream_events(f"{_COLUMNS} session = ? ORDER BY seq", (session,)):
+            yield seq, text or "", hash_
+
+    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield durable events after a number, up to another, of some kinds or of all, one by one, but erased ones.
+
+        Unverified. Raises LogError where an event cannot be read, also for one that no longer says which kind it is.
+        """
+        of_kind = f" AND {_build_condition(kinds)}" if kinds else ""
+        upto = " AND seq <= ?" if until else ""
+        query = f"{_COLUMNS} session = ? AND seq > ?{upto}{of_kind} ORDER BY seq"
+        self.head_anchor(session)
+        values = (session, after, *((until,) if until else ()), *kinds[:1], *kinds)
+        yield from _read_rows(self._stream_events(query, values))
+
+    def read_all_sessions(self, kinds: Sequence[Kind]) -> Iterator[Event]:
+        """Yield the durable events of some kinds of all sessions, one session after the other; see `events`."""
+        query = f"{_COLUMNS} {_build_condition(kinds)} ORDER BY session, seq"
+        yield from _read_rows(self._stream_events(query, (*kinds[:1], *kinds)))
+
+    def list_erased(self, session: str) -> Mapping[int, Erasure]:
+        """Return which events of a session were erased, by their numbers, and by whom."""
+        query = 'SELECT seq, at, "by", why FROM erased WHERE session = ? ORDER BY seq'
+        with self._reading, sqlite_file.explain_errors("read", self.path):
+            if tables.is_older(self._open_reader()):
+                return {}
+        return {seq: Erasure(*about) for seq, *about in self._fetch_rows(query, (session,))}
+
+    def head_anchor(self, session: str) -> tuple[int, str]:
+        """Return number and hash of the last event as noted beside the lease, to find a tail that was cut off."""
+        for seq, hash_ in self._fetch_rows("SELECT seq, hash FROM leases WHERE session = ?", (session,)):
+            return seq, hash_
+        raise self._build_unknown_error(session)
+
+    def _read_events(self, session: str, after: int, limit: int) -> list[Event]:
+        """Return events after a number, 0 as a limit for all; raise LogError where one was erased."""
+        self.head_anchor(session)
+        found = []
+        query = f"{_COLUMNS} session = ? AND seq > ? ORDER BY seq LIMIT ?"
+        for _, seq, text, hash_ in self._stream_events(query, (session, after, limit or -1)):
+            if text is None:
+                raise build_erased_error(session, self.list_erased(session)[seq])
+            found.append(_read_row(seq, text, hash_))
+        return found
+
+    def _open_reader(self) -> sqlite3.Connection:
+        """Return the connection for what is read at once; whoever calls holds its lock."""
+        self._reader = self._reader or sqlite_file.open_reader(self.path)
+        return self._reader
+
+    def close(self) -> None:
+        """Close the file; doing it twice is harmless."""
+        with self._reading:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    def _fetch_rows(self, query: str, values: tuple[object, ...]) -> list[Row]:
+        with self._reading, sqlite_file.explain_errors("read", self.path):
+            reader = self._open_reader()
+            return sqlite_file.retry_while_busy(self.path, lambda: reader.execute(query, values).fetchall())
+
+    def _stream_events(self, query: str, values: tuple[object, ...]) -> Iterator[tuple[str, int, str | None, str]]:
+        """Yield session, number, whole text and hash over a connection of its own, of one moment of the file.
+
+        The text of an erased event is None.
+        """
+        with sqlite_file.explain_errors("read", self.path), closing(sqlite_file.open_reader(self.path)) as reader:
+            sqlite_file.retry_while_busy(self.path, lambda: reader.execute("BEGIN"))
+            whole = _WholeTexts(reader)
+            for session, seq, text, hash_ in sqlite_file.retry_while_busy(
+                self.path, lambda: reader.execute(query, values)
+            ):
+                yield session, seq, whole.find_text(session, seq, text), hash_
+
+    def _build_unknown_error(self, session: str) -> LogError:
+        advice = "`foregate audit list` names those there are"
+        return LogError(f"there is no session `{session}` in `{self.path}`; {advice}")
+
+
+class _WholeTexts:
+    """Puts the texts of events together again, over a connection in a transaction, session by session."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._session: str | None = None
+        self._cuts: dict[int, list[tuple[int, str]]] = {}
+        self._erased: set[int] = set()
+        self._find_part = lru_cache(_SHARED)(self._read_part)
+
+    def find_text(self, session: str, seq: int, text: str) -> str | None:
+        """Return the whole text of an event, None where it was erased; one of which something is missing is no JSON."""
+        if session != self._session:
+            self._load(session)
+        if seq in self._cuts:
+            return parts.join_text(text, ((place, self._find_part(name)) for place, name in self._cuts[seq]))
+        return None if not text and seq in self._erased else text
+
+    def _load(self, session: str) -> None:
+        self._session, self._cuts, self._erased = session, {}, set()
+        if tables.is_older(self._connection):
+            return
+        query = "SELECT seq, place, hash FROM cuts WHERE session = ? ORDER BY seq, place"
+        for seq, place, hash_ in self._connection.execute(query, (session,)):
+            self._cuts.setdefault(seq, []).append((place, hash_))
+        rows = self._connection.execute("SELECT seq FROM erased WHERE session = ?", (session,))
+        self._erased = {seq for (seq,) in rows}
+
+    def _read_part(self, name: str) -> str:
+        row = self._connection.execute("SELECT text FROM parts WHERE hash = ?", (name,)).fetchone()
+        found = row[0] if row is not None else ""
+        return found if strict_json.sha256(found.encode("utf-8", "surrogatepass")) == name else _MISSING
+
+
+def _build_condition(kinds: Sequence[Kind]) -> str:
+    """Return the condition for events of some kinds; one that says no kind counts as the first, so that it is read."""
+    return f"coalesce({tables.KIND}, ?) IN ({', '.join('?' * len(kinds))})"
+
+
+def _read_rows(rows: Iterator[tuple[str, int, str | None, str]]) -> Iterator[Event]:
+    return (_read_row(seq, text, hash_) for _, seq, text, hash_ in rows if text is not None)
+
+
+def _read_row(seq: int, text: str, hash_: str) -> Event:
+    """Return the event of a row; raise LogError where it cannot be read."""
+    try:
+        return chain.read_line(text, hash_)
+    except InvalidJson as error:
+        advice = "`foregate audit verify` tells what was changed"
+        raise LogError(f"event {seq} cannot be read ({error}); {advice}") from None
