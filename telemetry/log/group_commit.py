@@ -100,11 +100,19 @@ class GroupCommit:
             self._changed.notify()
         return await asyncio.wrap_future(future)
 
-    def close(self, last: Callable[[sqlite3.Connection], object] | None = None) -> None:
-        """Write what is left, do `last`, stop the thread, close the connection; doing it twice is harmless."""
+    def finish(self, job: Callable[[sqlite3.Connection], object]) -> None:
+        """Run `job` after everything handed over before, and wait for it; whether it fails is nobody's concern."""
+        future: Future[object] = Future()
         with self._changed:
-            if last is not None and not self._closing:
-                self._jobs.append((last, Future()))
+            self._refuse_when_closed()
+            self._jobs.append((job, future))
+            self._changed.notify()
+        if threading.current_thread() is not self._thread:
+            future.exception()
+
+    def close(self) -> None:
+        """Write what is left, stop the thread, close the connection; doing it twice is harmless."""
+        with self._changed:
             self._closing = True
             self._changed.notify()
         if threading.current_thread() is not self._thread:

@@ -38,10 +38,15 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
             with write_transaction(connection, path):
                 tables.bring_up(connection, _find_version(connection, path))
         connection.execute("PRAGMA synchronous=FULL")
-        if stat.S_IMODE(path.stat().st_mode) & 0o077:
-            path.chmod(0o600)
+        close_to_others(path)
         unfinished.pop_all()
         return connection
+
+
+def close_to_others(path: Path) -> None:
+    """Let nobody but its owner read the file."""
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        path.chmod(0o600)
 
 
 def open_reader(path: Path) -> sqlite3.Connection:

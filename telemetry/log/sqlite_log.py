@@ -12,20 +12,19 @@ from pathlib import Path
 
 from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft, Event
-from foregate.schemas.protocols import Erasure, Head, Lease
-from foregate.telemetry.log import chain, parts, sqlite_file, tables
+from foregate.schemas.protocols import Erasure, Lease
+from foregate.telemetry.log import chain, parts, sqlite_file
 from foregate.telemetry.log.erasing import build_erased_error, erase_session
 from foregate.telemetry.log.group_commit import BACKLOG, Cut, GroupCommit, Row, SessionQueue
-from foregate.telemetry.log.holder import HolderMark, LeaseHolder, get_own_holder, sweep_marks
-from foregate.telemetry.log.sqlite_reader import SqliteReader
+from foregate.telemetry.log.holder import LeaseHolder, get_own_holder
+from foregate.telemetry.log.shared_file import open_shared
+from foregate.telemetry.log.sqlite_reader import LAST, SqliteReader
 
 _NAME = 200
 _ENDING = 10.0
 """Seconds to wait until whatever a dead holder had started is gone; it is killed as soon as its holder is."""
 _TICK = 0.02
 _ERASED = 'SELECT at, "by", why FROM erased WHERE session = ? LIMIT 1'
-_LAST = f"SELECT seq, hash, {tables.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
-
 _KEPT = "SELECT reply FROM questions WHERE session = ? AND seq = ?"
 
 
@@ -42,10 +41,10 @@ class SqliteLog(SqliteReader):
 
     def __init__(self, path: Path | str, *, create: bool = True) -> None:
         super().__init__(path)
-        self._writer = GroupCommit(sqlite_file.open_log(self.path, create=create), self.path)
-        weakref.finalize(self, self._writer.close)
+        self._file = open_shared(self.path, create=create)
+        self._release = weakref.finalize(self, self._file.release)
+        self._reading = self._file.reading
         self._held: dict[str, SessionQueue] = {}
-        self._mark: HolderMark | None = None
 
     async def claim(self, session: str, *, create: bool = False, take_over: bool = False) -> Lease:
         """Take the session; see Log. A holder of which nothing runs any more is succeeded under a higher fence.
@@ -58,7 +57,7 @@ class SqliteLog(SqliteReader):
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
-            self._set_mark(connection)
+            self._file.set_mark(connection)
             with sqlite_file.write_transaction(connection, self.path):
                 if erased := connection.execute(_ERASED, (session,)).fetchone():
                     raise build_erased_error(session, Erasure(*erased))
@@ -95,7 +94,7 @@ class SqliteLog(SqliteReader):
         if standing == "ending":
             why = f"what {other.description} had started for session `{session}` still runs, though it has ended itself"
             raise _StillEnding(f"{why}; end it by hand")
-        last = connection.execute(_LAST, (session,)).fetchone() or (0, GENESIS, "")
+        last = connection.execute(LAST, (session,)).fetchone() or (0, GENESIS, "")
         if last[:2] != (seq, hash_):
             raise TamperedLog(
                 f"session `{session}` ends at event {last[0]}, but event {seq} was written; "
@@ -112,14 +111,6 @@ class SqliteLog(SqliteReader):
             (session, lease.owner, mine.pid, mine.started, mine.boot, mine.place, lease.fence, seq, hash_),
         )
         return SessionQueue(lease, seq, hash_, durable=seq)
-
-    def _set_mark(self, connection: sqlite3.Connection) -> None:
-        """Mark this process as one that holds sessions here, before it holds the first."""
-        if self._mark is None:
-            query = "SELECT DISTINCT pid, started, boot, place FROM leases WHERE owner != ''"
-            sweep_marks(self.path.parent, {LeaseHolder(*row).mark for row in connection.execute(query)})
-            self._mark = HolderMark(self.path.parent)
-            weakref.finalize(self, self._mark.close)
 
     async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
         """Number, chain and hand the drafts to the writer; see Log."""
@@ -141,31 +132,9 @@ class SqliteLog(SqliteReader):
         """Return when everything appended under the lease is durable; see Log."""
         await self._writer.settle(self._find_queue(lease))
 
-    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
-        """Return events after a number; see Log. What this process appended is among them.
-
-        Raises LogError for a session of which events were erased, since those left do not tell how it stands.
-        """
-        await self._settle_own(session)
-        return await asyncio.to_thread(self._read_events, session, after, limit)
-
-    async def head(self, session: str) -> Head:
-        """Return the last event's number and hash; see Log."""
-        await self._settle_own(session)
-        rows = await asyncio.to_thread(self._fetch_rows, _LAST, (session,))
-        if not rows:
-            await asyncio.to_thread(self.head_anchor, session)
-        seq, hash_, kind = rows[0] if rows else (0, GENESIS, "")
-        return Head(seq, hash_, kind == "session_ended")
-
     async def _settle_own(self, session: str) -> None:
         if held := self._held.get(session):
             await self._writer.settle(held)
-
-    async def sessions(self) -> Sequence[str]:
-        """Return the names of all sessions, newest first."""
-        rows = await asyncio.to_thread(self._fetch_rows, "SELECT session FROM leases ORDER BY number DESC", ())
-        return [name for (name,) in rows]
 
     async def release(self, lease: Lease) -> None:
         """Give the session back; see Log. Raises LogError when something appended before could not be written."""
@@ -192,7 +161,7 @@ class SqliteLog(SqliteReader):
         """
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
-            self._set_mark(connection)
+            self._file.set_mark(connection)
             with sqlite_file.write_transaction(connection, self.path):
                 return self._take_session(connection, session, create=False, take_over=False)
 
@@ -227,22 +196,30 @@ class SqliteLog(SqliteReader):
         rows = await asyncio.to_thread(self._fetch_rows, _KEPT, (session, seq))
         return rows[0][0] or "" if rows else ""
 
-    async def find_holder(self, session: str) -> str:
-        """Return which live process holds a session, as a person would look for it, "" for none."""
-        query = "SELECT pid, started, boot, place FROM leases WHERE session = ? AND owner != ''"
-        for row in await asyncio.to_thread(self._fetch_rows, query, (session,)):
-            holder = LeaseHolder(*row)
-            return "" if holder.find_standing(self.path.parent) == "gone" else holder.description
-        return ""
-
     def close(self) -> None:
         """Write what was appended, give all sessions back and close the file; doing it twice is harmless."""
         leases = [held.lease for held in self._held.values()]
         self._held.clear()
-        super().close()
-        self._writer.close((lambda connection: self._give_back(connection, *leases)) if leases else None)
-        if self._mark is not None:
-            self._mark.close()
+        if not self._release.alive:
+            return super().close()
+        if leases and self._file.is_ours:
+            self._writer.finish(lambda connection: self._give_back(connection, *leases))
+        self._release()
+
+    @property
+    def _writer(self) -> GroupCommit:
+        """What writes, while this log is open; raises LogError afterwards, and in a process that was forked since."""
+        self._file.check_process()
+        if not self._release.alive:
+            raise LogError(f"the log `{self.path}` is closed; open it again")
+        return self._file.writer
+
+    def _open_reader(self) -> sqlite3.Connection:
+        self._check_process()
+        return self._file.reader if self._release.alive else super()._open_reader()
+
+    def _check_process(self) -> None:
+        self._file.check_process()
 
     def _find_queue(self, lease: Lease) -> SessionQueue:
         held = self._held.get(lease.session)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,14 +13,17 @@ from typing import Any
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.event import Event
+from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.event_body import Kind
-from foregate.schemas.protocols import Erasure
+from foregate.schemas.protocols import Erasure, Head
 from foregate.telemetry.log import chain, parts, sqlite_file, tables
 from foregate.telemetry.log.erasing import build_erased_error
+from foregate.telemetry.log.holder import LeaseHolder
 
 Row = tuple[Any, ...]
 _COLUMNS = "SELECT session, seq, text, hash FROM events WHERE"
+LAST = f"SELECT seq, hash, {tables.KIND} FROM events WHERE session = ? ORDER BY seq DESC LIMIT 1"  # noqa: S608
+"""The last event of a session: its number, hash and kind."""
 _MISSING = "\0"
 """What stands for a part that is gone or was changed: no JSON holds it, so that nobody takes the rest for the event."""
 _SHARED = 64
@@ -33,6 +37,42 @@ class SqliteReader:
         self.path = Path(path)
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
+
+    async def sessions(self) -> Sequence[str]:
+        """Return the names of all sessions, newest first; one whose process ended before its first event is none."""
+        query = "SELECT session FROM leases WHERE seq > 0 ORDER BY number DESC"
+        return [name for (name,) in await asyncio.to_thread(self._fetch_rows, query, ())]
+
+    async def head(self, session: str) -> Head:
+        """Return the last event's number and hash; see Log."""
+        await self._settle_own(session)
+        rows = await asyncio.to_thread(self._fetch_rows, LAST, (session,))
+        if not rows:
+            await asyncio.to_thread(self.head_anchor, session)
+        seq, hash_, kind = rows[0] if rows else (0, GENESIS, "")
+        return Head(seq, hash_, kind == "session_ended")
+
+    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
+        """Return events after a number; see Log. What this process appended is among them.
+
+        Raises LogError for a session of which events were erased, since those left do not tell how it stands.
+        """
+        await self._settle_own(session)
+        return await asyncio.to_thread(self._read_events, session, after, limit)
+
+    async def find_holder(self, session: str) -> str:
+        """Return which live process holds a session, as a person would look for it, "" for none."""
+        query = "SELECT pid, started, boot, place FROM leases WHERE session = ? AND owner != ''"
+        for row in await asyncio.to_thread(self._fetch_rows, query, (session,)):
+            holder = LeaseHolder(*row)
+            return "" if holder.find_standing(self.path.parent) == "gone" else holder.description
+        return ""
+
+    async def _settle_own(self, session: str) -> None:
+        """Have it in the file what this process appended to a session: nothing, where it only reads."""
+
+    def _check_process(self) -> None:
+        """Raise LogError where this process may not open the file."""
 
     def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
         """Yield (number, canonical text, hash) of each durable event as it was written, for verification.
@@ -108,6 +148,7 @@ class SqliteReader:
 
         The text of an erased event is None.
         """
+        self._check_process()
         with sqlite_file.explain_errors("read", self.path), closing(sqlite_file.open_reader(self.path)) as reader:
             sqlite_file.retry_while_busy(self.path, lambda: reader.execute("BEGIN"))
             whole = _WholeTexts(reader)
