@@ -92,7 +92,7 @@ class Log(Protocol):
         """Return the last event's number and hash; raise LogError for an unknown session."""
 
     async def sessions(self) -> Sequence[str]:
-        """Return the names of all sessions, newest first."""
+        """Return the names of all sessions, newest first; one that was claimed and has no event is none."""
 
     async def release(self, lease: Lease) -> None:
         """Give the session back; doing it twice is harmless."""

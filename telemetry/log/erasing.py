@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
+from collections.abc import Sequence
 from pathlib import Path
 
 from foregate.schemas.errors import LogError
@@ -10,8 +12,11 @@ from foregate.schemas.protocols import Erasure
 from foregate.telemetry.log import sqlite_file, tables
 
 _ALL = f"""SELECT seq FROM events WHERE session = :session AND text != '' AND NOT (
-  seq = (SELECT max(seq) FROM events WHERE session = :session) AND coalesce({tables.KIND}, '') = 'session_ended')"""  # noqa: S608
-"""All that say something, but an event that ends the session: it holds nothing but their number, and proves it."""
+  seq = (SELECT max(seq) FROM events WHERE session = :session) AND coalesce({tables.KIND}, '') = 'session_ended')
+  AND (:kinds = '[]' OR {tables.KIND} IN (SELECT value FROM json_each(:kinds)))"""  # noqa: S608
+"""All that say something, but an event that ends the session: it holds nothing but their number, and proves it.
+
+Where `:kinds` names some, only events of those."""
 _ERASE = (
     f"""INSERT INTO erased (session, seq, at, "by", why)
   SELECT :session, seq, :at, :by, :why FROM ({_ALL})""",  # noqa: S608
@@ -22,13 +27,19 @@ _ERASE = (
 _UNUSED = "DELETE FROM parts WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM cuts WHERE cuts.hash = parts.hash)"
 
 
-def erase_session(connection: sqlite3.Connection, path: Path, session: str, erasure: Erasure) -> int:
-    """Erase the texts of a session's events in one write transaction; return how many.
+_MINE = "session = :session AND seq IN (SELECT seq FROM erased WHERE session = :session)"
+
+
+def erase_session(
+    connection: sqlite3.Connection, path: Path, session: str, erasure: Erasure, kinds: Sequence[str] = ()
+) -> int:
+    """Erase the texts of a session's events, all or those of some kinds, in one write transaction; return how many.
 
     What it takes away is overwritten in the file. It is gone from the file beside it, too, unless somebody reads the
     log just then.
     """
     values = {"session": session, "at": erasure.at, "by": erasure.by, "why": erasure.why}
+    values["kinds"] = json.dumps(list(kinds))
     (before,) = connection.execute("PRAGMA secure_delete").fetchone()
     connection.execute("PRAGMA secure_delete=ON").fetchone()
     try:
@@ -36,8 +47,8 @@ def erase_session(connection: sqlite3.Connection, path: Path, session: str, eras
             erased = connection.execute(_ERASE[0], values).rowcount
             for statement in _ERASE[1:]:
                 connection.execute(statement, values)
-            used = connection.execute("SELECT DISTINCT hash FROM cuts WHERE session = :session", values).fetchall()
-            connection.execute("DELETE FROM cuts WHERE session = :session", values)
+            used = connection.execute(f"SELECT DISTINCT hash FROM cuts WHERE {_MINE}", values).fetchall()  # noqa: S608
+            connection.execute(f"DELETE FROM cuts WHERE {_MINE}", values)  # noqa: S608
             connection.executemany(_UNUSED, used)
     finally:
         connection.execute(f"PRAGMA secure_delete={before}").fetchone()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import NamedTuple
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
@@ -22,16 +24,28 @@ from foregate.telemetry.log.temporary_file import (
 _NAME = re.compile(r"[0-9a-f]{64}")
 Sync = Callable[[int], object]
 """Has an open file or folder survive a power cut."""
+_LOCK = ".lock"
+"""The file that is locked while bytes are removed, and while somebody says that they need some."""
+
+
+class StoredBlob(NamedTuple):
+    """Bytes of a store: their name and how many they are."""
+
+    name: str
+    size: int
 
 
 class FileBlobs:
     """Bytes by their SHA-256 below `folder`, two levels deep, for the owner only; several processes may share it.
 
-    Opening it removes what processes that are gone left half-written.
+    Opening it removes what processes that are gone left half-written; with `read_only` it is left as it is, and nothing
+    can be stored.
     """
 
-    def __init__(self, folder: Path | str) -> None:
-        self.folder = Path(folder)
+    def __init__(self, folder: Path | str, *, read_only: bool = False) -> None:
+        self.folder, self._read_only = Path(folder), read_only
+        if read_only:
+            return
         try:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             with open_folder(self.folder) as opened:
@@ -58,10 +72,12 @@ class FileBlobs:
         return names
 
     def _store(self, data: bytes, sync_file: Sync, sync_above: Sync) -> str:
+        if self._read_only:
+            raise LogError(f"`{self.folder}` was opened only to be read; nothing can be stored there")
         name = strict_json.sha256(data)
         path = self._find_path(name)
         try:
-            if path.is_file() and _read_file(path) == data:
+            if path.is_file() and _read_file(path) == data and self._keep(path):
                 return name
             for folder in (path.parent.parent, path.parent):
                 if not folder.is_dir():
@@ -86,6 +102,55 @@ class FileBlobs:
         if strict_json.sha256(data) != hash:
             raise LogError(f"the stored bytes `{hash}` were changed or damaged; restore them from a copy")
         return data
+
+    def list_blobs(self) -> Iterator[StoredBlob]:
+        """Yield what is stored."""
+        for path in self.folder.glob("??/??/*"):
+            with suppress(OSError):  # it may be removed meanwhile
+                if _NAME.fullmatch(path.name) and path.name.startswith(f"{path.parts[-3]}{path.parts[-2]}"):
+                    yield StoredBlob(path.name, path.stat(follow_symlinks=False).st_size)
+
+    def read_unchecked(self, name: str) -> bytes:
+        """Return stored bytes as they are, also changed ones; none where they are gone."""
+        try:
+            return _read_file(self._find_path(name))
+        except OSError:
+            return b""
+
+    def remove(self, name: str, *, unless_since: float) -> bool:
+        """Remove stored bytes, unless somebody has stored them after a time; return whether they are gone."""
+        path = self._find_path(name)
+        try:
+            with self._locked(fcntl.LOCK_EX):
+                if path.stat(follow_symlinks=False).st_mtime > unless_since:
+                    return False
+                path.unlink()
+        except FileNotFoundError:
+            return True
+        except OSError as error:
+            raise _build_error("remove bytes from", self.folder, error) from None
+        with suppress(OSError):
+            path.parent.rmdir()
+        return True
+
+    def _keep(self, path: Path) -> bool:
+        """Say that stored bytes are needed again, so that nobody removes them; False where somebody just has."""
+        with self._locked(fcntl.LOCK_SH):
+            try:
+                os.utime(path, follow_symlinks=False)
+            except FileNotFoundError:
+                return False
+        return True
+
+    @contextmanager
+    def _locked(self, how: int) -> Iterator[None]:
+        file = os.open(self.folder / _LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            with suppress(OSError):  # where a file system knows no locks, what is needed again has a new time at least
+                fcntl.flock(file, how)
+            yield
+        finally:
+            os.close(file)
 
     def _find_path(self, name: str) -> Path:
         return self.folder / name[:2] / name[2:4] / name

@@ -78,8 +78,8 @@ class MemoryLog:
         return Head(*self.head_anchor(session), ended)
 
     async def sessions(self) -> Sequence[str]:
-        """Return the names of all sessions, newest first."""
-        return list(reversed(self._lines))
+        """Return the names of all sessions, newest first; one without an event is none."""
+        return [name for name, lines in reversed(self._lines.items()) if lines]
 
     async def release(self, lease: Lease) -> None:
         """Give the session back."""

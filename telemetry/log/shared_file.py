@@ -67,11 +67,11 @@ class SharedFile:
             if self.uses:
                 return
             del _open[self.key]
-        self.writer.close()
         with self.reading:
             if self._reader is not None:
                 self._reader.close()
                 self._reader = None
+        self.writer.close()  # the last to close the file moves all of it there, which a reader cannot
         if self._mark is not None:
             self._mark.close()
             self._mark = None

@@ -31,12 +31,14 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
             _create_file(path)
         elif not path.exists():
             raise LogError(f"there is no log at `{path}`; check the path")
-        connection = unfinished.enter_context(closing(_connect(path, "rw")))
+        connection = unfinished.enter_context(closing(_connect(path, "mode=rw")))
         if (version := _find_version(connection, path)) not in tables.UPGRADES.values():
             if not version:
                 retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
             with write_transaction(connection, path):
                 tables.bring_up(connection, _find_version(connection, path))
+        if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a backup that is used again
+            retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
         connection.execute("PRAGMA synchronous=FULL")
         close_to_others(path)
         unfinished.pop_all()
@@ -50,13 +52,32 @@ def close_to_others(path: Path) -> None:
 
 
 def open_reader(path: Path) -> sqlite3.Connection:
-    """Return a connection that cannot write; raise LogError when there is no log of ours at `path`."""
+    """Return a connection that cannot write; raise LogError when there is no log of ours at `path`.
+
+    It also reads a copy where nothing can be written, with what SQLite keeps beside the file.
+    """
     with explain_errors("open", path), ExitStack() as unfinished:
-        connection = unfinished.enter_context(closing(_connect(path, "ro")))
+        connection = unfinished.enter_context(closing(_connect(path, find_mode(path))))
         if not _find_version(connection, path):
             raise _build_foreign_error(path)
         unfinished.pop_all()
         return connection
+
+
+def find_mode(path: Path) -> str:
+    """Return how SQLite must open a file to read it, as the end of its address.
+
+    A reader takes locks in a file beside the log. Where none is there and none can be made, nobody writes either, so
+    the file is read as one that never changes; but then SQLite would leave out what is not in it yet without a word.
+    Raises LogError where that is the case.
+    """
+    wal, shm = (path.with_name(f"{path.name}{end}") for end in ("-wal", "-shm"))
+    if shm.exists() or os.access(path.parent, os.W_OK) or not path.exists():
+        return "mode=ro"
+    if wal.exists() and wal.stat().st_size:
+        held = f"the newest events of `{path}` are in `{wal.name}` beside it, which cannot be read where nothing can be"
+        raise LogError(f"{held} written; copy both files to a folder of your own, and name that")
+    return "mode=ro&immutable=1"
 
 
 @contextmanager
@@ -138,7 +159,7 @@ def _create_file(path: Path) -> None:
 
 
 def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    uri = f"file:{quote(str(path.absolute()))}?mode={mode}"
+    uri = f"file:{quote(str(path.absolute()))}?{mode}"
     connection = sqlite3.connect(uri, uri=True, timeout=0, isolation_level=None, check_same_thread=False)
     # What should be UTF-8 and is not stays visible to the verifier instead of failing the read.
     connection.text_factory = lambda data: data.decode("utf-8", "surrogateescape")

@@ -17,7 +17,7 @@ from foregate.telemetry.log import chain, parts, sqlite_file
 from foregate.telemetry.log.erasing import build_erased_error, erase_session
 from foregate.telemetry.log.group_commit import BACKLOG, Cut, GroupCommit, Row, SessionQueue
 from foregate.telemetry.log.holder import LeaseHolder, get_own_holder
-from foregate.telemetry.log.shared_file import open_shared
+from foregate.telemetry.log.shared_file import SharedFile, open_shared
 from foregate.telemetry.log.sqlite_reader import LAST, SqliteReader
 
 _NAME = 200
@@ -35,15 +35,21 @@ class _StillEnding(SessionHeld):
 class SqliteLog(SqliteReader):
     """Sessions in the file at `path`. Memory holds the head of each open session and what is not yet written.
 
-    With `create` the file and its folder are made when they are not there. Raises LogError for a file that is not a
-    Foregate log. Close it when done; what was appended before is written then.
+    With `create` the file and its folder are made when they are not there. With `read_only` the file is left as it is:
+    a copy, or one of another user, of this version or an older one; what writes is refused. Raises LogError for a file
+    that is not a Foregate log. Close it when done; what was appended before is written then.
     """
 
-    def __init__(self, path: Path | str, *, create: bool = True) -> None:
+    def __init__(self, path: Path | str, *, create: bool = True, read_only: bool = False) -> None:
         super().__init__(path)
-        self._file = open_shared(self.path, create=create)
-        self._release = weakref.finalize(self, self._file.release)
-        self._reading = self._file.reading
+        self.read_only = read_only
+        self._file: SharedFile | None = None
+        if read_only:
+            sqlite_file.open_reader(self.path).close()
+        else:
+            self._file = open_shared(self.path, create=create)
+            self._release = weakref.finalize(self, self._file.release)
+            self._reading = self._file.reading
         self._held: dict[str, SessionQueue] = {}
 
     async def claim(self, session: str, *, create: bool = False, take_over: bool = False) -> Lease:
@@ -57,7 +63,7 @@ class SqliteLog(SqliteReader):
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
-            self._file.set_mark(connection)
+            self._own_file.set_mark(connection)
             with sqlite_file.write_transaction(connection, self.path):
                 if erased := connection.execute(_ERASED, (session,)).fetchone():
                     raise build_erased_error(session, Erasure(*erased))
@@ -152,23 +158,23 @@ class SqliteLog(SqliteReader):
                 [(lease.session, lease.owner, lease.fence) for lease in leases],
             )
 
-    async def erase(self, session: str, *, at: str, by: str, why: str) -> int:
+    async def erase(self, session: str, *, at: str, by: str, why: str, kinds: Sequence[str] = ()) -> int:
         """Erase what the events of a session say, their hashes stay; return how many events that are.
 
-        An event that ends the session stays, since it holds no more than their number. `at` is the time, `by` who it
-        was. Verify the session before: afterwards nobody can. Raises SessionHeld while a process has it open, and
-        TamperedLog where its last events are missing.
+        With `kinds` only events of those are erased. An event that ends the session stays, since it holds no more than
+        their number. `at` is the time, `by` who it was. Verify the session before: afterwards nobody can. Raises
+        SessionHeld while a process has it open, and TamperedLog where its last events are missing.
         """
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
-            self._file.set_mark(connection)
+            self._own_file.set_mark(connection)
             with sqlite_file.write_transaction(connection, self.path):
                 return self._take_session(connection, session, create=False, take_over=False)
 
         lease = await self._claim(session, take)
         try:
             erasure = Erasure(at, by, why)
-            return await self._writer.run_job(lambda file: erase_session(file, self.path, session, erasure))
+            return await self._writer.run_job(lambda file: erase_session(file, self.path, session, erasure, kinds))
         finally:
             await self.release(lease)
 
@@ -200,26 +206,34 @@ class SqliteLog(SqliteReader):
         """Write what was appended, give all sessions back and close the file; doing it twice is harmless."""
         leases = [held.lease for held in self._held.values()]
         self._held.clear()
-        if not self._release.alive:
-            return super().close()
+        if self._file is None or not self._release.alive:
+            super().close()
+            return
         if leases and self._file.is_ours:
             self._writer.finish(lambda connection: self._give_back(connection, *leases))
         self._release()
 
     @property
-    def _writer(self) -> GroupCommit:
-        """What writes, while this log is open; raises LogError afterwards, and in a process that was forked since."""
+    def _own_file(self) -> SharedFile:
+        """The file as this process has it open to write; raises LogError where it has not."""
+        if self._file is None:
+            raise LogError(f"the log `{self.path}` may only be read here; set FOREGATE_HOME to a folder of your own")
         self._file.check_process()
         if not self._release.alive:
             raise LogError(f"the log `{self.path}` is closed; open it again")
-        return self._file.writer
+        return self._file
+
+    @property
+    def _writer(self) -> GroupCommit:
+        return self._own_file.writer
 
     def _open_reader(self) -> sqlite3.Connection:
         self._check_process()
-        return self._file.reader if self._release.alive else super()._open_reader()
+        return self._file.reader if self._file is not None and self._release.alive else super()._open_reader()
 
     def _check_process(self) -> None:
-        self._file.check_process()
+        if self._file is not None:
+            self._file.check_process()
 
     def _find_queue(self, lease: Lease) -> SessionQueue:
         held = self._held.get(lease.session)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import lru_cache
 from pathlib import Path
@@ -42,6 +42,13 @@ class SqliteReader:
         """Return the names of all sessions, newest first; one whose process ended before its first event is none."""
         query = "SELECT session FROM leases WHERE seq > 0 ORDER BY number DESC"
         return [name for (name,) in await asyncio.to_thread(self._fetch_rows, query, ())]
+
+    def find_missing(self) -> list[tuple[int, int]]:
+        """Return the ranges of numbers whose sessions are gone: each session gets the next one, and none is deleted.
+
+        Sessions that were deleted from the end are not among them; only a head kept elsewhere tells of those.
+        """
+        return find_gaps(number for (number,) in self._fetch_rows("SELECT number FROM leases ORDER BY number", ()))
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""
@@ -160,6 +167,20 @@ class SqliteReader:
     def _build_unknown_error(self, session: str) -> LogError:
         advice = "`foregate audit list` names those there are"
         return LogError(f"there is no session `{session}` in `{self.path}`; {advice}")
+
+
+def find_gaps(numbers: Iterable[int]) -> list[tuple[int, int]]:
+    """Return the ranges that lack between 1 and the last of some numbers in order.
+
+    >>> find_gaps([2, 3, 7])
+    [(1, 1), (4, 6)]
+    """
+    gaps, wanted = [], 1
+    for number in numbers:
+        if number > wanted:
+            gaps.append((wanted, number - 1))
+        wanted = number + 1
+    return gaps
 
 
 class _WholeTexts:

@@ -11,6 +11,7 @@ import pytest
 from foregate.assembly.home import Home, build_session_name, find_fresh_name, find_session
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.memory_log import MemoryLog
+from tests.telemetry.made import NOW, said
 
 
 def test_a_home_is_made_for_its_owner_only(tmp_path: Path) -> None:
@@ -47,7 +48,8 @@ def test_session_names_sort_by_time() -> None:
 async def test_a_session_is_found_by_its_name_a_unique_beginning_or_as_the_last() -> None:
     log = MemoryLog()
     for name in ("20261121-064512-ab3f", "20261121-064513-0000", "20261122-000000-ffff"):
-        await log.claim(name, create=True)
+        await log.append(await log.claim(name, create=True), [said("hello")], policy="p", time=NOW)
+    await log.claim("20261123-000000-0000", create=True)  # its process ended before its first event
     assert await find_session(log, "20261121-064512-ab3f") == "20261121-064512-ab3f"
     assert await find_session(log, "20261122") == "20261122-000000-ffff"
     assert await find_session(log, "last") == "20261122-000000-ffff"

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager, closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, closing, contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,11 +26,12 @@ class Home:
     `events` is the log of all sessions, `blobs` holds before-images and other bytes by their SHA-256, `memory` what the
     memory tools remember, `pins` which tools of MCP servers a person has said yes to, `declarations` what they said of
     undeclared tools, `permissions` what they permit in which workspace, `history` what was typed at the chat's prompt,
-    `sandboxes` what commands have written in sandboxes and is not applied yet.
+    `sandboxes` what commands have written in sandboxes and is not applied yet. With `read_only` it is a home that may
+    only be looked at, and is left as it is.
     """
 
-    def __init__(self, root: Path) -> None:
-        self.root, self.events, self.blobs = root, root / "events.db", root / "blobs"
+    def __init__(self, root: Path, *, read_only: bool = False) -> None:
+        self.root, self.events, self.blobs, self.read_only = root, root / "events.db", root / "blobs", read_only
         self.memory, self.pins, self.history = root / "memory.json", root / "mcp-pins.json", root / "history"
         self.declarations, self.sandboxes = root / "declarations.json", root / "sandboxes"
         self.permissions = root / "permissions"
@@ -39,18 +41,47 @@ class Home:
         """Return the home of the environment, made with mode 0700; raise UsageError if it cannot be ours alone."""
         root = cls.path(environ)
         try:
-            root.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not root.is_dir():
+                root.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = root.stat()
         except OSError as error:
             why = f"`{root}`, the folder for the log, cannot be made ({error.strerror})"
             raise UsageError(f"{why}; set FOREGATE_HOME to another") from None
-        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        if not _is_own(root, found):
+            why = f"`{root}` may only be read here, because it is not yours or cannot be written"
+            raise UsageError(f"{why}; set FOREGATE_HOME to a folder of your own")
+        if found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
             raise UsageError(f"others may write to `{root}`; make it yours with `chmod 700`, or set FOREGATE_HOME")
         return cls(root)
+
+    @classmethod
+    def open_to_read(cls, environ: Mapping[str, str] = os.environ) -> Home:
+        """Return the home of the environment for looking at it: also a copy, or one that another user owns.
+
+        The usual home is opened as by `open`. One that was named on the command line, and one that may not be written,
+        is left as it is. Raises UsageError where there is no log.
+        """
+        root = cls.path(environ)
+        try:
+            found = root.stat()
+        except FileNotFoundError:
+            if _chosen.get() is None:
+                return cls.open(environ)
+            raise UsageError(f"there is no folder `{root}`; name the one that holds `events.db`") from None
+        except OSError as error:
+            raise UsageError(f"`{root}` cannot be read ({error.strerror}); ask its owner, or copy it") from None
+        if _chosen.get() is None and _is_own(root, found):
+            return cls.open(environ)
+        home = cls(root, read_only=True)
+        if not home.events.is_file():
+            raise UsageError(f"there is no log in `{root}`; name the folder that holds `events.db`, or copy it whole")
+        return home
 
     @staticmethod
     def path(environ: Mapping[str, str] = os.environ) -> Path:
         """Return where the home is, without touching the disk."""
+        if (chosen := _chosen.get()) is not None:
+            return chosen.expanduser().absolute()
         if named := environ.get("FOREGATE_HOME"):
             return Path(named).expanduser().absolute()
         data = environ.get("XDG_DATA_HOME", "")
@@ -61,7 +92,7 @@ class Home:
         """Return the log of this home, made where there is none; raise LogError for a file that is no log of ours."""
         from foregate.telemetry.log.sqlite_log import SqliteLog
 
-        return SqliteLog(self.events)
+        return SqliteLog(self.events, read_only=self.read_only)
 
     def open_declarations(self) -> Declarations:
         """Return what the person said of undeclared tools."""
@@ -79,7 +110,27 @@ class Home:
         """Return the blob store of this home."""
         from foregate.telemetry.log.file_blobs import FileBlobs
 
-        return FileBlobs(self.blobs)
+        return FileBlobs(self.blobs, read_only=self.read_only)
+
+
+_chosen: ContextVar[Path | None] = ContextVar("home", default=None)
+"""The home that a command was told to work on; None for the one of its environment."""
+
+
+@contextmanager
+def choose_home(home: Path | None) -> Iterator[None]:
+    """Have a block work on a home instead of the one of its environment; None changes nothing."""
+    token = _chosen.set(home) if home is not None else None
+    try:
+        yield
+    finally:
+        if token is not None:
+            _chosen.reset(token)
+
+
+def _is_own(root: Path, found: os.stat_result) -> bool:
+    """Whether a folder is this user's, and can be written."""
+    return found.st_uid == os.geteuid() and os.access(root, os.W_OK)
 
 
 def build_session_name(now: datetime | None = None) -> str:
@@ -124,4 +175,4 @@ async def find_session(log: Log, wanted: str) -> str:
 
 def open_home_log() -> AbstractContextManager[SqliteLog]:
     """Return the log of the home, for reading, open until the context ends."""
-    return closing(Home.open().open_log())
+    return closing(Home.open_to_read().open_log())

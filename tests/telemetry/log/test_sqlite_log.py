@@ -88,8 +88,23 @@ async def test_the_head_tells_whether_the_last_event_ended_the_session(log: Sqli
 
 async def test_sessions_are_listed_newest_first(log: SqliteLog) -> None:
     for name in ("a", "c", "b"):
-        await log.claim(name, create=True)
+        await say(log, await log.claim(name, create=True), "one")
+        await log.settle(log._held[name].lease)
     assert await log.sessions() == ["b", "c", "a"]
+
+
+async def test_a_session_whose_process_ended_before_its_first_event_is_none_and_its_name_can_be_taken_again(
+    log: SqliteLog, path: Path
+) -> None:
+    other = SqliteLog(path)
+    await other.claim("s", create=True)
+    other.close()
+    assert await log.sessions() == []
+    await say(log, await log.claim("s", create=True), "one")
+    log.close()
+    again = SqliteLog(path)
+    assert await again.sessions() == ["s"]
+    again.close()
 
 
 async def test_reading_starts_after_a_number_and_stops_at_a_limit(log: SqliteLog) -> None:

@@ -15,6 +15,7 @@ from foregate.cli.commands import (
     completion,
     doctor,
     execute,
+    log,
     options,
     permissions,
     plan,
@@ -50,6 +51,7 @@ app.add_typer(plans.app, name="plans")
 app.command("acp", short_help="Serve an editor.")(acp.acp)
 app.command("undo", short_help="Undo a change of a session.")(sessions.undo)
 app.add_typer(audit.app, name="audit")
+app.add_typer(log.app, name="log")
 app.add_typer(policy.app, name="policy")
 app.add_typer(policy.config_app, name="config")
 app.add_typer(permissions.app, name="permissions")

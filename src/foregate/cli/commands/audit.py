@@ -17,17 +17,19 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
-app = options.build_group("Review the decisions of a session, and verify its log.")
+app = options.build_group("Review the decisions of a session, and verify its log.", options.HomeGroup)
 Names = list[str]
 
 
 @app.command("list")
 def list_sessions(as_json: options.AsJson = False) -> None:
     """List the sessions of the log, newest first."""
+    from foregate.cli.commands.keeping_reports import format_missing
     from foregate.cli.commands.reports import format_sessions
 
     with open_home_log() as log:
         names = run_async(log.sessions())
+        options.print_problems(format_missing(log.find_missing()))
         summaries = (_summarise_session(log, name) for name in names)
         if as_json:
             options.print_json_rows(summaries)

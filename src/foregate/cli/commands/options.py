@@ -18,8 +18,38 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
 
 
-def build_group(meaning: str) -> typer.Typer:
-    return typer.Typer(help=meaning, no_args_is_help=True, rich_markup_mode=None)
+def build_group(meaning: str, kind: type[typer.Typer] = typer.Typer) -> typer.Typer:
+    return kind(help=meaning, no_args_is_help=True, rich_markup_mode=None)
+
+
+class HomeGroup(typer.Typer):
+    """A group of commands that each take `--home`: the folder whose log they work on, instead of the usual one."""
+
+    def command(self, *named: Any, **about: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # type: ignore[override]
+        """Return what makes a function a command of the group."""
+        add = super().command(*named, **about)
+        return lambda command: add(_take_home(command))
+
+
+_HOME = "The folder with the log, also a copy you may only read; else FOREGATE_HOME."
+
+
+def _take_home(command: Callable[..., Any]) -> Callable[..., Any]:
+    kind = Annotated[Path | None, take("--home", _HOME, "FOLDER")]
+    own = [*inspect.signature(command, eval_str=True).parameters.values()]
+    home = inspect.Parameter("home", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+
+    @wraps(command)
+    def run_command(*, home: Path | None = None, **given: Any) -> Any:
+        from foregate.assembly.home import choose_home
+
+        with choose_home(home):
+            return command(**given)
+
+    parameters = [*own, home]
+    run_command.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    run_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run_command
 
 
 def take(flag: str, meaning: str, metavar: str | None = None, **more: Any) -> Any:

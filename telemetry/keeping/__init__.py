@@ -1,0 +1,1 @@
+"""Keeps a log: counts what it holds, frees what is not used, backs it up, copies and erases sessions."""
