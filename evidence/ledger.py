@@ -116,6 +116,10 @@ class Written:
         if not self.is_cut:
             self.texts.append((seq, arguments_raw))
 
+    def forget_events(self, seq: int) -> None:
+        """Have all of it end with event `seq`: those it ended with are events of another session."""
+        self.texts = [(seq, text) for _, text in self.texts]
+
 
 WINDOW = 64 * 1024
 """Characters at each end of a text that are cut into atoms."""
@@ -176,6 +180,11 @@ class AtomTable:
             self._characters[origin] += len(atom)
             while len(self) > self._bound or sum(self._characters.values()) > self._size:
                 self._forget_oldest()
+
+    def forget_events(self, seq: int) -> None:
+        """Have all of it said by event `seq`: those that said it are events of another session."""
+        for atoms in self._heard.values():
+            atoms.update(dict.fromkeys(atoms, seq))
 
     def find_atom(self, name: str) -> Atom:
         """Return who said a name; `nobody` when no text of the session holds it.

@@ -11,6 +11,7 @@ from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.judgement import Remedy
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import Leave, SharedUses
+from foregate.schemas.session_link import SessionLink
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change, EvidenceRecord, Origin, Permit, Tier
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, ToolSpec
@@ -78,7 +79,8 @@ class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"
 
     `policy` holds every value in force, `layers` where each comes from. `dialect` is "" for the native one. `runtime`
     names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` the session and event
-    a child was started at. `remotes` are those there were, for a child when its parent's session started.
+    a child was started at. `remotes` are those there were, for a child when its parent's session started. `follows`
+    names the ended session that this one goes on with.
     """
 
     workspace: str
@@ -96,6 +98,7 @@ class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"
     parent: str = ""
     parent_event: int = 0
     remotes: Remotes | None = None
+    follows: SessionLink | None = None
 
 
 class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"):

@@ -65,13 +65,18 @@ async def resume(session: Session) -> None:
     cut_off = [one.call for one in left if one.side_effect != "pure"]
     if cut_off and state.task is None:
         raise LogError(f"`{min(cut_off)}` runs in no task; `foregate audit verify` tells what was changed in the log")
+    differs: list[Draft] = []
     if state.policy_hash != session.policy.hash:
         policy = session.policy.model_dump(mode="json")
         body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
-        await session.record(Draft(body, "foregate"))
+        differs.append(Draft(body, "foregate"))
     changed = session.catalogue_event
     if state.catalogue_hash != changed.catalogue_hash:
-        await session.record(Draft(changed, "foregate"))
+        differs.append(Draft(changed, "foregate"))
+    if state.task is not None:
+        await session.record(*differs)
+    else:
+        session.log.prepare(*differs)  # where nothing is open, looking at the session is not to write to it
     events = await session.log.read() if left else ()
     for started in left:
         pure = started.side_effect == "pure"
@@ -112,7 +117,7 @@ async def reconcile_calls(session: Session, *, ask: bool = True) -> list[Reconci
     With `ask` False no runtime is asked about the calls it ran.
     """
     parked = dict(session.state.parked)
-    events = await session.log.read() if parked else ()
+    events = await session.log.read_joined() if parked else ()
     started = {event.body.call: event.body for event in events if isinstance(event.body, ToolStarted)}
     found = []
     for call, lost in parked.items():

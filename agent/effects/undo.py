@@ -106,7 +106,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
 
 
 async def _undo(session: Session, call_id: str | None, preview: bool) -> UndoReport:
-    events = await session.log.read()
+    events = await session.log.read_joined()
     found = choose_change(events, call_id)
     note = describe_unknown_call(events) if call_id is None else ""
     if isinstance(found, str):

@@ -122,6 +122,10 @@ class Session:
 
     async def start(self, **known: Any) -> None:
         """Write the first event, by which all can be judged again; `known` are further fields of SessionStarted."""
+        await self.record(await self.draft_start(**known))
+
+    async def draft_start(self, **known: Any) -> Draft:
+        """Return the first event; `known` are further fields of SessionStarted."""
         tools = self.catalogue_event
         if "remotes" not in known and "git_push" in self.catalogue and self.policy.mandate.mode != "off":
             known["remotes"] = await asyncio.to_thread(read_remotes, self.workspace, self.policy)
@@ -137,7 +141,7 @@ class Session:
             depth=self.depth,
             **known,
         )
-        await self.record(Draft(body, "foregate"))
+        return Draft(body, "foregate")
 
     def _build_catalogue(self) -> dict[str, ToolSpec]:
         own = self.declarations.apply(self._offered)
@@ -289,7 +293,7 @@ class Session:
 
     async def close(self, *, end: bool = True) -> None:
         """Give the session back; with `end` its log is complete, and says so."""
-        if end and not self.state.ended:
+        if end and not self.state.ended and not self.log.is_empty:
             await self.record(Draft(SessionEnded(events=self.state.seq + 1), "foregate"))
         await self.log.settle()
         await self.log.store.release(self.log.lease)

@@ -8,8 +8,10 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from foregate.evidence.state.lineage import begin_further, join_events
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.protocols import Lease, Log
 from foregate.telemetry.log.masking import Hidden, mask_draft, may_mask
 
@@ -57,17 +59,50 @@ class SessionLog:
         self._policy_hash, self._hidden, self.clock = policy_hash, hidden, clock
         self.listeners: list[Listener] = []
         self.began_after = state.seq
+        self._first: list[Draft] = []
+        self.before: tuple[str, ...] = ()
+        """The sessions that this one goes on with, oldest first."""
+        self.is_further = False
+        """Whether it was opened because the last of them had ended."""
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
+        begins, (drafts, self._first) = self.is_empty, ((*self._first, *drafts), [])
         hidden = self._hidden() if any(map(may_mask, drafts)) else ()
         kept = [mask_draft(draft, hidden) for draft in drafts]
         events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
+        if begins:
+            begin_further(self.state)
         for event in events:
             self.state.apply(event)
             for listener in tuple(self.listeners):  # one may end its own subscription
                 listener(event)
         return events
+
+    def prepare(self, *drafts: Draft) -> None:
+        """Record these before whatever is recorded next, and only then: looking at a session writes nothing."""
+        self._first += drafts
+
+    def follow(self, before: Sequence[str], *drafts: Draft) -> None:
+        """Begin with these, once something is recorded, a log that goes on with others."""
+        self.before, self.is_further = tuple(before), bool(drafts)
+        if drafts:
+            self.began_after = 0
+            self.prepare(*drafts)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was recorded yet of a session that is to begin with what was prepared."""
+        return bool(self._first) and isinstance(self._first[0].body, SessionStarted)
+
+    async def read_joined(self) -> Sequence[Event]:
+        """Return the events of the sessions this one goes on with, and its own; calls of others carry their session.
+
+        Their numbers begin anew with each session.
+        """
+        earlier = [event for name in self.before for event in await self.store.read(name)]
+        own = () if self.is_empty else await self.read()
+        return [*join_events(earlier, self.lease.session), *own]
 
     async def settle(self) -> None:
         """Return when everything recorded is durable; raise LogError when it cannot be."""

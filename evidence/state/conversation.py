@@ -156,7 +156,11 @@ class Conversation:
         """The ranks of the answers right behind it, in the order they stand in."""
 
     def add_message(self, message: Message, *, by_user: bool = False) -> None:
-        """Take in the next message."""
+        """Take in the next message; further words of Foregate to begin with take the place of those before."""
+        if message.role == "system" and self.messages:
+            self.total += weight(message) - self.weights[0]
+            self.messages[0], self.weights[0] = message, weight(message)
+            return
         place = len(self.messages)
         if message.role == "tool":
             place = self._place_answer(message.call)

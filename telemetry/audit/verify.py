@@ -14,6 +14,7 @@ from foregate.schemas.event import GENESIS, Continuation, Event, ModelResponded,
 from foregate.schemas.event_body import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.protocols import Readable
+from foregate.schemas.session_link import is_of_other_session
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import hash_surveys
 from foregate.telemetry.log import chain
@@ -64,7 +65,7 @@ class InvariantChecker:
                 self._unknown.add(call)
                 yield from self._check_end(call)
             case event_body.OutcomeResolved(call=call):
-                if call not in self._unknown:
+                if call not in self._unknown and not is_of_other_session(call):
                     yield "resolved_without_question", f"the outcome of `{call}` is resolved, and it was not unknown"
                 self._unknown.discard(call)
             case event_body.CallAnswered(call=call):

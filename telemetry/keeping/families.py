@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
-_FURTHER = re.compile(r"(.+)-([2-9]|[1-9]\d+)")
-
-
-def find_root(name: str, known: Collection[str]) -> str:
-    """Return the session that another one belongs to: whose task it is, or which it goes on with; else itself."""
-    own = name.partition(".")[0]
-    further = _FURTHER.fullmatch(own)
-    return further[1] if further and further[1] in known else own
+from foregate.schemas.session_link import find_root
 
 
 def find_families(wanted: Iterable[str], known: Sequence[str]) -> list[str]:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from msgspec import Struct
 
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.keeping.families import find_root
+from foregate.schemas.session_link import find_root
 from foregate.telemetry.keeping.place import LogPlace
 from foregate.telemetry.keeping.used_blobs import find_used
 from foregate.telemetry.log import sqlite_file

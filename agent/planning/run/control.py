@@ -29,7 +29,7 @@ async def follow_plan(session: Session) -> PlanState:
 
 async def get_plan_state(session: Session) -> PlanState:
     """Return how the session's plan stands now."""
-    return PlanState.of(await session.log.read())
+    return PlanState.of(await session.log.read_joined())
 
 
 async def preview_open_tasks(session: Session, state: PlanState, uses: int = 0) -> PlanPreview:
@@ -169,7 +169,7 @@ async def undo_plan(session: Session, state: PlanState, steps: Iterable[StepStat
     one of which everything stays keeps its status.
     """
     await reconcile_calls(session)
-    bodies = [event.body for event in await session.log.read()]
+    bodies = [event.body for event in await session.log.read_joined()]
     changed = {body.call for body in bodies if isinstance(body, ToolStarted) and body.side_effect != "pure"}
     left: list[str] = []
     for step in sorted(steps, key=_find_newest_event, reverse=True):

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.session_link import find_root
 
 if TYPE_CHECKING:
     from foregate.agent.session.permissions import Permissions
@@ -165,7 +166,9 @@ async def find_session(log: Log, wanted: str) -> str:
         return max(own)
     if wanted in names:
         return wanted
-    matching = [name for name in names if wanted and "." not in name and name.startswith(wanted)]
+    known = set(names)
+    own = [name for name in names if wanted and "." not in name and name.startswith(wanted)]
+    matching = [name for name in own if find_root(name, known) not in own or find_root(name, known) == name]
     if len(matching) == 1:
         return matching[0]
     if matching:

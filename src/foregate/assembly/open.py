@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foregate.assembly.home import find_fresh_name, find_session
 from foregate.assembly.model_roles import ModelRoles, price_model
@@ -57,6 +57,11 @@ class OpenSession:
     notes: tuple[str, ...]
     _resources: AsyncExitStack
 
+    @property
+    def follows_ended(self) -> bool:
+        """Whether the session was opened to go on with one that had ended, and ends again when it is left."""
+        return self.session.log.is_further
+
     async def close(self, *, end: bool = True) -> None:
         """Close the session; with `end` False, or while a task is open, its log stays open for a later resume."""
         async with self._resources:
@@ -92,7 +97,8 @@ async def _open_session(
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.run_plan import PlanController
     from foregate.agent.session.absent_person import AbsentPerson
-    from foregate.agent.session.session import Session, fold_session
+    from foregate.agent.session.linked import Lineage, draft_switches, find_lineage, fold_lineage
+    from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.work_sandbox import sweep_sandboxes
@@ -106,10 +112,16 @@ async def _open_session(
     configuration, looked_for = choose_configuration(setting)
     if model is not setting.model:
         price_model(model, configuration)
-    name = await find_session(log, setting.resume) if setting.resume else await find_fresh_name(log)
-    began = await read_beginning(log, name) if setting.resume else None
+    if setting.resume:
+        lineage = await find_lineage(log, await find_session(log, setting.resume))
+        began: SessionStarted | None = await read_beginning(log, lineage.newest)
+    else:
+        lineage, began = Lineage(await find_fresh_name(log)), None
+    name, follows = lineage.name, lineage.follows
+    if follows is not None:
+        notes = (*notes, f"session {follows.session} has ended; what is done now is recorded in session {name}")
     recorded = began.runtime if began is not None else None
-    before = await find_root(log, name, began) if began is not None else str(setting.workspace)
+    before = await find_root(log, lineage.newest, began) if began is not None else str(setting.workspace)
     root = before if setting.moved_to is None or began is None else setting.moved_to
     workspace = LocalWorkspace(root, place.sandboxes)
     resources.callback(workspace.close)
@@ -128,7 +140,7 @@ async def _open_session(
         source = RemoteTools(runtime)
     elif not recorded:
         source = await open_local_tools(setting, rules, place.memory, workspace, resources)
-    lease = await log.claim(name, create=not setting.resume)
+    lease = await log.claim(name, create=not setting.resume or follows is not None)
     if lease.succeeded:
         notes = (*notes, f"{lease.succeeded} left this session open and is gone; the session goes on here")
     resources.push_async_callback(log.release, lease)
@@ -138,9 +150,10 @@ async def _open_session(
     telemetry, said = open_telemetry(setting.environ, name_provider(model), secrets)
     if telemetry is not None:
         resources.push_async_callback(telemetry.close)
-        if setting.resume:
+        if setting.resume and follows is None:
             telemetry.recall(await log.read(name))
-    state = await fold_session(log, name) if setting.resume else None
+    chain = lineage.before if follows is not None else (*lineage.before, name)
+    state = await fold_lineage(log, chain) if setting.resume else None
     spoken = dialect or (state.dialect if state is not None else "native")
     if state is not None and str(workspace.root) != before:
         notes = (*notes, check_moved(workspace, state, before, max_hash=policy.files.max_hash))
@@ -171,16 +184,24 @@ async def _open_session(
         permissions=place.permissions(workspace.root) if place.permissions is not None else None,
         preview=encode_previews,
     )
-    if setting.resume:
+    known: dict[str, Any] = {
+        "dialect": spoken if spoken != "native" else "",
+        "runtime": runtime.url if runtime is not None else "",
+    }
+    if follows is not None and began is not None and state is not None:
+        known |= {"agent": setting.agent or began.agent, "remotes": began.remotes, "follows": follows}
+        session.log.follow(lineage.before, await session.draft_start(**known), *draft_switches(state))
+    elif setting.resume:
+        session.log.follow(lineage.before)
         if str(workspace.root) != before:
             await session.record(Draft(PolicyChanged(workspace=str(workspace.root)), "person"))
         await resume(session)
     else:
-        runs_at = runtime.url if runtime is not None else ""
-        await session.start(dialect=spoken if spoken != "native" else "", runtime=runs_at, agent=setting.agent)
+        await session.start(**known, agent=setting.agent)
     if runtime is not None:
-        (first,) = await log.read(name, limit=1)
-        runtime.agent = f"{name}-{first.hash[:_OWN_HASH]}"  # a name no other session has, and that stays
+        oldest = lineage.before[0] if lineage.before else name
+        (first,) = await log.read(oldest, limit=1)
+        runtime.agent = f"{oldest}-{first.hash[:_OWN_HASH]}"  # a name no other session has, and that stays
         await reconcile_remote_calls(session)
     await record_switches(session, setting, spoken, configuration.mode)
     if recorded and runtime is None:

@@ -134,7 +134,7 @@ class EditorAgent:
             raise UsageError("this connection has ended; start `foregate acp` again")
         session = EditorSession(replace(setting, servers=servers), self._client, self._after)
         await session.open()
-        self._sessions[session.opened.name] = session
+        self._sessions[setting.resume or session.opened.name] = session
         return session
 
 

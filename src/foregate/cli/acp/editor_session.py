@@ -66,6 +66,8 @@ class EditorSession:
         self.person = EditorPerson(self._request)
         self._setting = replace(setting, person=self.person, listeners=[self._hear], on_text=self._stream)
         self._opened: OpenSession | None = None
+        self._name = setting.resume
+        """What the editor calls the session: one that goes on with another keeps its name here."""
         self._updates: Updates | None = None
         self._queue: asyncio.Queue[SessionUpdate] = asyncio.Queue()
         self._pump = asyncio.ensure_future(self._send_updates())
@@ -89,6 +91,7 @@ class EditorSession:
     async def _open(self, setting: SessionOptions) -> None:
         self._updates = None
         self._opened = await open_session(setting)
+        self._name = self._name or self._opened.name
         self._updates = self.person.updates = Updates(self.session)
         self.person.session = self.session
 
@@ -117,7 +120,7 @@ class EditorSession:
     async def replay(self) -> None:
         """Tell the editor what the log holds, and go on once it has the answer to what it asked for."""
         updates = Updates(self.session, replaying=True)
-        for event in await self.session.log.read():
+        for event in await self.session.log.read_joined():
             self._put(updates.add_event(event))
         await self._queue.join()
         task = self.session.state.task
@@ -269,13 +272,13 @@ class EditorSession:
             update = await self._queue.get()
             try:
                 with suppress(ConnectionError):
-                    await self._client.session_update(self.opened.name, update)
+                    await self._client.session_update(self._name, update)
             finally:
                 self._queue.task_done()
 
     async def _request(self, question: Question) -> RequestPermissionResponse:
         await self._queue.join()
-        return await self._client.request_permission(self.opened.name, question.call, question.options)
+        return await self._client.request_permission(self._name, question.call, question.options)
 
 
 async def finish(steps: Coroutine[None, None, None]) -> None:

@@ -109,7 +109,7 @@ class ChatSession:
 
     async def show_recap(self) -> None:
         """Say where the session stands that is resumed."""
-        events = await self.session.log.read()
+        events = await self.session.log.read_joined()
         self.screen.rows(format_recap(self.session, events, self.screen.console.width, self.screen.undo))
 
     def greet(self) -> None:
@@ -163,11 +163,11 @@ class ChatSession:
         if name == "/permissions":
             return {one.id: one.words for one in self.session.permissions.list_given()}
         if name == "/show":
-            ended = find_ended_calls(await self.session.log.read())
+            ended = find_ended_calls(await self.session.log.read_joined())
             return {call: name_call(one.tool, one.target) for call, one in reversed(ended.items())}
         if name != "/undo":
             return dict.fromkeys(COMMANDS[name].choices, COMMANDS[name].meaning)
-        left = read_undo_history(await self.session.log.read()).undoable_changes
+        left = read_undo_history(await self.session.log.read_joined()).undoable_changes
         return {
             change.call: f"{change.tool} {', '.join(one.resource.id for one in change.changes)}"
             for change in reversed(left)
@@ -254,12 +254,12 @@ class ChatSession:
     async def _history(self, rest: str) -> None:
         from foregate.cli.terminal.timeline import format_conversation
 
-        console, events = self.screen.console, await self.session.log.read()
+        console, events = self.screen.console, await self.session.log.read_joined()
         markdown = console.is_terminal and not console.is_dumb_terminal
         self.screen.rows(format_conversation(events, console.width, markdown=markdown))
 
     async def _show(self, rest: str) -> None:
-        events, width = await self.session.log.read(), self.screen.console.width
+        events, width = await self.session.log.read_joined(), self.screen.console.width
         ended = find_ended_calls(events)
         if found := ended.get(rest) if rest else next(reversed(ended.values()), None):
             self.screen.rows(format_call(self.session, events, found, width))
@@ -278,7 +278,7 @@ class ChatSession:
         what = f"{before.tool} {', '.join(before.resources)} ({before.call})"
         screen.rows(format_labelled("undo", what, width, "bold"))
         screen.rows(row for step in before.steps for row in format_labelled("would", step, width))
-        change = read_undo_history(await session.log.read()).finished[before.call]
+        change = read_undo_history(await session.log.read_joined()).finished[before.call]
         changes = preview_undo(session, change)
         for back in changes:
             screen.rows(format_labelled("file", back.path, width) if len(changes) > 1 else ())

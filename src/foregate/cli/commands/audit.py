@@ -169,8 +169,9 @@ def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
     kinds: tuple[Kind, ...] = ("session_started", "user_message", "task_started", "task_paused", "task_ended")
     for event in log.events(name, kinds=kinds):
         match event.body:
-            case SessionStarted(workspace=workspace, model=model):
+            case SessionStarted(workspace=workspace, model=model, follows=follows):
                 about |= {"started": event.time, "workspace": workspace, "model": model}
+                about |= {"follows": follows.session} if follows is not None else {}
             case UserMessage(text=text):
                 about["asked"] = about["asked"] or text
             case TaskStarted():

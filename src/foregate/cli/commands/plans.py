@@ -213,7 +213,7 @@ async def _resolve_call(name: str, call: str, said: KnownOutcome | None) -> tupl
     try:
         return await resolve_outcomes(opened.session, call, said), list_open_calls(opened.session)
     finally:
-        await opened.close(end=False)
+        await opened.close(end=opened.follows_ended)
 
 
 @app.command("rollback")

@@ -195,7 +195,8 @@ def format_sessions(sessions: Iterable[Mapping[str, Json]], name: int, width: in
         if number == 0:
             yield f"{'SESSION':<{room}}  {'EVENTS':>6}  {'STATE':<{state}}  ASKED"
         head = f"{make_visible(str(about['session'])):<{room}}  {about['events']:>6}  {about['state']:<{state}}"
-        yield f"{head}  {shorten_text(str(about['asked']), max(8, width - len(head) - 2) if width else 48)}".rstrip()
+        asked = str(about["asked"] or (f"goes on with {about['follows']}" if about.get("follows") else ""))
+        yield f"{head}  {shorten_text(asked, max(8, width - len(head) - 2) if width else 48)}".rstrip()
 
 
 def format_statistics(found: Statistics) -> Iterator[str]:

@@ -201,4 +201,4 @@ async def _undo_changes(name: str, call: str, preview: bool, moved_to: Path | No
     try:
         return await undo_change(opened.session, call or None, preview)
     finally:
-        await opened.close(end=False)
+        await opened.close(end=opened.follows_ended)

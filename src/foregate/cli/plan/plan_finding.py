@@ -7,6 +7,7 @@ import os
 import shlex
 import subprocess
 import tempfile
+from collections.abc import Collection
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,11 @@ from foregate.assembly.home import open_home_log
 from foregate.assembly.open import read_beginning
 from foregate.cli.terminal.exit_codes import run_async
 from foregate.cli.terminal.layout import make_visible
+from foregate.evidence.state.lineage import join_events
 from foregate.evidence.state.plan_history import RESULTS, STANDING, PlanEntry, read_plans
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
+from foregate.schemas.session_link import find_root
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import TaskPlan
 
@@ -27,8 +30,9 @@ if TYPE_CHECKING:
 
 def list_log_plans(log: SqliteLog) -> list[PlanEntry]:
     """Return where every plan of the log stands, without what came of its calls, newest first."""
-    sessions = groupby(log.read_all_sessions(STANDING), key=lambda event: event.session)
-    found = [entry for _, events in sessions for entry in read_plans(events)]
+    known = set(run_async(log.sessions()))
+    families = groupby(log.read_all_sessions(STANDING), key=lambda event: _find_first(event.session, known))
+    found = [entry for _, events in families for entry in read_plans(events)]
     return sorted(found, key=lambda entry: (entry.state.proposed, entry.session, entry.number), reverse=True)
 
 
@@ -40,7 +44,16 @@ def find_plan(wanted: str) -> PlanEntry:
     """
     with open_home_log() as log:
         entry = choose_plan(wanted, list_log_plans(log))
-        return read_plans(log.events(entry.session, kinds=RESULTS))[entry.number - 1]
+        names = run_async(log.sessions())
+        known, first = set(names), _find_first(entry.session, set(names))
+        joined = [name for name in reversed(names) if _find_first(name, known) == first]
+        events = (event for name in joined for event in log.events(name, kinds=RESULTS))
+        return read_plans(join_events(events, joined[-1]))[entry.number - 1]
+
+
+def _find_first(session: str, known: Collection[str]) -> str:
+    """Return the session whose plans another one goes on with; a task that was handed on has plans of its own."""
+    return session if "." in session else find_root(session, known)
 
 
 def newest_plan(wanted: str) -> PlanEntry:

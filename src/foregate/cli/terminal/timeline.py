@@ -65,13 +65,20 @@ def format_aside(event: Event, width: int) -> Iterator[Text]:
         case ContextCompressed() as body:
             said = _summarise_compression(body)
         case SessionStarted() | PolicyChanged() as body:
-            said = describe_switches(body)
+            said = _describe_setting(body)
         case _:
             said = ""
     if said:
         row = format_line(f"{event.seq:<{_ADDRESS}}", "", said, width)
         row.stylize("dim")
         yield row
+
+
+def _describe_setting(body: SessionStarted | PolicyChanged) -> str:
+    """Return which ended session this one goes on with, and the switches an event sets, "" for neither."""
+    link = body.follows if isinstance(body, SessionStarted) else None
+    follows = f"goes on with session {link.session}, which ended at event {link.seq} ({link.hash})" if link else ""
+    return ", ".join(filter(None, (follows, describe_switches(body))))
 
 
 def format_conversation(events: Iterable[Event], width: int, *, markdown: bool = False) -> Iterator[Text]:
@@ -90,7 +97,7 @@ def format_conversation(events: Iterable[Event], width: int, *, markdown: bool =
                 yield from format_labelled("tool", f"{ran} ({body.call})", width, room=_WHO)
             case ContextCompressed() as body:
                 yield from format_labelled("left", _summarise_compression(body), width, "dim", room=_WHO)
-            case SessionStarted() | PolicyChanged() as body if said := describe_switches(body):
+            case SessionStarted() | PolicyChanged() as body if said := _describe_setting(body):
                 yield from format_labelled("set", said, width, "dim", room=_WHO)
             case TaskEnded(status=status, note=note) if status != "completed":
                 yield from format_labelled("task", f"{status}: {note}", width, room=_WHO)

@@ -1,0 +1,85 @@
+"""Going on with a session that has ended: in a session of its own, which knows what the other one did."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from foregate.agent.session.session import fold_session
+from foregate.evidence.state.lineage import begin_further
+from foregate.evidence.state.session import SessionState
+from foregate.schemas.errors import LogError
+from foregate.schemas.event import Draft
+from foregate.schemas.event_body import PolicyChanged, SessionStarted
+from foregate.schemas.protocols import Log
+from foregate.schemas.session_link import SessionLink, name_further
+
+
+class Lineage(Struct, frozen=True):
+    """The session in whose log one is gone on with, those before it, oldest first, and the ended one it follows.
+
+    `follows` is None where the log is there and goes on; then the last of `before` is what it followed, if anything.
+    """
+
+    name: str
+    before: tuple[str, ...] = ()
+    follows: SessionLink | None = None
+
+    @property
+    def newest(self) -> str:
+        """The newest session that has begun."""
+        return self.before[-1] if self.follows is not None else self.name
+
+
+async def find_lineage(log: Log, name: str) -> Lineage:
+    """Return how the session `name` is gone on with: in its own log while it has not ended, else in a further one.
+
+    Raises LogError for a session that is not there.
+    """
+    root = await _find_first(log, name)
+    chain, number = [root], 2
+    head = await log.head(root)
+    while True:
+        further = name_further(root, number)
+        try:
+            next_ = await log.head(further)
+        except LogError:
+            break  # there is none of that name
+        if next_.seq == 0 or await _read_link(log, further) is None:
+            break  # its process ended before its first event, so that the name is free
+        chain, head, number = [*chain, further], next_, number + 1
+    if not head.ended:
+        return Lineage(chain[-1], tuple(chain[:-1]))
+    return Lineage(further, tuple(chain), SessionLink(chain[-1], head.seq, head.hash))
+
+
+async def _find_first(log: Log, name: str) -> str:
+    """Return the first session of those that go on with each other."""
+    while (link := await _read_link(log, name)) is not None:
+        name = link.session
+    return name
+
+
+async def _read_link(log: Log, name: str) -> SessionLink | None:
+    for event in await log.read(name, limit=1):
+        return event.body.follows if isinstance(event.body, SessionStarted) else None
+    return None
+
+
+async def fold_lineage(log: Log, sessions: Sequence[str]) -> SessionState:
+    """Return the state that sessions lead to which go on with each other, oldest first."""
+    state = await fold_session(log, sessions[0])
+    for name in sessions[1:]:
+        begin_further(state)
+        for event in await log.read(name):
+            state.apply(event)
+    return state
+
+
+def draft_switches(state: SessionState) -> list[Draft]:
+    """Return what an ended session had switched otherwise than a new one has it."""
+    body = PolicyChanged(
+        auto=state.auto or None, dry_run=state.dry_run or None, mode=state.mode if state.mode != "direct" else None
+    )
+    return [Draft(body, "foregate")] if body != PolicyChanged() else []
