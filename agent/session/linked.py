@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 
 from foregate.agent.session.session import fold_session
@@ -67,10 +65,11 @@ async def _read_link(log: Log, name: str) -> SessionLink | None:
     return None
 
 
-async def fold_lineage(log: Log, sessions: Sequence[str]) -> SessionState:
-    """Return the state that sessions lead to which go on with each other, oldest first."""
-    state = await fold_session(log, sessions[0])
-    for name in sessions[1:]:
+async def fold_lineage(log: Log, lineage: Lineage) -> SessionState:
+    """Return the state that the sessions of a lineage lead to, those that have begun."""
+    first, *further = lineage.before if lineage.follows is not None else (*lineage.before, lineage.name)
+    state = await fold_session(log, first)
+    for name in further:
         begin_further(state)
         for event in await log.read(name):
             state.apply(event)

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import lru_cache
 
-from foregate.evidence.state.lineage import begin_further, join_events
+from foregate.evidence.state.lineage import join_events
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import SessionStarted
@@ -67,12 +67,10 @@ class SessionLog:
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
-        begins, (drafts, self._first) = self.is_empty, ((*self._first, *drafts), [])
+        drafts, self._first = (*self._first, *drafts), []
         hidden = self._hidden() if any(map(may_mask, drafts)) else ()
         kept = [mask_draft(draft, hidden) for draft in drafts]
         events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
-        if begins:
-            begin_further(self.state)
         for event in events:
             self.state.apply(event)
             for listener in tuple(self.listeners):  # one may end its own subscription

@@ -18,7 +18,7 @@ def begin_further(state: SessionState, seq: int = 1) -> None:
     """Leave in the state of an ended session what the one that goes on with it knows, as by its first event `seq`.
 
     What was observed has to be looked at again, and what was granted to be granted again: both are known by events that
-    the log of that session does not hold.
+    the log of that session does not hold. Switches stay as they are, and that log begins with them.
     """
     for known in (state.atoms, state.written):
         known.forget_events(seq)
@@ -28,8 +28,7 @@ def begin_further(state: SessionState, seq: int = 1) -> None:
     parked = ((name_call(state.session, call), lost) for call, lost in state.parked.items())
     state.parked = {call: replace(lost, call=call) for call, lost in parked}
     state.grants, state.permissions, state.shared, state.question = [], (), None, None
-    state.auto = state.dry_run = False
-    state.mode, state.dialect, state.earlier, state.tasks = "direct", "native", Earlier(), 0
+    state.earlier, state.tasks = Earlier(), 0
     state.in_flight.clear()
 
 

@@ -240,9 +240,9 @@ class PlanState:
         return {number: step.result for number, step in self.steps.items() if step.status != "pending"}
 
     def apply(self, event: Event) -> None:
-        """Take in one event; those of a helper a task started are not the plan's."""
+        """Take in one event, also of a session that goes on with the plan's; a helper's that a task started is none."""
         self.session = self.session or event.session
-        if event.session != self.session:
+        if event.session != self.session and "." in event.session:
             return
         match event.body:
             case task_plan.PlanProposed() as body:

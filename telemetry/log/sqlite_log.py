@@ -25,6 +25,9 @@ _ENDING = 10.0
 """Seconds to wait until whatever a dead holder had started is gone; it is killed as soon as its holder is."""
 _TICK = 0.02
 _ERASED = 'SELECT at, "by", why FROM erased WHERE session = ? LIMIT 1'
+_FORGET = """DELETE FROM leases WHERE session = ? AND owner = '' AND seq = 0
+  AND number = (SELECT max(number) FROM leases)"""
+"""Forget a session that was given back without an event; only the newest one, so that no number is missing."""
 _KEPT = "SELECT reply FROM questions WHERE session = ? AND seq = ?"
 
 
@@ -157,6 +160,7 @@ class SqliteLog(SqliteReader):
                 "UPDATE leases SET owner = '' WHERE session = ? AND owner = ? AND fence = ?",
                 [(lease.session, lease.owner, lease.fence) for lease in leases],
             )
+            connection.executemany(_FORGET, [(lease.session,) for lease in leases])
 
     async def erase(self, session: str, *, at: str, by: str, why: str, kinds: Sequence[str] = ()) -> int:
         """Erase what the events of a session say, their hashes stay; return how many events that are.

@@ -104,6 +104,7 @@ async def _open_session(
     from foregate.agent.workspace.work_sandbox import sweep_sandboxes
     from foregate.assembly.own_secrets import find_own_secrets
     from foregate.assembly.remote import connect_runtime, list_remarks
+    from foregate.evidence.state.lineage import begin_further
     from foregate.policy.source.load import record_layers
     from foregate.telemetry.log.masking import mask_text
     from foregate.telemetry.otel.switch import open_telemetry
@@ -152,11 +153,12 @@ async def _open_session(
         resources.push_async_callback(telemetry.close)
         if setting.resume and follows is None:
             telemetry.recall(await log.read(name))
-    chain = lineage.before if follows is not None else (*lineage.before, name)
-    state = await fold_lineage(log, chain) if setting.resume else None
+    state = await fold_lineage(log, lineage) if setting.resume else None
     spoken = dialect or (state.dialect if state is not None else "native")
     if state is not None and str(workspace.root) != before:
         notes = (*notes, check_moved(workspace, state, before, max_hash=policy.files.max_hash))
+    if state is not None and follows is not None:
+        begin_further(state)
     person = setting.person
     if person is None and state is not None and state.waits_for_person:
         person = AbsentPerson()  # what waits for a person goes on waiting: nobody here says no in their place
@@ -193,11 +195,12 @@ async def _open_session(
         session.log.follow(lineage.before, await session.draft_start(**known), *draft_switches(state))
     elif setting.resume:
         session.log.follow(lineage.before)
-        if str(workspace.root) != before:
-            await session.record(Draft(PolicyChanged(workspace=str(workspace.root)), "person"))
-        await resume(session)
     else:
         await session.start(**known, agent=setting.agent)
+    if setting.resume and str(workspace.root) != before:
+        await session.record(Draft(PolicyChanged(workspace=str(workspace.root)), "person"))
+    if setting.resume and follows is None:
+        await resume(session)
     if runtime is not None:
         oldest = lineage.before[0] if lineage.before else name
         (first,) = await log.read(oldest, limit=1)

@@ -21,7 +21,7 @@ from tests.cli.conftest import Cli, parse_lines
 @pytest.fixture
 def used(cli: Cli, home: Path) -> str:
     """The name of a session of the home that read and changed a file, and ended."""
-    assert cli("run", "fix the typo teh in a.txt")[0] == 0
+    assert cli("run", "in a.txt replace teh with the")[0] == 0
     return str(parse_lines(cli("audit", "list", "--json")[1])[0]["session"])
 
 

@@ -98,8 +98,10 @@ async def test_a_session_whose_process_ended_before_its_first_event_is_none_and_
 ) -> None:
     other = SqliteLog(path)
     await other.claim("s", create=True)
-    other.close()
     assert await log.sessions() == []
+    other.close()
+    with pytest.raises(LogError, match="there is no session"):
+        await log.head("s")
     await say(log, await log.claim("s", create=True), "one")
     log.close()
     again = SqliteLog(path)
@@ -142,7 +144,7 @@ async def test_a_session_has_one_holder_at_a_time(log: SqliteLog, path: Path) ->
 
 async def test_closing_gives_all_sessions_back(log: SqliteLog, path: Path) -> None:
     other = SqliteLog(path)
-    await other.claim("s", create=True)
+    await say(other, await other.claim("s", create=True), "one")
     other.close()
     assert (await log.claim("s")).fence == 2
 
