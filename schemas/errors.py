@@ -19,6 +19,10 @@ class LogError(ForegateError):
     """A log that cannot be read or written."""
 
 
+class SessionErased(LogError):
+    """What a session said was erased: only the hashes of its events are left."""
+
+
 class SessionHeld(LogError):
     """Another live process owns the session; the message says which."""
 

@@ -58,6 +58,19 @@ def check_erasable(place: LogPlace, names: Sequence[str], kinds: Sequence[str] =
     return Erasable(tuple(names), events)
 
 
+def skip_unerasable(place: LogPlace, names: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return those of some sessions that can be erased, and a sentence on each other one."""
+    good, problems = [], []
+    for name in names:
+        try:
+            check_erasable(place, [name])
+        except (SessionHeld, TamperedLog) as error:
+            problems.append(str(error))
+        else:
+            good.append(name)
+    return good, problems
+
+
 def count_erasable(reader: SqliteReader, name: str, kinds: Sequence[str]) -> int:
     """Return how many events of a session erasing would take; one that ends it stays."""
     last, _ = reader.head_anchor(name)

@@ -7,7 +7,7 @@ import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 
-from foregate.schemas.errors import LogError
+from foregate.schemas.errors import SessionErased
 from foregate.schemas.protocols import Erasure
 from foregate.telemetry.log import sqlite_file, tables
 
@@ -56,7 +56,9 @@ def erase_session(
     return erased
 
 
-def build_erased_error(session: str, erasure: Erasure) -> LogError:
+def build_erased_error(session: str, erasure: Erasure) -> SessionErased:
     """Return the error for a session that cannot be read or gone on with, since what it says was erased."""
     who = f"by {erasure.by or 'somebody'} at {erasure.at} ({erasure.why or 'no reason given'})"
-    return LogError(f"session `{session}` was erased {who}; `foregate audit verify` still proves its events by hash")
+    return SessionErased(
+        f"session `{session}` was erased {who}; `foregate audit verify` still proves its events by hash"
+    )

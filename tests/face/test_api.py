@@ -174,7 +174,7 @@ async def test_a_session_is_resumed_with_what_was_said_in_it(options: dict[str, 
     elsewhere = options | {"workspace": folder.parent}
     async with Agent(model=ScriptedModel([again]), resume="last", **elsewhere) as agent:
         assert (await agent.run("second words")).text == "two"
-        assert agent.session == name
+        assert agent.session == f"{name}-2", "it had ended"
     assert seen[1:] == ["first words", "one", "second words"]
 
 

@@ -7,7 +7,7 @@ import signal
 import ssl
 import sys
 from collections.abc import Awaitable, Callable
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ from foregate.assembly.home import Home
 from foregate.assembly.open import choose_policy, local_tools, open_session
 from foregate.assembly.remote import TOKEN
 from foregate.assembly.setting import SessionOptions
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import LogError, SessionErased, UsageError
 from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.sources import explain_source
 from foregate.schemas.strict_json import as_object, as_texts, get_list, get_text
@@ -67,10 +67,11 @@ class AgentSessions:
     async def find_sessions(self, log: Log) -> None:
         """Find the sessions that served agents in this workspace before."""
         for name in reversed(await log.sessions()):
-            for first in await log.read(name, limit=1):
-                body = first.body
-                if isinstance(body, SessionStarted) and body.agent and body.workspace == self.workspace:
-                    self._sessions[body.agent] = name
+            with suppress(SessionErased):  # it cannot be gone on with, so its agent begins anew
+                for first in await log.read(name, limit=1):
+                    body = first.body
+                    if isinstance(body, SessionStarted) and body.agent and body.workspace == self.workspace:
+                        self._sessions[body.agent] = name
 
     async def open_agent(self, agent: str) -> tuple[ToolServer, Callable[[], Awaitable[None]]]:
         """Return what serves an agent, and what gives its session back; raise a ForegateError where it cannot be."""

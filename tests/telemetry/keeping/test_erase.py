@@ -9,7 +9,7 @@ import pytest
 
 from foregate.schemas.errors import SessionHeld, TamperedLog, UsageError
 from foregate.telemetry.audit.verify import verify_session
-from foregate.telemetry.keeping.erase import check_erasable, erase_sessions
+from foregate.telemetry.keeping.erase import check_erasable, erase_sessions, skip_unerasable
 from foregate.telemetry.keeping.families import find_families
 from foregate.telemetry.keeping.retain import choose_expired, parse_age, parse_size
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -65,6 +65,9 @@ async def test_a_session_that_runs_and_one_that_does_not_verify_are_refused(kept
     log.close()
     with pytest.raises(TamperedLog, match="erasing it would hide that"):
         await erase_sessions(kept.place, kept.store, ["a"], kinds=(), at=NOW, by="", why="")
+    await kept.write("b", "x", ended=NOW)
+    good, problems = skip_unerasable(kept.place, ["a", "b"])
+    assert (good, len(problems)) == (["b"], 1)
 
 
 async def test_ended_sessions_go_oldest_first_until_the_log_is_small_enough(kept: Kept) -> None:

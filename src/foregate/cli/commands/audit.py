@@ -161,12 +161,20 @@ def stats(sessions: options.SessionNames = None, as_json: options.AsJson = False
 
 def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
     """Return what a list says of a session: events, state, first words, tasks and where it worked."""
-    from foregate.schemas.event_body import SessionStarted, TaskEnded, TaskPaused, TaskStarted, UserMessage
+    from foregate.schemas.event_body import (
+        SessionEnded,
+        SessionStarted,
+        TaskEnded,
+        TaskPaused,
+        TaskStarted,
+        UserMessage,
+    )
 
     about: dict[str, Json] = {"session": name, "events": log.head_anchor(name)[0], "tasks": 0, "state": "open"}
     about |= {"asked": "", "started": "", "workspace": "", "model": ""}
     tasks = 0
     kinds: tuple[Kind, ...] = ("session_started", "user_message", "task_started", "task_paused", "task_ended")
+    kinds = (*kinds, "session_ended")
     for event in log.events(name, kinds=kinds):
         match event.body:
             case SessionStarted(workspace=workspace, model=model, follows=follows):
@@ -181,4 +189,8 @@ def _summarise_session(log: SqliteLog, name: str) -> dict[str, Json]:
                 about["state"] = reason
             case TaskEnded(status=status):
                 about["state"] = status
+            case SessionEnded() if not tasks:
+                about["state"] = "ended" if about["started"] else "erased"
+    if about["state"] == "open" and not about["started"]:
+        about["state"] = "erased"
     return about

@@ -114,6 +114,7 @@ def retain(
     from foregate.assembly.home import Home
     from foregate.cli.commands.keeping_reports import format_retention
     from foregate.schemas import strict_json
+    from foregate.telemetry.keeping.erase import skip_unerasable
     from foregate.telemetry.keeping.retain import choose_expired, parse_age, parse_size
 
     if not (older_than or larger_than):
@@ -128,10 +129,13 @@ def retain(
     if dry_run or not as_json:
         for line in format_retention(found):
             options.print_text(line)
-    names = [one.session for one in found.expired]
-    if dry_run or not names:
+    if dry_run:
         return
-    if not yes and not _confirm("erase them for good?"):
+    names, problems = skip_unerasable(place, [one.session for one in found.expired])
+    options.print_problems(problems)
+    if not names and not as_json:
+        return
+    if names and not yes and not _confirm("erase them for good?"):
         typer.echo("nothing was erased", err=True)
         return
     reasons = [f"older than {older_than}" if older_than else "", f"larger than {larger_than}" if larger_than else ""]
