@@ -7,10 +7,10 @@ from msgspec import Struct
 from foregate.agent.session.session import fold_session
 from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
-from foregate.schemas.errors import LogError
+from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
-from foregate.schemas.protocols import Log
+from foregate.schemas.protocols import Log, QuestionStore
 from foregate.schemas.session_link import SessionLink, name_further
 
 
@@ -33,7 +33,7 @@ class Lineage(Struct, frozen=True):
 async def find_lineage(log: Log, name: str) -> Lineage:
     """Return how the session `name` is gone on with: in its own log while it has not ended, else in a further one.
 
-    Raises LogError for a session that is not there.
+    Raises LogError for a session that is not there, and SessionHeld for one that has ended and that a process has open.
     """
     root = await _find_first(log, name)
     chain, number = [root], 2
@@ -47,6 +47,9 @@ async def find_lineage(log: Log, name: str) -> Lineage:
         if next_.seq == 0 or await _read_link(log, further) is None:
             break  # its process ended before its first event, so that the name is free
         chain, head, number = [*chain, further], next_, number + 1
+    holder = await log.find_holder(chain[-1]) if isinstance(log, QuestionStore) and head.ended else ""
+    if holder:
+        raise SessionHeld(f"session `{chain[-1]}` is open in {holder}; close it there, or start another session here")
     if not head.ended:
         return Lineage(chain[-1], tuple(chain[:-1]))
     return Lineage(further, tuple(chain), SessionLink(chain[-1], head.seq, head.hash))
