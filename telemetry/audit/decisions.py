@@ -25,6 +25,7 @@ Names = Collection[str]
 Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
 
 _ANY_GATE = ("gate_error", "not_asked_now")
+_CALM = ("prelude_ready_for_execution", "plan_not_required", "critique_not_required")
 _PASSING = ("plan_accepted", "critique_accepted", "plan_unavailable_let_go")
 _HAPPENED: Mapping[str, tuple[Category, str]] = {
     "plan_accepted": ("plan_revision", "The plan{version} for {call} was accepted"),
@@ -104,6 +105,18 @@ def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:
             yield DecisionPoint(seq=event.seq, time=event.time, **about, **structs.asdict(decision))
 
 
+def has_only_passed(row: Decision | DecisionPoint) -> bool:
+    """Whether a gate had nothing to say: it let everything pass, by no rule, and nothing follows from it."""
+    calm = row.severity == "info" and (row.code.endswith("_passed") or row.code in _CALM)
+    return calm and not row.rules and not has_fired(row)
+
+
+def has_fired(row: Decision | DecisionPoint) -> bool:
+    """Whether a gate stopped or asked something, or something follows from what it said."""
+    passed = all(ruling.standing is Standing.ALLOW for ruling in row.rulings)
+    return not passed or row.consequence is not None or row.code == "verification_pending"
+
+
 def filter_decisions(
     points: Iterable[DecisionPoint], *, gate: Names = (), code: Names = (), severity: Names = ()
 ) -> Iterator[DecisionPoint]:
@@ -111,11 +124,17 @@ def filter_decisions(
 
     Raises UsageError at once for a name nobody gives, with the nearest one.
     """
+    check_names(gate=gate, code=code, severity=severity)
+    wanted = {what: names for what, names in (("gate", gate), ("code", code), ("severity", severity)) if names}
+    return (point for point in points if all(getattr(point, what) in names for what, names in wanted.items()))
+
+
+def check_names(*, gate: Names = (), code: Names = (), severity: Names = (), standing: Names = ()) -> None:
+    """Raise UsageError for a gate, code, severity or standing that nobody gives, with the nearest one."""
     _check_names("gate", gate, CODES)
     _check_names("code", code, [*_ANY_GATE, *chain.from_iterable(CODES.values())])
     _check_names("severity", severity, get_args(Severity))
-    wanted = {what: names for what, names in (("gate", gate), ("code", code), ("severity", severity)) if names}
-    return (point for point in points if all(getattr(point, what) in names for what, names in wanted.items()))
+    _check_names("verdict", standing, [one.value for one in Standing])
 
 
 def _check_names(what: str, wanted: Iterable[str], names: Iterable[str]) -> None:
@@ -288,8 +307,7 @@ class Statistics:
     def _add_decision(self, decision: Decision) -> None:
         if (counts := self.gates.get(decision.gate)) is None:
             return
-        passed = all(ruling.standing is Standing.ALLOW for ruling in decision.rulings)
-        fired = not passed or decision.consequence is not None or decision.code == "verification_pending"
+        fired = has_fired(decision)
         if decision.mode == "shadow":
             counts.shadow_asked += 1
             counts.shadow_fired += fired

@@ -1,0 +1,91 @@
+"""From a judged turn to the rows of its decisions: one for each ruling, one where a gate only let its calls pass."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+from foregate.schemas.codes import GATES
+from foregate.schemas.event import Event, TurnJudged
+from foregate.schemas.judgement import CallRuling, Decision, Severity, Standing
+from foregate.schemas.strict_json import scrub
+from foregate.telemetry.audit.decisions import has_fired, has_only_passed
+from foregate.telemetry.index.call_facts import IndexedCall
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+STANDINGS = tuple(Standing)
+Intern = Callable[[str], int]
+"""From a text to the number it has in the index."""
+
+
+def list_decision_values(
+    event: Event, body: TurnJudged, calls: Mapping[str, IndexedCall], intern: Intern
+) -> Iterator[tuple[dict[str, Any], tuple[str, ...], str]]:
+    """Yield the columns of each row, its rules, and the text by which it is found, "" for one that only passed."""
+    part = 0
+    alone = [verdict.call for verdict in body.judgement.verdicts]
+    for decision in body.judgement.decisions:
+        passed, fired = has_only_passed(decision), has_fired(decision)
+        turn = {
+            "gate": intern(decision.gate),
+            "gate_name": decision.gate,
+            "mode": intern(decision.mode),
+            "policy": intern(event.policy),
+            "seq": event.seq,
+            "passed": passed,
+            "fired": fired,
+            "early": body.early,
+            "shadow": decision.mode == "shadow",
+            "key": intern(find_key(decision, fired)),
+        }
+        for number, ruling in enumerate(_order_rulings(decision)):
+            call = ruling.call if ruling is not None else (alone[0] if len(alone) == 1 else "")
+            about = calls.get(call)
+            main = number == 0
+            risks = [about.risk] if about is not None else [one.risk for one in calls.values()] if not call else []
+            tool, target = _name_call(decision, about, main and bool(decision.tool))
+            summary = decision.summary if main or ruling is None else ruling.message or ruling.reason
+            standing = ruling.standing if ruling is not None else Standing.ALLOW
+            values = {
+                **turn,
+                "part": part,
+                "main": main,
+                "code": intern(decision.code if ruling is None else ruling.code),
+                "standing": STANDINGS.index(standing),
+                "severity": SEVERITIES.index(decision.severity),
+                "tool": intern(tool),
+                "target": intern(target),
+                "call": intern(call),
+                "origin": intern(about.origin if about is not None else ""),
+                "risk": max(risks, default=None),
+                "summary": scrub(summary),
+            }
+            reason = ruling.reason if ruling is not None else ""
+            words = "" if passed else "\n".join(dict.fromkeys(filter(None, (tool, target, summary, reason))))
+            yield values, decision.rules if main else (), words
+            part += 1
+
+
+def _order_rulings(decision: Decision) -> Sequence[CallRuling | None]:
+    """Return the rulings, the one that gave the decision its code first; None alone where there are none."""
+    if not decision.rulings:
+        return [None]
+    return sorted(decision.rulings, key=lambda ruling: ruling.code != decision.code)
+
+
+def _name_call(decision: Decision, about: IndexedCall | None, own: bool) -> tuple[str, str]:
+    if own or about is None:
+        return decision.tool if own else "", decision.target if own else ""
+    return about.tool, about.target
+
+
+def find_key(decision: Decision, fired: bool) -> str:
+    """Return the policy key that decided: its rule, the bound that was reached, or the mode of the gate that fired."""
+    if decision.code == "outside_mandate":
+        return "mandate.mode"
+    if decision.rules:
+        return f"rules.list.{decision.rules[0]}"
+    reached = [number for number in decision.numbers if number.value >= number.bound]
+    if numbers := reached or decision.numbers:
+        return numbers[0].path
+    return f"{decision.gate}.mode" if fired and decision.gate in (*GATES, "postlude") else ""

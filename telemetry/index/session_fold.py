@@ -1,0 +1,237 @@
+"""Follows the events of one session, and writes what the index keeps of them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, field
+
+from foregate.schemas import event_body
+from foregate.schemas.event import Event, NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.event_body import (
+    Kind,
+    PolicyChanged,
+    SessionStarted,
+    TaskEnded,
+    TaskPaused,
+    TaskStarted,
+    UserMessage,
+)
+from foregate.schemas.judgement import Standing
+from foregate.schemas.model_response import Usage
+from foregate.schemas.strict_json import get_list, get_object, get_text, scrub
+from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce
+from foregate.telemetry.index.call_facts import CallFactsReader
+from foregate.telemetry.index.decision_rows import list_decision_values
+from foregate.telemetry.index.people import name_answerer, name_runner
+from foregate.telemetry.index.row_writer import RowWriter
+from foregate.telemetry.index.texts import list_texts
+
+ASIDE: tuple[Kind, ...] = ("session_started", "policy_changed", "context_compressed")
+"""Kinds of the events that a timeline may show beside decisions."""
+_SHOWN = 10_000
+"""Characters that are kept of what was asked first."""
+_YES = 4096
+"""Digests that a person said yes to since the last judgement, at most."""
+
+
+class SessionFold(Struct):
+    """A session as it stands after the events read so far; kept in its row, so that reading goes on from there.
+
+    `laying` are the events that say which policy and tools hold, `ask` the row of the open question to a person and
+    `asked_at` when it was asked, `yes` by the event of an answer what was said yes to.
+    """
+
+    state: str = "open"
+    asked: str = ""
+    started: str = ""
+    ended: str = ""
+    last: str = ""
+    first_at: int = 0
+    last_at: int = 0
+    workspace: str = ""
+    model: str = ""
+    ran_by: str = ""
+    tasks: int = 0
+    allowed: int = 0
+    asked_about: int = 0
+    held: int = 0
+    denied: int = 0
+    laying: dict[str, int] = field(default_factory=dict)
+    ask: int = 0
+    asked_at: str = ""
+    yes: dict[int, list[str]] = field(default_factory=dict)
+
+
+class SessionReader:
+    """Reads the events of session number `session` on from where `fold` stands."""
+
+    def __init__(
+        self, writer: RowWriter, session: int, fold: SessionFold, facts: CallFactsReader, window: EventWindow
+    ) -> None:
+        self.fold = fold
+        self._writer, self._session, self._facts, self._window = writer, session, facts, window
+        self._in_force: InForce | None = None if fold.laying else InForce()
+
+    def read_event(self, event: Event) -> None:
+        """Take in an event; what cannot be read of it raises one of UNREADABLE."""
+        self._follow_time(event)
+        for what, text in list_texts(event):
+            self._writer.add_text(text, what=what, **self._place(event))
+        if event.kind in ASIDE:
+            self._writer.insert_missing("asides", self._session, event.seq)
+        match event.body:
+            case SessionStarted() as body:
+                self.fold.started, self.fold.workspace, self.fold.model = event.time, body.workspace, body.model
+                self.fold.ran_by = name_runner(body)
+            case UserMessage(text=text):
+                self.fold.asked = self.fold.asked or scrub(text[:_SHOWN])
+            case TaskStarted():
+                self.fold.tasks += 1
+                self.fold.state, self.fold.ended = "open", ""
+                self._writer.insert_missing("tasks", self._session, event.seq, self.fold.last_at)
+            case TaskPaused(reason=reason):
+                self.fold.state, self.fold.ended = reason, ""
+            case TaskEnded(status=status):
+                self.fold.state, self.fold.ended = status, event.time
+            case event_body.SessionEnded():
+                self.fold.ended = event.time
+            case NeedRaised() as body if body.need.who == "person":
+                self._add_question(event, body)
+            case NeedAnswered() as body:
+                self._add_answer(event, body)
+            case TurnJudged() as body:
+                self._add_turn(event, body)
+            case _:
+                pass
+        if event.kind in LAYING:
+            self._follow_laying(event)
+
+    def _place(self, event: Event) -> dict[str, Any]:
+        return {"session": self._session, "seq": event.seq, "at": self.fold.last_at, "time": event.time}
+
+    def _follow_time(self, event: Event) -> None:
+        """Note the time of an event; one that says none has that of the event before it."""
+        try:
+            self.fold.last_at = round(datetime.fromisoformat(event.time).timestamp() * 1000)
+            self.fold.last = event.time
+        except (ValueError, OverflowError):
+            pass
+        self.fold.first_at = self.fold.first_at or self.fold.last_at
+
+    def _follow_laying(self, event: Event) -> None:
+        if isinstance(event.body, PolicyChanged) and event.body.policy is None:
+            return
+        for what in ("policy", "tools") if isinstance(event.body, SessionStarted) else (_LAYS[event.kind],):
+            self.fold.laying[what] = event.seq
+        if self._in_force is not None:
+            self._in_force = self._in_force.apply(event)
+        if isinstance(event.body, (SessionStarted, PolicyChanged)) and event.body.policy is not None:
+            policy = self._writer.intern(event.policy)
+            self._writer.insert_missing("session_policies", self._session, policy)
+            for place, rule in enumerate(get_list(get_object(event.body.policy, "rules"), "list")):
+                self._writer.insert_missing("policy_rules", policy, place, self._writer.intern(get_text(rule, "id")))
+
+    def _read_in_force(self) -> InForce:
+        """Return what holds now; where reading goes on in the middle of a session, from the events that say so."""
+        if self._in_force is None:
+            self._in_force = InForce()
+            for seq in sorted(set(self.fold.laying.values())):
+                self._in_force = self._in_force.apply(self._window(seq))
+        return self._in_force
+
+    def _add_turn(self, event: Event, body: TurnJudged) -> None:
+        judgement = body.judgement
+        standings = [verdict.standing for verdict in judgement.verdicts]
+        allowed, denied = standings.count(Standing.ALLOW), standings.count(Standing.DENY)
+        stopped = len(standings) - allowed
+        turn = self._writer.insert(
+            "turns", **self._place(event), task=body.turn.task, early=body.early, calls=len(standings), stopped=stopped
+        )
+        calls = self._facts.read(body.turn, self._read_in_force(), self._window) if standings else {}
+        approvers = {gate: self._writer.intern(by) for gate, by in self._find_approvers(body).items()}
+        for values, rules, words in list_decision_values(event, body, calls, self._writer.intern):
+            values |= {"turn": turn, "session": self._session, "at": self.fold.last_at}
+            values["approver"] = approvers.get(str(values.pop("gate_name")), 0)
+            decision = self._writer.insert("decisions", **values)
+            for place, rule in enumerate(rules):
+                self._writer.insert_missing("decision_rules", decision, place, self._writer.intern(rule))
+            self._writer.add_text(words, what="decision", decision=decision, **self._place(event))
+        if body.early:
+            return  # it is judged again with its response, and counted then
+        self.fold.allowed += allowed
+        self.fold.denied += denied
+        self.fold.held += stopped - denied
+        self._writer.link_answers(self._session, turn, body.turn.answers)
+        self._add_overrides(event, body, turn)
+
+    def _find_approvers(self, body: TurnJudged) -> dict[str, str]:
+        """Return by its gate who answered, of the answers this turn was judged with."""
+        found: dict[str, str] = {}
+        for seq in body.turn.answers:
+            try:
+                answered = self._window(seq).body
+            except LookupError:
+                continue
+            if isinstance(answered, NeedAnswered) and answered.answer.who == "person":
+                found[answered.answer.gate] = name_answerer(answered)
+        return found
+
+    def _add_overrides(self, event: Event, body: TurnJudged, turn: int) -> None:
+        """Note each call that a person's yes let through, under the first gate that asked about it."""
+        said_yes = {digest for seq in body.turn.answers for digest in self.fold.yes.get(seq, ())}
+        rulings = [
+            (one.gate, ruling) for one in body.judgement.decisions if one.mode != "shadow" for ruling in one.rulings
+        ]
+        for verdict in body.judgement.verdicts:
+            if verdict.standing is Standing.ALLOW and verdict.digest in said_yes:
+                asked = (gate for gate, one in rulings if one.call == verdict.call and one.standing is Standing.ASK)
+                self._add_override(event, next(asked, "approval"), turn)
+        self.fold.yes.clear()
+
+    def _add_override(self, event: Event, gate: str, turn: int | None) -> None:
+        self._writer.insert("overrides", session=self._session, at=self.fold.last_at, gate=scrub(gate), turn=turn)
+
+    def _add_question(self, event: Event, body: NeedRaised) -> None:
+        self.fold.asked_at = event.time
+        if body.need.gate == "approval":
+            self.fold.asked_about += len(body.need.calls)
+        self.fold.ask = self._insert_ask(event, "person", body.need.gate, raised=True)
+
+    def _insert_ask(self, event: Event, who: str, gate: str, *, raised: bool = False, answered: int = 0) -> int:
+        none = {"choice": "", "yes": False, "waited": None, "approver": 0, "model_calls": 0, "tokens": 0, "turn": None}
+        place = {"session": self._session, "seq": event.seq, "at": self.fold.last_at}
+        return self._writer.insert("asks", **place, who=who, gate=scrub(gate), raised=raised, answered=answered, **none)
+
+    def _add_answer(self, event: Event, body: NeedAnswered) -> None:
+        answer = body.answer
+        if answer.who != "person":
+            usage = body.usage or Usage()
+            row = self._insert_ask(event, answer.who, answer.gate, answered=event.seq)
+            tokens = usage.input_tokens + usage.output_tokens
+            self._writer.answer_ask(row, model_calls=body.model_calls, tokens=tokens)
+            return
+        if answer.value is None:
+            return
+        row = self.fold.ask or self._insert_ask(event, "person", answer.gate)
+        waited = self._measure_wait(event)
+        approver = self._writer.intern(name_answerer(body))
+        values = {"choice": scrub(answer.choice), "yes": answer.has_yes, "waited": waited, "approver": approver}
+        self._writer.answer_ask(row, answered=event.seq, **values)
+        self.fold.ask, self.fold.asked_at = 0, ""
+        if answer.gate != "approval":
+            for grant in body.grants or ():
+                self._add_override(event, grant.gate, None)
+        elif answer.has_yes:
+            self.fold.yes[event.seq] = list(answer.digests)[:_YES]
+
+    def _measure_wait(self, event: Event) -> int | None:
+        """Return the seconds since the open question was asked, None where nobody knows."""
+        if not self.fold.asked_at:
+            return None
+        took = datetime.fromisoformat(event.time) - datetime.fromisoformat(self.fold.asked_at)
+        return max(0, round(took.total_seconds()))
+
+
+_LAYS = {"policy_changed": "policy", "catalog_changed": "tools"}
