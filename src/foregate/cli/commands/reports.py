@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
-from foregate.cli.terminal.exit_codes import STATUS
 from foregate.cli.terminal.layout import format_labelled, make_visible, pluralise, shorten_text
 
 if TYPE_CHECKING:
@@ -184,19 +183,6 @@ def _end_sentence(text: str) -> str:
 def _cut_text(text: str, most: int = _TEXT) -> str:
     one = " ".join(text.split())
     return one if len(one) <= most else f"{one[: most - 1]}…"
-
-
-def format_sessions(sessions: Iterable[Mapping[str, Json]], name: int, width: int) -> Iterator[str]:
-    """Yield a line for each session below one that names the columns; names have `name` columns, and what was asked
-    first ends at `width` columns, with 0 at 48.
-    """
-    room, state = max(name, len("SESSION")), max(map(len, STATUS))
-    for number, about in enumerate(sessions):
-        if number == 0:
-            yield f"{'SESSION':<{room}}  {'EVENTS':>6}  {'STATE':<{state}}  ASKED"
-        head = f"{make_visible(str(about['session'])):<{room}}  {about['events']:>6}  {about['state']:<{state}}"
-        asked = str(about["asked"] or (f"goes on with {about['follows']}" if about.get("follows") else ""))
-        yield f"{head}  {shorten_text(asked, max(8, width - len(head) - 2) if width else 48)}".rstrip()
 
 
 def format_statistics(found: Statistics) -> Iterator[str]:

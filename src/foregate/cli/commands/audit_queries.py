@@ -1,0 +1,273 @@
+"""`foregate audit list`, `show`, `decisions`, `search`, `stats` and `diff`: questions over one session and over all."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.assembly.audit_index import open_home_index
+from foregate.cli.commands import options, selecting
+from foregate.cli.commands.audit import app
+from foregate.cli.commands.options import take
+from foregate.cli.commands.selecting import Selection
+from foregate.cli.terminal.exit_codes import run_async
+from foregate.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from foregate.telemetry.audit.decisions import DecisionPoint
+    from foregate.telemetry.index.audit_index import AuditIndex
+    from foregate.telemetry.index.filters import DecisionFilter
+    from foregate.telemetry.index.rows import DecisionRow
+    from foregate.telemetry.log.sqlite_log import SqliteLog
+
+_SHOWN = 100
+"""Rows of a table that a person is shown at most, unless --limit says otherwise."""
+Limit = Annotated[int | None, take("--limit", "At most so many, the newest; 0 is all.", "NUMBER", min=0)]
+All = Annotated[bool, take("--all", "Also what only passed.")]
+
+
+@app.command("list")
+@selecting.takes_selection(selecting.OF_SESSIONS)
+def list_sessions(selection: Selection, limit: Limit = None, as_json: options.AsJson = False) -> None:
+    """List the sessions of the log, newest first."""
+    from foregate.cli.commands.keeping_reports import format_missing
+    from foregate.cli.commands.query_reports import format_sessions
+
+    wanted = selecting.select_sessions(selection)
+    with open_home_index() as (log, index):
+        options.print_problems(format_missing(log.find_missing()))
+        found = index.list_sessions(wanted, limit=limit or 0)
+        if as_json:
+            options.print_json_rows(row.to_json() for row in found)
+            return
+        for line in format_sessions(found, options.measure_terminal()):
+            typer.echo(line)
+        if not found and not index.list_sessions(limit=1):
+            typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
+        elif not found:
+            typer.echo("no session fits", err=True)
+
+
+@app.command("show", short_help="Show the decision points of a session.")
+@selecting.takes_selection(selecting.OF_ONE)
+def show(
+    session: options.SessionName,
+    selection: Selection,
+    everything: All = False,
+    notes: Annotated[bool, take("--notes", "Show the replay notes instead of the decisions.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show the decision points of a session, one line each; without a filter also switches, the dialect calls are read
+    in, and what the model was not sent, but of gates that only let pass how many there are.
+    """
+    from foregate.assembly.home import find_session
+
+    filtered = any(value is not None for value in selection.values())
+    with open_home_index() as (log, index):
+        name = run_async(find_session(log, session))
+        if notes:
+            _print_notes(log, name, as_json)
+            return
+        wanted = selecting.select_decisions(selection, [name], everything=everything or as_json or filtered)
+        if as_json:
+            options.print_json_rows(point.to_json() for point in _read_points(log, index, wanted, filtered=filtered))
+            return
+        _print_points(log, index, wanted, aside=not filtered)
+        hidden = 0 if wanted.passed else index.count_decisions(wanted).passed
+    if hidden:
+        typer.echo(f"{hidden} more only passed; --all shows them")
+
+
+def _print_points(log: SqliteLog, index: AuditIndex, wanted: DecisionFilter, *, aside: bool) -> None:
+    """Print the decisions of one session in their order, with what stands beside them where `aside` says so."""
+    from rich.console import Console
+
+    from foregate.cli.terminal.timeline import format_aside, format_decision
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    width = console.width if console.is_terminal else 0
+    (name,) = wanted.sessions
+    asides = iter(index.list_asides(name) if aside else ())
+    due = next(asides, 0)
+
+    def print_asides(until: int) -> None:
+        nonlocal due
+        while due and due < until:
+            for event in log.events(name, after=due - 1, until=due):
+                for row in format_aside(event, width):
+                    console.print(row, soft_wrap=True)
+            due = next(asides, 0)
+
+    for point in _read_points(log, index, wanted, filtered=True):
+        print_asides(point.seq)
+        console.print(format_decision(point, width), soft_wrap=True)
+    print_asides(sys.maxsize)
+
+
+def _read_points(
+    log: SqliteLog, index: AuditIndex, wanted: DecisionFilter, *, filtered: bool
+) -> Iterator[DecisionPoint]:
+    """Yield the decisions of one session in their order, from its log; which ones, the index says."""
+    from foregate.telemetry.audit.decisions import read_decisions
+
+    (name,) = wanted.sessions
+    if wanted.passed and not filtered:
+        yield from read_decisions(log.events(name, kinds=("turn_judged",)))
+        return
+    found: dict[int, set[str]] = {}
+    for row in index.find_decisions(wanted, limit=0):
+        found.setdefault(row.seq, set()).add(row.gate)
+    for seq in sorted(found):
+        for point in read_decisions(log.events(name, after=seq - 1, until=seq)):
+            if point.gate in found[seq]:
+                yield point
+
+
+def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
+    from foregate.schemas import strict_json
+    from foregate.telemetry.audit.decisions import build_session_notes
+
+    found = build_session_notes(log.events(name))
+    if as_json:
+        options.print_json_rows(map(strict_json.dump, found))
+        return
+    for note in found:
+        options.print_text(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}")
+
+
+@app.command("decisions", short_help="Find decisions in all sessions.")
+@selecting.takes_selection(selecting.OF_DECISIONS)
+def decisions(
+    selection: Selection,
+    session: Annotated[list[str] | None, take("--session", "Only this session; may be repeated.", "SESSION")] = None,
+    everything: All = False,
+    limit: Limit = None,
+    csv: Annotated[str, take("--csv", "Write a CSV file; `-` is standard output.", "FILE")] = "",
+    parquet: Annotated[Path | None, take("--parquet", "Write a Parquet file.", "FILE")] = None,
+    overwrite: Annotated[bool, take("--overwrite", "Replace FILE where it is there already.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find decisions in all sessions, newest first. What only passed is left out unless --all, a code, a verdict or a
+    severity asks for it. A terminal is shown the first hundred; JSON and files hold all, or as many as --limit says.
+    """
+    from foregate.assembly.home import find_sessions
+
+    if sum(map(bool, (csv, parquet, as_json))) > 1:
+        raise UsageError("`--json`, `--csv` and `--parquet` are three forms; choose one")
+    with open_home_index() as (log, index):
+        names = run_async(find_sessions(log, session)) if session else ()
+        wanted = selecting.select_decisions(selection, names, everything=everything)
+        if csv:
+            _write_csv(_read_rows(index, wanted, limit), csv, overwrite)
+        elif parquet is not None:
+            _write_parquet(_read_rows(index, wanted, limit), parquet, overwrite)
+        elif as_json:
+            options.print_json_rows(row.to_json() for row in _read_rows(index, wanted, limit))
+        else:
+            _print_rows(index, wanted, _SHOWN if limit is None else limit)
+
+
+def _read_rows(index: AuditIndex, wanted: DecisionFilter, limit: int | None) -> Iterator[DecisionRow]:
+    from itertools import islice
+
+    yield from islice(index.stream_decisions(wanted), limit or None)
+
+
+def _print_rows(index: AuditIndex, wanted: DecisionFilter, limit: int) -> None:
+    from rich.console import Console
+
+    from foregate.cli.commands.query_reports import format_rows
+
+    console = Console(highlight=False, emoji=False, markup=False)
+    rows, counted = index.find_decisions(wanted, limit=limit), index.count_decisions(wanted)
+    for row in format_rows(rows, console.width if console.is_terminal else 0):
+        console.print(row, soft_wrap=True)
+    whole = counted.notable + (counted.passed if wanted.passed else 0)
+    left = f"{whole - len(rows)} more; --limit shows them" if whole > len(rows) else ""
+    hidden = f"{counted.passed} more only passed; --all shows them" if counted.passed and not wanted.passed else ""
+    for line in filter(None, (left, hidden) if rows or hidden else ("no decision fits",)):
+        typer.echo(line)
+
+
+def _write_csv(rows: Iterator[DecisionRow], name: str, overwrite: bool) -> None:
+    from foregate.cli.commands.decision_files import write_csv
+    from foregate.cli.commands.trajectories import open_new_file
+
+    if name == "-":
+        write_csv(rows, sys.stdout)
+        return
+    with open_new_file(Path(name), replacing=overwrite) as file:
+        written = write_csv(rows, file)
+    _tell_written(written, name)
+
+
+def _write_parquet(rows: Iterator[DecisionRow], path: Path, overwrite: bool) -> None:
+    from foregate.cli.commands.decision_files import write_parquet
+
+    _tell_written(write_parquet(rows, path, replacing=overwrite), str(path))
+
+
+def _tell_written(count: int, name: str) -> None:
+    from foregate.cli.terminal.layout import pluralise
+
+    options.print_text(f"{pluralise(count, 'decision')}: {name}")
+
+
+@app.command("search", short_help="Find words in all sessions.")
+@selecting.takes_selection({name: kind for name, kind in selecting.OF_SESSIONS.items() if name != "text"})
+def search(
+    words: Annotated[
+        list[str], typer.Argument(metavar="WORDS...", help="Words, or phrases in quotes; `*` at an end goes on.")
+    ],
+    selection: Selection,
+    limit: Limit = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find where all these words stand together: in a request, an answer, a call, a result, a reply or a decision."""
+    from foregate.cli.commands.query_reports import format_passages
+    from foregate.telemetry.index.texts import find_excerpt
+
+    wanted = selecting.select_sessions(selection)
+    with open_home_index() as (log, index):
+        most = 20 if limit is None else limit
+        found = index.search(words, wanted, limit=most + 1 if most else 0)
+        shown = [
+            (passage, find_excerpt(event, passage.what, words))
+            for passage in (found[:most] if most else found)
+            for event in log.events(passage.session, after=passage.seq - 1, until=passage.seq)
+        ]
+        cut = index.count_cut_texts()
+    if as_json:
+        options.print_json_rows(passage.to_json(excerpt) for passage, excerpt in shown)
+        return
+    for line in format_passages(shown, options.measure_terminal()):
+        typer.echo(line)
+    more = "there are more; --limit shows them" if most and len(found) > most else ""
+    lost = f"of {cut} very long texts only the beginning was searched" if cut else ""
+    for line in filter(None, ("" if shown else "found nowhere", more, lost)):
+        typer.echo(line, err=True)
+
+
+@app.command("stats", short_help="Count what the gates did, and what that cost.")
+@selecting.takes_selection(selecting.OF_DECISIONS)
+def stats(selection: Selection, sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
+    """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes.
+
+    Filters select what is counted: decisions, and the turns they were made in.
+    """
+    from foregate.assembly.home import find_sessions
+    from foregate.cli.commands.reports import format_statistics
+    from foregate.telemetry.index.counting import count_selection
+
+    with open_home_index() as (log, index):
+        names = run_async(find_sessions(log, sessions)) if sessions else ()
+        found = count_selection(index, selecting.select_decisions(selection, names))
+    if as_json:
+        options.print_json(found.to_json())
+        return
+    for line in format_statistics(found):
+        typer.echo(line)
