@@ -10,7 +10,6 @@ from typing import Any, NamedTuple, TypeVar
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.index import tables
 from foregate.telemetry.index.catching_up import Follower
-from foregate.telemetry.index.decision_rows import SEVERITIES, STANDINGS
 from foregate.telemetry.index.filters import (
     Condition,
     DecisionFilter,
@@ -19,8 +18,9 @@ from foregate.telemetry.index.filters import (
     build_session_conditions,
     join_conditions,
     match_phrases,
+    match_words,
 )
-from foregate.telemetry.index.rows import DecisionRow, Passage, SessionRow
+from foregate.telemetry.index.rows import SEVERITIES, STANDINGS, DecisionRow, Passage, SessionRow
 from foregate.telemetry.log.sqlite_file import build_error
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
@@ -39,6 +39,8 @@ _ROW = f"""SELECT d.id, s.name, d.seq, t.time, d.summary, d.risk, d.standing, d.
   ORDER BY d.at DESC, d.session DESC, d.seq DESC, d.turn DESC, d.part DESC"""  # noqa: S608
 _RULES = """SELECT w.text FROM decision_rules r JOIN words w ON w.id = r.rule WHERE r.decision = ? ORDER BY r.place"""
 _AT_ONCE = 2000
+_FEW = 20_000
+"""Rows that are faster looked at one by one than found in passing over all."""
 
 
 class DecisionCount(NamedTuple):
@@ -97,6 +99,10 @@ class AuditIndex:
         """Return how many texts are longer than what is searched of each."""
         return self._guard(lambda: int(self._run("SELECT count(*) FROM texts WHERE cut = 1")[0][0]))
 
+    def choose_decisions(self, wanted: DecisionFilter) -> None:
+        """Make the decisions that fit, of turns that count, the rows of the temporary table `chosen`."""
+        self._guard(lambda: self._choose_decisions(wanted))
+
     def query(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         """Return the rows of a query of this package's; `sql` holds no text from outside."""
         return self._guard(lambda: self._run(sql, values))
@@ -146,7 +152,7 @@ class AuditIndex:
                 raise UsageError("the list has been made anew since; begin at its first page")
             conditions.append(Condition("(at, session, seq, turn, part) < (?, ?, ?, ?, ?)", places[0]))
         where = join_conditions(conditions)
-        sql = _ROW.format(index=_choose_index(wanted), where=where.sql)
+        sql = _ROW.format(index=self._choose_index(wanted), where=where.sql)
         return [self._build_row(*row) for row in self._run(sql, (*where.values, limit or -1))]
 
     def _build_row(
@@ -192,9 +198,18 @@ class AuditIndex:
         for passed in (False, True):
             both = replace(wanted, passed=passed)
             where = join_conditions(build_decision_conditions(both, full_text=self.full_text))
-            query = f"SELECT count(*) FROM decisions INDEXED BY {_choose_index(both)} WHERE {where.sql}"  # noqa: S608
+            query = f"SELECT count(*) FROM decisions INDEXED BY {self._choose_index(both)} WHERE {where.sql}"  # noqa: S608
             counts.append(int(self._run(query, where.values)[0][0]))
         return DecisionCount(counts[0], counts[1] - counts[0])
+
+    def _choose_decisions(self, wanted: DecisionFilter) -> None:
+        where = join_conditions(build_decision_conditions(wanted, full_text=self.full_text))
+        self._run("DROP TABLE IF EXISTS temp.chosen")
+        columns = "id, turn, gate, shadow, fired, early"
+        query = (
+            f"SELECT {columns} FROM decisions INDEXED BY {self._choose_index(wanted)} WHERE early = 0 AND {where.sql}"  # noqa: S608
+        )
+        self._run(f"CREATE TEMP TABLE chosen AS {query}", where.values)
 
     def _search(self, phrases: Sequence[str], wanted: SessionFilter, limit: int) -> list[Passage]:
         found = match_phrases(phrases, full_text=self.full_text)
@@ -207,9 +222,13 @@ class AuditIndex:
   ORDER BY texts.at DESC, texts.session DESC, texts.seq DESC, texts.id LIMIT ?"""  # noqa: S608
         return [Passage(*row) for row in self._run(query, (*found.values, *of_session.values, limit or -1))]
 
-
-def _choose_index(wanted: DecisionFilter) -> str:
-    """Return the index that is gone through: of one session, of what said something, or of everything, by time."""
-    if wanted.sessions:
-        return "decisions_by_session"
-    return "decisions_by_time" if wanted.passed else "notable_by_time"
+    def _choose_index(self, wanted: DecisionFilter) -> str:
+        """Return the index that is gone through: of sessions, of a target that few rows have, or of all by time."""
+        if wanted.sessions:
+            return "decisions_by_session"
+        if wanted.target:
+            targets = match_words("target", wanted.target)
+            query = f"SELECT count(*) FROM (SELECT 1 FROM decisions WHERE {targets.sql} LIMIT ?)"  # noqa: S608
+            if self._run(query, (*targets.values, _FEW))[0][0] < _FEW:
+                return "decisions_by_target"
+        return "decisions_by_time" if wanted.passed else "notable_by_time"

@@ -4,31 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from msgspec import Struct
-
 from foregate.gates.questions import find_first_origin
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.source.load import restore_policy
 from foregate.schemas import strict_json
-from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Catalogue, ToolSpec, build_catalogue
 from foregate.schemas.turn import TurnRecord
 from foregate.telemetry.audit.rebuild_turn import InForce, Lookup, rebuild_turn
+from foregate.telemetry.index.decision_rows import UNREADABLE, IndexedCall
 
-UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, ForegateError)
-"""What reading a record raises that does not say what it should."""
 _POLICIES = 64
-
-
-class IndexedCall(Struct, frozen=True):
-    """A call of a turn: its name and target, who said the target first, and its risk in thousandths."""
-
-    tool: str
-    target: str
-    origin: str
-    risk: int
 
 
 class CallFactsReader:

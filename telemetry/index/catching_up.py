@@ -6,9 +6,10 @@ import re
 import sqlite3
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
+from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 from msgspec.structs import asdict
@@ -18,11 +19,14 @@ from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.audit.rebuild_turn import EventWindow
 from foregate.telemetry.index import tables
-from foregate.telemetry.index.call_facts import UNREADABLE, CallFactsReader
+from foregate.telemetry.index.decision_rows import UNREADABLE
 from foregate.telemetry.index.row_writer import RowWriter
 from foregate.telemetry.index.session_fold import SessionFold, SessionReader
 from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
+
+if TYPE_CHECKING:
+    from foregate.telemetry.index.call_facts import CallFactsReader
 
 _AT_ONCE = 2000
 """Events that are read in one transaction, so that other processes get their turn."""
@@ -57,7 +61,6 @@ class Follower:
 
     def __init__(self, log: SqliteLog, path: Path | None) -> None:
         self._log, self._path = log, path
-        self._facts = CallFactsReader()
         self._reader: sqlite3.Connection | None = None
         self._open()
 
@@ -97,6 +100,12 @@ class Follower:
         """Return the sessions that wait for a person, and the events that ask, as the log keeps them."""
         rows = self._query_log("questions", "SELECT session, seq FROM questions")
         return dict(rows)
+
+    @cached_property
+    def _facts(self) -> CallFactsReader:
+        from foregate.telemetry.index.call_facts import CallFactsReader  # gates and policies, for what is new only
+
+        return CallFactsReader()
 
     def _read_heads(self) -> list[_Head]:
         """Return the heads of all sessions, newest first; without those whose names are no text."""

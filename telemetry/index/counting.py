@@ -7,13 +7,12 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.audit.decisions import GateCounts, Statistics
+from foregate.telemetry.audit.decisions import Statistics
 from foregate.telemetry.index.audit_index import AuditIndex
 from foregate.telemetry.index.filters import (
     Condition,
     DecisionFilter,
     SessionFilter,
-    build_decision_conditions,
     build_place_conditions,
     build_session_conditions,
     join_conditions,
@@ -33,8 +32,9 @@ class _Counter:
     def __init__(self, index: AuditIndex, wanted: DecisionFilter) -> None:
         self._index, self._found = index, Statistics()
         self._place = join_conditions(build_place_conditions(wanted))
-        self._decisions = join_conditions(build_decision_conditions(wanted, full_text=index.full_text))
         self._own = wanted.has_own
+        if self._own:
+            index.choose_decisions(wanted)
         of_session = SessionFilter(
             sessions=wanted.sessions,
             since=wanted.since,
@@ -51,10 +51,9 @@ class _Counter:
         self._count_gates()
         self._count_rules()
         self._count_answers()
-        for gate, count in self._select(
-            "SELECT gate, count(*) FROM overrides WHERE {} GROUP BY gate", self._of_turn("turn")
-        ):
-            if counts := self._find_gate(gate):
+        query = "SELECT gate, count(*) FROM overrides WHERE {} GROUP BY gate"
+        for gate, count in self._select(query, self._of_turn("turn")):
+            if counts := self._found.gates.get(gate):
                 counts.overridden += count
         return self._found
 
@@ -69,41 +68,34 @@ class _Counter:
 
     def _of_turn(self, column: str) -> Condition:
         """Return the condition on rows that have a session, a time, and the turn they belong to in a column."""
-        if not self._own:
-            return self._place
-        sql = f"{column} IN (SELECT turn FROM decisions INDEXED BY decisions_by_time WHERE {self._decisions.sql})"  # noqa: S608
-        return Condition(sql, self._decisions.values)
+        return Condition(f"{column} IN (SELECT turn FROM chosen)") if self._own else self._place  # noqa: S608
 
     def _count_turns(self) -> None:
         found, turns = self._found, self._of_turn("id")
         query = "SELECT count(*), coalesce(sum(calls), 0), coalesce(sum(stopped), 0) FROM turns WHERE early = 0 AND {}"
         ((found.turns, found.calls, found.held),) = self._select(query, turns)
         if self._own:
-            found.sessions = self._select("SELECT count(DISTINCT session) FROM turns WHERE {}", turns)[0][0]
-            query = "SELECT count(*) FROM (SELECT DISTINCT session, task FROM turns WHERE {})"
-            found.tasks = self._select(query, turns)[0][0]
+            of_turns = "SELECT count(DISTINCT session), count(DISTINCT session || '.' || task) FROM turns WHERE {}"
+            ((found.sessions, found.tasks),) = self._select(of_turns, turns)
         else:
             found.sessions = self._select("SELECT count(*) FROM sessions WHERE {}", self._sessions)[0][0]
             found.tasks = self._select("SELECT count(*) FROM tasks WHERE {}", self._place)[0][0]
 
     def _count_gates(self) -> None:
-        turns = "SELECT {} turn, gate, shadow, fired FROM decisions INDEXED BY decisions_by_time WHERE early = 0 AND {}"
-        # Of several rulings of one decision any may have been selected; without a filter the first stands for all.
-        turns = turns.format("DISTINCT", "{}") if self._own else turns.format("", "main = 1 AND {}")
+        if self._own:  # of several rulings of one decision any may have been chosen
+            rows = "(SELECT DISTINCT turn, gate, shadow, fired FROM chosen)"
+        else:
+            rows = "decisions INDEXED BY decisions_by_gate WHERE early = 0 AND main = 1 AND {}"
         query = f"""SELECT words.text, shadow, asked, fired FROM (
-  SELECT gate, shadow, count(*) AS asked, sum(fired) AS fired FROM ({turns}) GROUP BY gate, shadow
+  SELECT gate, shadow, count(*) AS asked, sum(fired) AS fired FROM {rows} GROUP BY gate, shadow
 ) JOIN words ON words.id = gate"""  # noqa: S608
-        for gate, shadow, asked, fired in self._select(query, self._decisions):
-            if (counts := self._find_gate(gate)) is None:
-                continue
+        for gate, shadow, asked, fired in self._select(query, Condition("1") if self._own else self._place):
+            if (counts := self._found.gates.get(gate)) is None:
+                continue  # a name of another version
             if shadow:
                 counts.shadow_asked, counts.shadow_fired = asked, fired
             else:
                 counts.asked, counts.fired = asked, fired
-
-    def _find_gate(self, gate: str) -> GateCounts | None:
-        """Return the counts of a gate; None for a name of another version."""
-        return self._found.gates.get(gate)
 
     def _count_rules(self) -> None:
         known = """SELECT words.text FROM session_policies JOIN policy_rules USING (policy)
@@ -111,10 +103,11 @@ class _Counter:
   WHERE sessions.id IN (SELECT id FROM sessions WHERE {})
   GROUP BY policy_rules.rule ORDER BY max(sessions.number) DESC, min(policy_rules.place)"""
         self._found.rules = {rule: 0 for (rule,) in self._select(known, self._sessions)}
-        counted = """SELECT words.text, count(*) FROM decision_rules JOIN words ON words.id = decision_rules.rule
-  WHERE decision_rules.decision IN (SELECT id FROM decisions INDEXED BY decisions_by_time WHERE early = 0 AND {})
-  GROUP BY decision_rules.rule"""
-        self._found.rules |= dict(self._select(counted, self._decisions))
+        rows, where = ("chosen", Condition("1")) if self._own else ("decisions", self._place)
+        counted = f"""SELECT words.text, count(*) FROM decision_rules
+  JOIN words ON words.id = decision_rules.rule JOIN {rows} ON {rows}.id = decision_rules.decision
+  WHERE early = 0 AND {{}} GROUP BY decision_rules.rule"""  # noqa: S608
+        self._found.rules |= dict(self._select(counted, where))
 
     def _count_answers(self) -> None:
         found, where = self._found, self._of_turn("turn")

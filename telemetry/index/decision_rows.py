@@ -3,19 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any
+
+from msgspec import Struct
 
 from foregate.schemas.codes import GATES
+from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
-from foregate.schemas.judgement import CallRuling, Decision, Severity, Standing
+from foregate.schemas.judgement import CallRuling, Decision, Standing
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.audit.decisions import has_fired, has_only_passed
-from foregate.telemetry.index.call_facts import IndexedCall
+from foregate.telemetry.index.rows import SEVERITIES, STANDINGS
 
-SEVERITIES: tuple[Severity, ...] = get_args(Severity)
-STANDINGS = tuple(Standing)
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, ForegateError)
+"""What reading a record raises that does not say what it should."""
 Intern = Callable[[str], int]
 """From a text to the number it has in the index."""
+
+
+class IndexedCall(Struct, frozen=True):
+    """A call of a turn: its name and target, who said the target first, and its risk in thousandths."""
+
+    tool: str
+    target: str
+    origin: str
+    risk: int
 
 
 def list_decision_values(

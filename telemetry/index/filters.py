@@ -11,7 +11,7 @@ from msgspec import Struct
 from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Standing
 from foregate.schemas.strict_json import scrub
-from foregate.telemetry.index.decision_rows import SEVERITIES, STANDINGS
+from foregate.telemetry.index.rows import SEVERITIES, STANDINGS
 from foregate.telemetry.index.texts import split_phrase
 
 Names = Sequence[str]
@@ -114,9 +114,9 @@ def build_decision_conditions(wanted: DecisionFilter, *, full_text: bool) -> lis
     named = ("gate", wanted.gate), ("code", wanted.code), ("origin", wanted.origin)
     found += [_is_word(column, _is_one_of("text", names)) for column, names in named if names]
     globbed = ("tool", wanted.tool), ("target", wanted.target), ("key", wanted.key), ("approver", wanted.approver)
-    found += [_is_word(column, _match_any("text", patterns)) for column, patterns in globbed if patterns]
+    found += [match_words(column, patterns) for column, patterns in globbed if patterns]
     if wanted.policy:
-        found.append(_is_word("policy", _match_any("text", [f"{escape_pattern(one)}*" for one in wanted.policy])))
+        found.append(match_words("policy", [f"{escape_pattern(one)}*" for one in wanted.policy]))
     if wanted.standing:
         found.append(_is_one_of("standing", [STANDINGS.index(Standing(one)) for one in wanted.standing]))
     if wanted.severity:
@@ -126,7 +126,7 @@ def build_decision_conditions(wanted: DecisionFilter, *, full_text: bool) -> lis
     if wanted.risk is not None:
         found.append(Condition("risk BETWEEN ? AND ?", wanted.risk))
     if wanted.rule:
-        inner = _is_word("rule", _match_any("text", wanted.rule))
+        inner = match_words("rule", wanted.rule)
         found.append(Condition(f"id IN (SELECT decision FROM decision_rules WHERE {inner.sql})", inner.values))  # noqa: S608
     if wanted.text:
         inner = match_phrases(wanted.text, full_text=full_text)
@@ -158,6 +158,11 @@ def _list_own_conditions(wanted: DecisionFilter) -> Iterator[Condition]:
     for column, patterns in (("workspace", wanted.workspace), ("model", wanted.model), ("ran_by", wanted.who)):
         if patterns:
             yield _match_any(column, patterns)
+
+
+def match_words(column: str, patterns: Names) -> Condition:
+    """Return the condition that a column of numbers stands for one of the texts, or for one that fits as a pattern."""
+    return _is_word(column, _match_any("text", patterns))
 
 
 def match_phrases(phrases: Names, *, full_text: bool) -> Condition:

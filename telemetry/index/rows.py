@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 from msgspec import Struct, structs
 
 from foregate.schemas import strict_json
+from foregate.schemas.judgement import Severity, Standing
 from foregate.schemas.strict_json import Json
+
+SEVERITIES: tuple[Severity, ...] = get_args(Severity)
+STANDINGS = tuple(Standing)
+"""Standings and severities as the index has them, by their numbers."""
 
 
 class SessionRow(Struct, frozen=True):

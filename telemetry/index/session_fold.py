@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct, field
 
@@ -22,11 +22,13 @@ from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import get_list, get_object, get_text, scrub
 from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce
-from foregate.telemetry.index.call_facts import CallFactsReader
 from foregate.telemetry.index.decision_rows import list_decision_values
 from foregate.telemetry.index.people import name_answerer, name_runner
 from foregate.telemetry.index.row_writer import RowWriter
 from foregate.telemetry.index.texts import list_texts
+
+if TYPE_CHECKING:
+    from foregate.telemetry.index.call_facts import CallFactsReader
 
 ASIDE: tuple[Kind, ...] = ("session_started", "policy_changed", "context_compressed")
 """Kinds of the events that a timeline may show beside decisions."""

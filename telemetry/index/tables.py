@@ -54,6 +54,8 @@ _TABLES = (
 ) STRICT""",
     "CREATE INDEX decisions_by_session ON decisions (session, seq, id)",
     f"CREATE INDEX decisions_by_time ON decisions ({_FILTERED})",
+    "CREATE INDEX decisions_by_target ON decisions (target)",
+    "CREATE INDEX decisions_by_gate ON decisions (gate, shadow, early, main, fired, at, session)",
     f"CREATE INDEX notable_by_time ON decisions ({_FILTERED}) WHERE passed = 0",
     """CREATE TABLE decision_rules (decision INTEGER NOT NULL, place INTEGER NOT NULL, rule INTEGER NOT NULL,
   PRIMARY KEY (decision, place)) STRICT, WITHOUT ROWID""",
@@ -172,6 +174,7 @@ def _open_file(name: str, path: Path) -> sqlite3.Connection:
     try:
         with explain_damage():
             connection.execute("PRAGMA cell_size_check=ON")
+            connection.execute("PRAGMA cache_size=-65536")
             connection.execute("PRAGMA trusted_schema=OFF")
             if not _is_current(connection):
                 retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())

@@ -271,3 +271,25 @@ def stats(selection: Selection, sessions: options.SessionNames = None, as_json: 
         return
     for line in format_statistics(found):
         typer.echo(line)
+
+
+@app.command("diff", short_help="Show where two sessions differ.")
+def diff(
+    a: Annotated[str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.")],
+    b: Annotated[str, typer.Argument(metavar="SESSION", help="The session to compare it with.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Show two sessions side by side: tasks, the calls they share, where a gate first judged one differently, the
+    policy keys that differ, and the results.
+    """
+    from foregate.assembly.home import find_session, open_home_log
+    from foregate.audit.session_diff import compare_sessions
+    from foregate.cli.commands.diff_report import format_diff
+
+    with open_home_log() as log:
+        found = compare_sessions(log, *(run_async(find_session(log, name)) for name in (a, b)))
+    if as_json:
+        options.print_json(found.to_json())
+        return
+    for line in format_diff(found, options.measure_terminal() or 100):
+        typer.echo(line)
