@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import UsageError
 from foregate.telemetry.index import tables
 from foregate.telemetry.index.catching_up import Follower
 from foregate.telemetry.index.filters import (
@@ -21,7 +21,6 @@ from foregate.telemetry.index.filters import (
     match_words,
 )
 from foregate.telemetry.index.rows import SEVERITIES, STANDINGS, DecisionRow, Passage, SessionRow
-from foregate.telemetry.log.sqlite_file import build_error
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 T = TypeVar("T")
@@ -100,7 +99,8 @@ class AuditIndex:
         return self._guard(lambda: int(self._run("SELECT count(*) FROM texts WHERE cut = 1")[0][0]))
 
     def choose_decisions(self, wanted: DecisionFilter) -> None:
-        """Make the decisions that fit, of turns that count, the rows of the temporary table `chosen`."""
+        """Make the decisions that fit, of turns that count, the rows of the temporary table `chosen`, and their turns
+        those of `chosen_turns`."""
         self._guard(lambda: self._choose_decisions(wanted))
 
     def query(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
@@ -124,15 +124,13 @@ class AuditIndex:
         except tables.BrokenIndex:
             self._follower.make_anew()
         except sqlite3.Error as error:
-            raise build_error("read", self._path or Path(":memory:"), error) from None
+            raise tables.build_error(self._path, error) from None
         try:
             with tables.explain_damage():
                 self._follower.catch_up()
                 return act()
         except (tables.BrokenIndex, sqlite3.Error) as error:
-            raise LogError(
-                f"the index `{self._path}` cannot be used ({error}); delete it, it is made from the log"
-            ) from None
+            raise tables.build_error(self._path, error) from None
 
     def _run(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         return self._follower.connection.execute(sql, tuple(values)).fetchall()
@@ -204,12 +202,13 @@ class AuditIndex:
 
     def _choose_decisions(self, wanted: DecisionFilter) -> None:
         where = join_conditions(build_decision_conditions(wanted, full_text=self.full_text))
-        self._run("DROP TABLE IF EXISTS temp.chosen")
-        columns = "id, turn, gate, shadow, fired, early"
-        query = (
-            f"SELECT {columns} FROM decisions INDEXED BY {self._choose_index(wanted)} WHERE early = 0 AND {where.sql}"  # noqa: S608
-        )
-        self._run(f"CREATE TEMP TABLE chosen AS {query}", where.values)
+        for table in ("chosen", "chosen_turns"):
+            self._run(f"DROP TABLE IF EXISTS temp.{table}")
+        columns = "turn, gate, shadow, fired, main"
+        of = f"decisions INDEXED BY {self._choose_index(wanted)} WHERE early = 0 AND {where.sql}"
+        self._run(f"CREATE TEMP TABLE chosen AS SELECT {columns} FROM {of}", where.values)  # noqa: S608
+        self._run("CREATE TEMP TABLE chosen_turns (id INTEGER PRIMARY KEY)")
+        self._run("INSERT OR IGNORE INTO chosen_turns SELECT turn FROM chosen")
 
     def _search(self, phrases: Sequence[str], wanted: SessionFilter, limit: int) -> list[Passage]:
         found = match_phrases(phrases, full_text=self.full_text)

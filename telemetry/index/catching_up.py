@@ -86,8 +86,8 @@ class Follower:
         """Read what was written since of each session whose last event is another one than was indexed."""
         self._forget_erased()
         heads = self._read_heads()
-        query = "SELECT name, id, seq, hash, fold, problem FROM sessions"
-        known = {row[0]: (row[2], row[3]) for row in self.connection.execute(query)}
+        query = "SELECT name, seq, hash FROM sessions"
+        known = {name: (seq, hash_) for name, seq, hash_ in self.connection.execute(query)}
         for name in known.keys() - {head.name for head in heads}:
             with self._writing():
                 for (number,) in self.connection.execute("SELECT id FROM sessions WHERE name = ?", (name,)).fetchall():

@@ -13,6 +13,7 @@ from foregate.telemetry.index.filters import (
     Condition,
     DecisionFilter,
     SessionFilter,
+    build_decision_conditions,
     build_place_conditions,
     build_session_conditions,
     join_conditions,
@@ -32,6 +33,7 @@ class _Counter:
     def __init__(self, index: AuditIndex, wanted: DecisionFilter) -> None:
         self._index, self._found = index, Statistics()
         self._place = join_conditions(build_place_conditions(wanted))
+        self._decisions = join_conditions(build_decision_conditions(wanted, full_text=index.full_text))
         self._own = wanted.has_own
         if self._own:
             index.choose_decisions(wanted)
@@ -68,7 +70,7 @@ class _Counter:
 
     def _of_turn(self, column: str) -> Condition:
         """Return the condition on rows that have a session, a time, and the turn they belong to in a column."""
-        return Condition(f"{column} IN (SELECT turn FROM chosen)") if self._own else self._place  # noqa: S608
+        return Condition(f"{column} IN (SELECT id FROM chosen_turns)") if self._own else self._place  # noqa: S608
 
     def _count_turns(self) -> None:
         found, turns = self._found, self._of_turn("id")
@@ -82,20 +84,29 @@ class _Counter:
             found.tasks = self._select("SELECT count(*) FROM tasks WHERE {}", self._place)[0][0]
 
     def _count_gates(self) -> None:
-        if self._own:  # of several rulings of one decision any may have been chosen
-            rows = "(SELECT DISTINCT turn, gate, shadow, fired FROM chosen)"
-        else:
-            rows = "decisions INDEXED BY decisions_by_gate WHERE early = 0 AND main = 1 AND {}"
+        if not self._own:
+            self._add_gates("decisions INDEXED BY decisions_by_gate WHERE early = 0 AND main = 1 AND {}", self._place)
+            return
+        self._add_gates("chosen WHERE main = 1 AND {}", Condition("1"))
+        # Of several rulings of one decision others than the first may have been chosen, without it.
+        others = """SELECT DISTINCT turn, gate, shadow, fired FROM chosen WHERE main = 0
+  EXCEPT SELECT turn, gate, shadow, fired FROM chosen WHERE main = 1"""
+        if self._select("SELECT 1 FROM chosen WHERE main = 0 AND {} LIMIT 1", Condition("1")):
+            self._add_gates(f"({others}) WHERE {{}}", Condition("1"))
+
+    def _add_gates(self, rows: str, where: Condition) -> None:
         query = f"""SELECT words.text, shadow, asked, fired FROM (
   SELECT gate, shadow, count(*) AS asked, sum(fired) AS fired FROM {rows} GROUP BY gate, shadow
 ) JOIN words ON words.id = gate"""  # noqa: S608
-        for gate, shadow, asked, fired in self._select(query, Condition("1") if self._own else self._place):
+        for gate, shadow, asked, fired in self._select(query, where):
             if (counts := self._found.gates.get(gate)) is None:
                 continue  # a name of another version
             if shadow:
-                counts.shadow_asked, counts.shadow_fired = asked, fired
+                counts.shadow_asked += asked
+                counts.shadow_fired += fired
             else:
-                counts.asked, counts.fired = asked, fired
+                counts.asked += asked
+                counts.fired += fired
 
     def _count_rules(self) -> None:
         known = """SELECT words.text FROM session_policies JOIN policy_rules USING (policy)
@@ -103,11 +114,12 @@ class _Counter:
   WHERE sessions.id IN (SELECT id FROM sessions WHERE {})
   GROUP BY policy_rules.rule ORDER BY max(sessions.number) DESC, min(policy_rules.place)"""
         self._found.rules = {rule: 0 for (rule,) in self._select(known, self._sessions)}
-        rows, where = ("chosen", Condition("1")) if self._own else ("decisions", self._place)
-        counted = f"""SELECT words.text, count(*) FROM decision_rules
-  JOIN words ON words.id = decision_rules.rule JOIN {rows} ON {rows}.id = decision_rules.decision
-  WHERE early = 0 AND {{}} GROUP BY decision_rules.rule"""  # noqa: S608
-        self._found.rules |= dict(self._select(counted, where))
+        # The few rows that name a rule are gone through, and not all decisions.
+        counted = """SELECT words.text, matches FROM (
+  SELECT rule, count(*) AS matches FROM decision_rules CROSS JOIN decisions ON decisions.id = decision_rules.decision
+  WHERE early = 0 AND {} GROUP BY rule
+) JOIN words ON words.id = rule"""
+        self._found.rules |= dict(self._select(counted, self._decisions))
 
     def _count_answers(self) -> None:
         found, where = self._found, self._of_turn("turn")

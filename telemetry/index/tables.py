@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log.sqlite_file import build_error, retry_while_busy
+from foregate.telemetry.log.sqlite_file import PATIENCE, retry_while_busy
 
 VERSION = 1
 """Raised whenever the tables, or what is written into them, change: an index of another version is made anew."""
@@ -104,11 +104,17 @@ def open_index(path: Path | None) -> sqlite3.Connection:
             return _open_file(str(path), path)
         except BrokenIndex:
             if attempt == 2:
-                raise LogError(f"the index `{path}` stays damaged; delete it, it is made from the log") from None
+                raise build_error(path, OSError(0, "it stays damaged")) from None
             remove_index(path)
         except (OSError, sqlite3.Error) as error:
-            raise build_error("open", path, error) from None
+            raise build_error(path, error) from None
     raise AssertionError("unreachable")
+
+
+def build_error(path: Path | None, error: Exception) -> LogError:
+    """Return the error for what SQLite or the file system refused, with what to do about it."""
+    why = error.strerror if isinstance(error, OSError) else str(error)
+    return LogError(f"the index `{path}` cannot be used ({why}); delete it, it is made from the log again")
 
 
 def remove_index(path: Path) -> None:
@@ -170,13 +176,14 @@ def explain_damage() -> Iterator[None]:
 
 
 def _open_file(name: str, path: Path) -> sqlite3.Connection:
-    connection = sqlite3.connect(name, timeout=0, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(name, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
     try:
         with explain_damage():
             connection.execute("PRAGMA cell_size_check=ON")
             connection.execute("PRAGMA cache_size=-65536")
+            connection.execute("PRAGMA temp_store=MEMORY")
             connection.execute("PRAGMA trusted_schema=OFF")
-            if not _is_current(connection):
+            if not retry_while_busy(path, lambda: _is_current(connection)):
                 retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
                 with hold_writing(connection, path):
                     if not _is_current(connection):

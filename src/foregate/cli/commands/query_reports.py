@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from foregate.cli.terminal.exit_codes import STATUS
-from foregate.cli.terminal.layout import BAD, CARE, GOOD, make_visible, shorten_text
+from foregate.cli.terminal.layout import BAD, CARE, GOOD, chop_text, count_columns, make_visible, shorten_text
 
 if TYPE_CHECKING:
     from foregate.telemetry.index.rows import DecisionRow, Passage, SessionRow
@@ -39,26 +39,27 @@ def format_sessions(rows: Sequence[SessionRow], width: int) -> Iterator[str]:
 def format_rows(rows: Sequence[DecisionRow], width: int) -> Iterator[Text]:
     """Yield a line for each decision: its address, what the gate said, and of what; cut to `width` unless that is 0."""
     names = [make_visible(f"{row.session}/{row.address}") for row in rows]
-    room = max(map(len, names), default=0)
+    room = max(map(count_columns, names), default=0)
     for row, name in zip(rows, names, strict=True):
-        line = Text(f"{name:<{room}}  ", style="dim")
+        line = Text(f"{name}{' ' * (room - count_columns(name))}  ")
         if width and width - room - 9 < _LEAST:
-            yield Text(shorten_text(name, width), style="dim")
+            yield Text(_cut_line(name, width))
             line = Text("    ")
+        line.stylize("dim")
         if width >= _WIDE:
             line.append(f"{_format_time(row.time)}  ")
         line.append(f"{row.standing:<5}  ", style=_VERDICT.get(row.standing, ""))
-        yield line.append(shorten_text(_describe_row(row), max(1, width - len(line)) if width else 0))
+        yield line.append(shorten_text(_describe_row(row), max(1, width - line.cell_len) if width else 0))
 
 
 def format_passages(found: Iterable[tuple[Passage, str]], width: int) -> Iterator[str]:
     """Yield a line for each place where a text stands, with the words around it; cut to `width` unless that is 0."""
     for passage, excerpt in found:
         head = f"{make_visible(passage.session)}  {passage.seq:>5}  {passage.what:<8}  "
-        if width and width - len(head) < _LEAST:
-            yield shorten_text(head, width)
+        if width and width - count_columns(head) < _LEAST:
+            yield _cut_line(head, width)
             head = "    "
-        yield f"{head}{shorten_text(excerpt, max(1, width - len(head)) if width else 0)}"
+        yield f"{head}{shorten_text(excerpt, max(1, width - count_columns(head)) if width else 0)}"
 
 
 def _describe_row(row: DecisionRow) -> str:
@@ -68,4 +69,9 @@ def _describe_row(row: DecisionRow) -> str:
 
 
 def _format_time(time: str) -> str:
-    return make_visible(time[:16].replace("T", " "))
+    return shorten_text(time[:16].replace("T", " "), 16)
+
+
+def _cut_line(text: str, width: int) -> str:
+    """Return the beginning of a text that is visible already, in `width` columns."""
+    return chop_text(text.rstrip(), width)[0]
