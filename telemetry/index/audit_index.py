@@ -60,9 +60,12 @@ class AuditIndex:
         self._log, self._path = log, path
         self._follower = Follower(log, path)
 
-    def catch_up(self) -> None:
-        """Read what was written to the log since; only of sessions whose last event is another one now."""
-        self._guard(self._follower.catch_up)
+    def catch_up(self, on_session: Callable[[int, int], None] | None = None) -> None:
+        """Read what was written to the log since; only of sessions whose last event is another one now.
+
+        `on_session` is told before each of them how many were read, and of how many.
+        """
+        self._guard(lambda: self._follower.catch_up(on_session))
 
     def list_sessions(self, wanted: SessionFilter | None = None, *, limit: int = 0) -> list[SessionRow]:
         """Return sessions, newest first; `limit` 0 is all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import cached_property
 from itertools import islice
@@ -82,7 +82,7 @@ class Follower:
             tables.remove_index(self._path)
         self._open()
 
-    def catch_up(self) -> None:
+    def catch_up(self, on_session: Callable[[int, int], None] | None = None) -> None:
         """Read what was written since of each session whose last event is another one than was indexed."""
         self._forget_erased()
         heads = self._read_heads()
@@ -92,9 +92,11 @@ class Follower:
             with self._writing():
                 for (number,) in self.connection.execute("SELECT id FROM sessions WHERE name = ?", (name,)).fetchall():
                     self._writer.drop_session(number)
-        for head in reversed(heads):
-            if known.get(head.name) != (head.seq, head.hash):
-                self._follow_session(head)
+        moved = [head for head in reversed(heads) if known.get(head.name) != (head.seq, head.hash)]
+        for count, head in enumerate(moved):
+            if on_session is not None:
+                on_session(count, len(moved))
+            self._follow_session(head)
 
     def read_asked(self) -> dict[str, int]:
         """Return the sessions that wait for a person, and the events that ask, as the log keeps them."""

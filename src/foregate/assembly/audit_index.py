@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from hashlib import sha256
 from pathlib import Path
@@ -17,20 +17,26 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def open_home_index() -> Iterator[tuple[SqliteLog, AuditIndex]]:
-    """Yield the log of the home and its index, which has caught up with it."""
+def open_home_index(
+    on_session: Callable[[int, int], None] | None = None,
+) -> Iterator[tuple[SqliteLog, AuditIndex]]:
+    """Yield the log of the home and its index, which has caught up with it; `on_session` is told how far it is."""
     from foregate.telemetry.index.audit_index import AuditIndex
 
-    with open_home_log() as log, closing(AuditIndex(log, find_index_path(log.path.parent))) as index:
-        index.catch_up()
+    with open_home_log() as log, closing(AuditIndex(log, _find_path(log))) as index:
+        index.catch_up(on_session)
         yield log, index
 
 
-def find_index_path(home: Path, environ: Mapping[str, str] = os.environ) -> Path | None:
-    """Return where the index of a home lies: in it, in the person's cache where nothing can be written there, or None,
-    which is in memory, where that cannot be either."""
+def _find_path(log: SqliteLog) -> Path | None:
+    return find_index_path(log.path.parent, keeps_out=bool(getattr(log, "read_only", False)))
+
+
+def find_index_path(home: Path, environ: Mapping[str, str] = os.environ, *, keeps_out: bool = False) -> Path | None:
+    """Return where the index of a home lies: in it, in the person's cache where nothing can be written there (or with
+    `keeps_out` may be), or None, which is in memory, where that cannot be either."""
     path = Home(home).index
-    if os.access(path if path.exists() else home, os.W_OK) and os.access(home, os.W_OK):
+    if not keeps_out and os.access(path if path.exists() else home, os.W_OK) and os.access(home, os.W_OK):
         return path
     named = environ.get("XDG_CACHE_HOME", "")
     base = Path(named) if named.startswith("/") else Path(environ.get("HOME") or Path.home()) / ".cache"

@@ -30,6 +30,20 @@ Limit = Annotated[int | None, take("--limit", "At most so many, the newest; 0 is
 All = Annotated[bool, take("--all", "Also what only passed.")]
 
 
+_MANY = 50
+"""Sessions from which on a person at a terminal is told how far reading them is."""
+
+
+def _tell_progress(count: int, whole: int) -> None:
+    """Say on a terminal, on one line, how many sessions new to the index are read."""
+    if whole < _MANY or not sys.stderr.isatty():
+        return
+    if count == whole - 1:
+        typer.echo("\r\x1b[K", err=True, nl=False)
+    elif count % 10 == 0:
+        typer.echo(f"\rreading sessions new to the index: {count} of {whole}", err=True, nl=False)
+
+
 @app.command("list")
 @selecting.takes_selection(selecting.OF_SESSIONS)
 def list_sessions(selection: Selection, limit: Limit = None, as_json: options.AsJson = False) -> None:
@@ -38,7 +52,7 @@ def list_sessions(selection: Selection, limit: Limit = None, as_json: options.As
     from foregate.cli.commands.query_reports import format_sessions
 
     wanted = selecting.select_sessions(selection)
-    with open_home_index() as (log, index):
+    with open_home_index(_tell_progress) as (log, index):
         options.print_problems(format_missing(log.find_missing()))
         found = index.list_sessions(wanted, limit=limit or 0)
         if as_json:
@@ -67,7 +81,7 @@ def show(
     from foregate.assembly.home import find_session
 
     filtered = any(value is not None for value in selection.values())
-    with open_home_index() as (log, index):
+    with open_home_index(_tell_progress) as (log, index):
         name = run_async(find_session(log, session))
         if notes:
             _print_notes(log, name, as_json)
@@ -158,7 +172,7 @@ def decisions(
 
     if sum(map(bool, (csv, parquet, as_json))) > 1:
         raise UsageError("`--json`, `--csv` and `--parquet` are three forms; choose one")
-    with open_home_index() as (log, index):
+    with open_home_index(_tell_progress) as (log, index):
         names = run_async(find_sessions(log, session)) if session else ()
         wanted = selecting.select_decisions(selection, names, everything=everything)
         if csv:
@@ -232,7 +246,7 @@ def search(
     from foregate.telemetry.index.texts import find_excerpt
 
     wanted = selecting.select_sessions(selection)
-    with open_home_index() as (log, index):
+    with open_home_index(_tell_progress) as (log, index):
         most = 20 if limit is None else limit
         found = index.search(words, wanted, limit=most + 1 if most else 0)
         shown = [
@@ -263,7 +277,7 @@ def stats(selection: Selection, sessions: options.SessionNames = None, as_json: 
     from foregate.cli.commands.reports import format_statistics
     from foregate.telemetry.index.counting import count_selection
 
-    with open_home_index() as (log, index):
+    with open_home_index(_tell_progress) as (log, index):
         names = run_async(find_sessions(log, sessions)) if sessions else ()
         found = count_selection(index, selecting.select_decisions(selection, names))
     if as_json:
