@@ -9,8 +9,6 @@ from foregate.schemas import event_body, strict_json
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, TurnJudged
 from foregate.schemas.task_plan import PlanProposed
 
-_AROUND = 60
-
 
 def list_texts(event: Event) -> Iterator[tuple[str, str]]:
     """Yield (what, text) of everything in an event that a person, a model, a tool or a plan said.
@@ -43,13 +41,13 @@ def list_texts(event: Event) -> Iterator[tuple[str, str]]:
             pass
 
 
-def find_excerpt(event: Event, what: str, phrases: Sequence[str]) -> str:
-    """Return the part of an event's text around what was found, "" where the event does not hold it any more."""
+def find_excerpt(event: Event, what: str, phrases: Sequence[str], around: int = 60) -> str:
+    """Return what was found in an event's text with `around` characters on both sides, "" where it is not there now."""
     texts = list_decision_texts(event) if what == "decision" else list_texts(event)
     whole = [re.compile(_build_pattern(phrase), re.IGNORECASE) for phrase in phrases]
     found = [text for kind, text in texts if kind == what and text.strip()]
     first = next((text for text in found if all(pattern.search(text) for pattern in whole)), found[0] if found else "")
-    return cut_excerpt(first, phrases)
+    return cut_excerpt(first, phrases, around)
 
 
 def list_decision_texts(event: Event) -> Iterator[tuple[str, str]]:
@@ -65,14 +63,14 @@ def split_phrase(phrase: str) -> list[str]:
     return re.findall(r"[^\W_]+", phrase)
 
 
-def cut_excerpt(text: str, phrases: Sequence[str]) -> str:
+def cut_excerpt(text: str, phrases: Sequence[str], around: int) -> str:
     """Return the part of a text around the first phrase that stands in it, on one line, with ellipses where cut."""
     found = None
     for phrase in phrases:
         if found := re.search(_build_pattern(phrase), text, re.IGNORECASE):
             break
     begin, end = (found.start(), found.end()) if found else (0, 0)
-    first, last = max(0, begin - _AROUND), min(len(text), max(end, begin) + _AROUND)
+    first, last = max(0, begin - around), min(len(text), max(end, begin) + around)
     shown = " ".join(text[first:last].split())
     return f"{'…' if first else ''}{shown}{'…' if last < len(text) else ''}"
 

@@ -14,6 +14,7 @@ import pytest
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.index import tables
 from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
+from foregate.telemetry.index.row_writer import RowWriter
 from foregate.telemetry.index.rows import DecisionRow
 from tests.agent import corpus
 from tests.telemetry.index.made import Line, open_index, play, put_session
@@ -74,10 +75,15 @@ def test_it_goes_on_where_it_stopped_and_knows_what_it_would_have_known_at_once(
 
 
 def test_a_session_that_was_written_anew_is_indexed_anew(log: Path, lines: list[Line]) -> None:
-    decisions(log)
+    with closing(open_index(log)) as index:
+        (before,) = index.list_sessions()
     seq, text, _ = lines[-1]
-    put_session(log, "one", [*lines[:-1], (seq, text, "f" * 64)])
-    assert len(decisions(log)) == len(decisions(log))
+    other = text.replace(f'"status":"{before.state}"', '"status":"cancelled"')
+    put_session(log, "one", [*lines[:-1], (seq, other, "f" * 64)])  # as many events, and the last is another
+    with closing(open_index(log)) as index:
+        (after,) = index.list_sessions()
+        assert (before.state, after.state) == ("blocked", "cancelled")
+        assert after.tasks == before.tasks
     put_session(log, "one", lines[:3])
     assert decisions(log, passed=True) == []
 
@@ -115,6 +121,21 @@ def test_an_index_that_is_no_good_is_made_anew(log: Path, damage: str) -> None:
         with closing(sqlite3.connect(path)) as file, file:
             file.execute("PRAGMA user_version = 999" if damage == "other version" else "DROP TABLE turns")
     assert [row.address for row in decisions(log)] == [row.address for row in before]
+
+
+def test_a_writer_believes_no_number_that_another_has_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    with closing(tables.open_index(path)) as connection, closing(tables.open_index(path)) as other:
+        writer = RowWriter(connection)
+        writer.begin()
+        before = writer.intern("name")
+        with tables.hold_writing(other, path):
+            tables.empty_index(other)
+            other.execute("INSERT INTO words VALUES (?, 'another')", (before,))
+        writer.begin()
+        after = writer.intern("name")
+        found = connection.execute("SELECT text FROM words WHERE id IN (?, ?) ORDER BY id", (before, after)).fetchall()
+        assert found == [("another",), ("name",)]
 
 
 def test_several_processes_may_catch_up_at_once(tmp_path: Path, lines: list[Line]) -> None:

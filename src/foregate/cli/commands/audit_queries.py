@@ -249,8 +249,10 @@ def search(
     with open_home_index(_tell_progress) as (log, index):
         most = 20 if limit is None else limit
         found = index.search(words, wanted, limit=most + 1 if most else 0)
+        width = options.measure_terminal()
+        around = max(8, (width - 44) // 3) if width and not as_json else 60
         shown = [
-            (passage, find_excerpt(event, passage.what, words))
+            (passage, find_excerpt(event, passage.what, words, around))
             for passage in (found[:most] if most else found)
             for event in log.events(passage.session, after=passage.seq - 1, until=passage.seq)
         ]
@@ -258,7 +260,7 @@ def search(
     if as_json:
         options.print_json_rows(passage.to_json(excerpt) for passage, excerpt in shown)
         return
-    for line in format_passages(shown, options.measure_terminal()):
+    for line in format_passages(shown, width):
         typer.echo(line)
     more = "there are more; --limit shows them" if most and len(found) > most else ""
     lost = f"of {cut} very long texts only the beginning was searched" if cut else ""

@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 
-from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.exit_codes import STATUS, run_async
 from foregate.schemas.errors import ForegateError, UsageError
 
 OFFERED = 50
@@ -170,6 +170,7 @@ VALUES: Mapping[str, Callable[[], Iterator[Candidate]]] = {
     "--failed": _list_names(lambda: ("go-on", "retry", "rollback", "stop")),
     "--gate": _list_names(_get_gates),
     "--code": _list_names(_get_codes),
+    "--state": _list_names(lambda: ("open", *STATUS)),
     "--severity": _list_names(lambda: ("info", "warning", "error")),
 }
 """What lists the values of a parameter, by an option's name or by what a value is called in the help."""
