@@ -6,7 +6,9 @@ import csv
 import io
 import json
 import os
+import sqlite3
 import stat
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -89,9 +91,18 @@ def test_the_filters_of_a_list_and_of_one_session_select(played: Cli) -> None:
     assert played("audit", "list", "--until", "2020-01-01")[1:] == ("", "no session fits\n")
     assert played("audit", "list", "--state", "blokced")[0] == 2
     assert len(parse_lines(played("audit", "list", "--limit", "1", "--json")[1])) == 1
-    points = parse_lines(played("audit", "show", "last", "--tool", "read_*", "--verdict", "deny", "--json")[1])
+    points = parse_lines(played("audit", "show", names[0], "--tool", "read_*", "--verdict", "deny", "--json")[1])
     assert [point["gate"] for point in points] == ["rules"]
     assert parse_lines(played("audit", "show", names[1], "--target", "../*", "--json")[1]) == []
+
+
+def test_a_session_that_cannot_be_read_whole_is_listed_and_named(played: Cli, home: Path) -> None:
+    with closing(sqlite3.connect(home / "events.db")) as log, log:
+        log.execute("UPDATE events SET text = 'x' WHERE seq = 3 AND session = (SELECT max(session) FROM leases)")
+    code, out, err = played("audit", "list")
+    assert (code, len(out.splitlines()), len(err.splitlines())) == (0, 3, 1)
+    assert "event 3 cannot be read" in err
+    assert "audit verify" in err
 
 
 def test_words_are_shown_where_they_stand(played: Cli) -> None:

@@ -60,6 +60,7 @@ def list_sessions(selection: Selection, limit: Limit = None, as_json: options.As
             return
         for line in format_sessions(found, options.measure_terminal()):
             typer.echo(line)
+        options.print_problems(f"session `{row.session}`: {row.problem}" for row in found if row.problem)
         if not found and not index.list_sessions(limit=1):
             typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
         elif not found:
