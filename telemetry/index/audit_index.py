@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -59,6 +61,7 @@ class AuditIndex:
     def __init__(self, log: SqliteLog, path: Path | None) -> None:
         self._log, self._path = log, path
         self._follower = Follower(log, path)
+        self._using = threading.RLock()
 
     def catch_up(self, on_session: Callable[[int, int], None] | None = None) -> None:
         """Read what was written to the log since; only of sessions whose last event is another one now.
@@ -110,6 +113,10 @@ class AuditIndex:
         """Return the rows of a query of this package's; `sql` holds no text from outside."""
         return self._guard(lambda: self._run(sql, values))
 
+    def hold(self) -> AbstractContextManager[object]:
+        """Return what keeps other threads waiting for as long as a block of several queries runs."""
+        return self._using
+
     @property
     def full_text(self) -> bool:
         """Whether words are found by a full-text index."""
@@ -120,20 +127,21 @@ class AuditIndex:
         self._follower.close()
 
     def _guard(self, act: Callable[[], T]) -> T:
-        """Do something with the index; one that turns out to be damaged is made anew, once."""
-        try:
-            with tables.explain_damage():
-                return act()
-        except tables.BrokenIndex:
-            self._follower.make_anew()
-        except sqlite3.Error as error:
-            raise tables.build_error(self._path, error) from None
-        try:
-            with tables.explain_damage():
-                self._follower.catch_up()
-                return act()
-        except (tables.BrokenIndex, sqlite3.Error) as error:
-            raise tables.build_error(self._path, error) from None
+        """Do something with the index, one thread at a time; one that turns out to be damaged is made anew, once."""
+        with self._using:
+            try:
+                with tables.explain_damage():
+                    return act()
+            except tables.BrokenIndex:
+                self._follower.make_anew()
+            except sqlite3.Error as error:
+                raise tables.build_error(self._path, error) from None
+            try:
+                with tables.explain_damage():
+                    self._follower.catch_up()
+                    return act()
+            except (tables.BrokenIndex, sqlite3.Error) as error:
+                raise tables.build_error(self._path, error) from None
 
     def _run(self, sql: str, values: Sequence[object] = ()) -> list[Any]:
         return self._follower.connection.execute(sql, tuple(values)).fetchall()

@@ -26,7 +26,8 @@ def count_selection(index: AuditIndex, wanted: DecisionFilter) -> Statistics:
     A filter that says more than which sessions and when selects decisions: gates and rules are counted by them, and all
     else by the turns they were made in. Raises LogError where a session of the selection cannot be read whole.
     """
-    return _Counter(index, replace(wanted, passed=True)).count()
+    with index.hold():
+        return _Counter(index, replace(wanted, passed=True)).count()
 
 
 class _Counter:

@@ -41,8 +41,8 @@ def put_session(path: Path, name: str, lines: Iterable[Line]) -> None:
         )
 
 
-def open_index(path: Path, *, in_memory: bool = False) -> AuditIndex:
+def open_index(path: Path, *, in_memory: bool = False, create: bool = False) -> AuditIndex:
     """Return the index beside the log at `path`, caught up."""
-    index = AuditIndex(SqliteLog(path, create=False), None if in_memory else path.with_name("index.db"))
+    index = AuditIndex(SqliteLog(path, create=create), None if in_memory else path.with_name("index.db"))
     index.catch_up()
     return index

@@ -6,6 +6,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 
@@ -136,6 +137,17 @@ def test_a_writer_believes_no_number_that_another_has_taken_away(tmp_path: Path)
         after = writer.intern("name")
         found = connection.execute("SELECT text FROM words WHERE id IN (?, ?) ORDER BY id", (before, after)).fetchall()
         assert found == [("another",), ("name",)]
+
+
+def test_several_threads_may_ask_one_index(tmp_path: Path, lines: list[Line]) -> None:
+    path = tmp_path / "events.db"
+    with closing(open_index(path, create=True)) as index, ThreadPoolExecutor(4) as pool:
+        for number in range(12):
+            put_session(path, f"s{number}", lines)
+            for asked in [pool.submit(index.catch_up) for _ in range(4)]:
+                asked.result()
+            for found in [pool.submit(index.count_decisions, DecisionFilter()) for _ in range(4)]:
+                assert found.result().notable % (number + 1) == 0
 
 
 def test_several_processes_may_catch_up_at_once(tmp_path: Path, lines: list[Line]) -> None:
