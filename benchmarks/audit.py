@@ -99,6 +99,7 @@ class Maker:
             last=stamp(at + 600_000),
             workspace=f"/home/user/work-{number % 40}",
             model=f"model-{number % 4}",
+            follows="",
             ran_by=f"user{number % 7}@host",
             tasks=1,
             allowed=10,

@@ -27,7 +27,7 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 
 T = TypeVar("T")
 _SESSION = """name, seq, tasks, state, asked, started, workspace, model, ended, last, ran_by, allowed,
-  asked_about, held, denied, problem"""
+  asked_about, held, denied, problem, follows"""
 _ORDER = "at DESC, session DESC, seq DESC, turn DESC, part DESC"
 _ROW = f"""SELECT d.id, s.name, d.seq, t.time, d.summary, d.risk, d.standing, d.severity,
   g.text, c.text, m.text, o.text, r.text, i.text, k.text, p.text, a.text, f.text

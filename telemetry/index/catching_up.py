@@ -110,8 +110,10 @@ class Follower:
         return CallFactsReader()
 
     def _read_heads(self) -> list[_Head]:
-        """Return the heads of all sessions, newest first; without those whose names are no text."""
-        rows = self._query_log("leases", "SELECT session, number, seq, hash FROM leases ORDER BY number DESC")
+        """Return the heads of all sessions, newest first; without those of no events, and of names that are no text."""
+        rows = self._query_log(
+            "leases", "SELECT session, number, seq, hash FROM leases WHERE seq > 0 ORDER BY number DESC"
+        )
         return [_Head(*row) for row in rows if _is_text(row[0])]
 
     def _forget_erased(self) -> None:
@@ -125,14 +127,18 @@ class Follower:
         with self._writing():
             self.connection.execute("INSERT OR REPLACE INTO notes VALUES ('erased', ?)", (erased,))
 
-    def _query_log(self, table: str, query: str) -> list[tuple[Any, ...]]:
+    def _is_erased(self, session: str) -> bool:
+        """Whether the log says that the beginning of a session was erased."""
+        return bool(self._query_log("erased", "SELECT 1 FROM erased WHERE session = ? AND seq = 1", (session,)))
+
+    def _query_log(self, table: str, query: str, values: tuple[str, ...] = ()) -> list[tuple[Any, ...]]:
         """Return rows of a table of the log, none where this log is of a version without it."""
         with sqlite_file.explain_errors("read", self._log.path):
             reader = self._reader = self._reader or sqlite_file.open_reader(self._log.path)
             exists = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?"
             if not sqlite_file.retry_while_busy(self._log.path, lambda: reader.execute(exists, (table,)).fetchall()):
                 return []
-            return sqlite_file.retry_while_busy(self._log.path, lambda: reader.execute(query).fetchall())
+            return sqlite_file.retry_while_busy(self._log.path, lambda: reader.execute(query, values).fetchall())
 
     def _writing(self) -> AbstractContextManager[None]:
         return tables.hold_writing(self.connection, self._path or Path(":memory:"))
@@ -159,6 +165,8 @@ class Follower:
             return False
         window = EventWindow(self._log, head.name)
         fold = msgspec.json.decode(indexed.fold, type=SessionFold)
+        if not indexed.seq and self._is_erased(head.name):
+            fold.state = "erased"  # what is left of it may say otherwise
         reader = SessionReader(self._writer, indexed.id, fold, self._facts, window)
         seq, hash_, problems = indexed.seq, indexed.hash, [indexed.problem] if indexed.problem else []
         count = 0
@@ -201,7 +209,12 @@ class Follower:
         return _Indexed(session, 0, GENESIS, _encode(SessionFold()), "")
 
     def _save(self, indexed: _Indexed, fold: SessionFold, seq: int, hash_: str, problems: list[str]) -> None:
-        columns = {"seq": seq, "hash": hash_, "fold": _encode(fold), "problem": problems[0] if problems else ""}
+        columns: dict[str, str | int] = {
+            "seq": seq,
+            "hash": hash_,
+            "fold": _encode(fold),
+            "problem": problems[0] if problems else "",
+        }
         self._writer.save_session(indexed.id, **columns, **_list_columns(fold))
 
     def _read_events(self, head: _Head, after: int, problems: list[str]) -> Iterator[Event]:

@@ -19,6 +19,12 @@ def name_answerer(body: NeedAnswered) -> str:
     return _name_identity(getattr(body, "by", None)) or (said if isinstance(said, str) else "")
 
 
+def name_followed(body: SessionStarted) -> str:
+    """Return the session that this one goes on with, "" for none."""
+    session = getattr(getattr(body, "follows", None), "session", "")
+    return session if isinstance(session, str) else ""
+
+
 def _name_identity(identity: Any) -> str:
     user, host = (getattr(identity, name, "") or "" for name in ("user", "host"))
     return f"{user}@{host}" if user and host else str(user)

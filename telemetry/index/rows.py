@@ -21,7 +21,8 @@ class SessionRow(Struct, frozen=True):
     `state` is how its last task stands, `asked` the first words of the person, `ended` when that task or the session
     did ("" while it is open or waits), `last` the time of the last event, `by` who ran it. Four fields count calls:
     those allowed, those a person was asked about, those held and those denied. `problem` says what of the session
-    cannot be read, "" for nothing; `question` is the event that asks a person now, 0 for none.
+    cannot be read, "" for nothing; `follows` is the session that this one goes on with, "" for none; `question` is the
+    event that asks a person now, 0 for none.
     """
 
     session: str
@@ -40,6 +41,7 @@ class SessionRow(Struct, frozen=True):
     held: int = 0
     denied: int = 0
     problem: str = ""
+    follows: str = ""
     question: int = 0
 
     def to_json(self) -> Json:

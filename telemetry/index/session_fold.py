@@ -23,7 +23,7 @@ from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import get_list, get_object, get_text, scrub
 from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce
 from foregate.telemetry.index.decision_rows import list_decision_values
-from foregate.telemetry.index.people import name_answerer, name_runner
+from foregate.telemetry.index.people import name_answerer, name_followed, name_runner
 from foregate.telemetry.index.row_writer import RowWriter
 from foregate.telemetry.index.texts import list_texts
 
@@ -55,6 +55,7 @@ class SessionFold(Struct):
     workspace: str = ""
     model: str = ""
     ran_by: str = ""
+    follows: str = ""
     tasks: int = 0
     allowed: int = 0
     asked_about: int = 0
@@ -86,7 +87,7 @@ class SessionReader:
         match event.body:
             case SessionStarted() as body:
                 self.fold.started, self.fold.workspace, self.fold.model = event.time, body.workspace, body.model
-                self.fold.ran_by = name_runner(body)
+                self.fold.ran_by, self.fold.follows = name_runner(body), name_followed(body)
             case UserMessage(text=text):
                 self.fold.asked = self.fold.asked or scrub(text[:_SHOWN])
             case TaskStarted():
@@ -99,6 +100,7 @@ class SessionReader:
                 self.fold.state, self.fold.ended = status, event.time
             case event_body.SessionEnded():
                 self.fold.ended = event.time
+                self.fold.state = "ended" if self.fold.state == "open" else self.fold.state
             case NeedRaised() as body if body.need.who == "person":
                 self._add_question(event, body)
             case NeedAnswered() as body:

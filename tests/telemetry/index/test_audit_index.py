@@ -99,6 +99,13 @@ async def test_what_goes_on_from_another_event_than_was_indexed_is_indexed_anew(
     assert "denied_by_rule" not in {row.code for row in decisions(log)}
 
 
+def test_a_session_that_only_lacks_its_beginning_is_not_called_erased(log: Path, lines: list[Line]) -> None:
+    put_session(log, "one", lines[1:])
+    put_session(log, "two", lines[:1])
+    with closing(open_index(log)) as index:
+        assert [row.state for row in index.list_sessions()] == ["open", "blocked"]
+
+
 def test_a_session_that_is_gone_is_not_found_any_more(log: Path, lines: list[Line]) -> None:
     put_session(log, "two", lines)
     assert {row.session for row in decisions(log)} == {"one", "two"}

@@ -170,7 +170,7 @@ VALUES: Mapping[str, Callable[[], Iterator[Candidate]]] = {
     "--failed": _list_names(lambda: ("go-on", "retry", "rollback", "stop")),
     "--gate": _list_names(_get_gates),
     "--code": _list_names(_get_codes),
-    "--state": _list_names(lambda: ("open", *STATUS)),
+    "--state": _list_names(lambda: ("open", *STATUS, "ended", "erased")),
     "--severity": _list_names(lambda: ("info", "warning", "error")),
 }
 """What lists the values of a parameter, by an option's name or by what a value is called in the help."""

@@ -33,7 +33,8 @@ def format_sessions(rows: Sequence[SessionRow], width: int) -> Iterator[str]:
             yield f"{'SESSION':<{name}}  {'EVENTS':>6}  {'STATE':<{state}}  {more}ASKED"
         more = f"{_format_time(row.last):<16}  {row.held + row.denied:>7}  " if wide else ""
         head = f"{make_visible(row.session):<{name}}  {row.events:>6}  {row.state:<{state}}  {more}"
-        yield f"{head}{shorten_text(row.asked, max(8, width - len(head)) if width else _PIPED)}".rstrip()
+        asked = row.asked or (f"goes on with {row.follows}" if row.follows else "")
+        yield f"{head}{shorten_text(asked, max(8, width - len(head)) if width else _PIPED)}".rstrip()
 
 
 def format_rows(rows: Sequence[DecisionRow], width: int) -> Iterator[Text]:

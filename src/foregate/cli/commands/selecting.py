@@ -92,7 +92,7 @@ def select_sessions(selection: Selection) -> SessionFilter:
     """Return the filter that options make; raise UsageError for one that names nothing there is."""
     from foregate.telemetry.index.filters import SessionFilter
 
-    _check_word("state", selection.get("state") or (), ("open", *STATUS))
+    _check_word("state", selection.get("state") or (), ("open", *STATUS, "ended", "erased"))
     return SessionFilter(**_read_selection(selection))
 
 
