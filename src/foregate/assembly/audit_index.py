@@ -29,7 +29,7 @@ def open_home_index(
 
 
 def _find_path(log: SqliteLog) -> Path | None:
-    return find_index_path(log.path.parent, keeps_out=bool(getattr(log, "read_only", False)))
+    return find_index_path(log.path.parent, keeps_out=log.read_only)
 
 
 def find_index_path(home: Path, environ: Mapping[str, str] = os.environ, *, keeps_out: bool = False) -> Path | None:
