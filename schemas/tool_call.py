@@ -244,6 +244,13 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
     leaves: str = ""
     untried: bool = False
 
+    @property
+    def target(self) -> str:
+        """The first own resource, for display; of what a program has changed in its sandbox the command that did."""
+        if self.changes and (command := self.command) is not None:
+            return command.shell or shlex.join(command.argv)
+        return self.resources[0].id if self.resources else ""
+
 
 def hash_surveys(surveys: tuple[Survey, ...]) -> str:
     """Return the SHA-256 over the recorded form of the surveys of one response: what answers are bound to."""
@@ -337,9 +344,7 @@ class CallFacts(Struct, frozen=True):
     @property
     def target(self) -> str:
         """The first own resource, for display; of what a program has changed in its sandbox the command that did."""
-        if self.survey.changes and (command := self.survey.command) is not None:
-            return command.shell or shlex.join(command.argv)
-        return self.survey.resources[0].id if self.survey.resources else ""
+        return self.survey.target
 
     @property
     def dangerous(self) -> bool:

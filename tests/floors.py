@@ -31,6 +31,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "agent.planning.run",
         "assembly",
         "audit cli.terminal",
+        "pages",
         "cli.demo cli.plan",
         "cli.acp cli.chat",
         "cli.commands",
