@@ -64,4 +64,4 @@ def test_templates_only_print_and_never_put_texts_together() -> None:
         assert not re.search(r"\son\w+=|\sstyle=|<style|javascript:", source), template.name
 
 
-ALLOWED = r"\|(passage|brief|clock|grouped|words|max|round|int|length|list|rejectattr|selectattr)\b"
+ALLOWED = r"\|(passage|brief|clock|grouped|words|max|min|round|int|length|list|rejectattr|selectattr)\b"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
@@ -17,7 +17,7 @@ from foregate.policy.source.strict_yaml import format_path
 from foregate.policy.source.values import list_values
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded
-from foregate.schemas.judgement import Decision, Judgement, Remedy, Standing
+from foregate.schemas.judgement import Judgement, Remedy, Standing
 from foregate.schemas.protocols import Log, Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
@@ -109,8 +109,11 @@ async def find_decision(log: Log, wanted: str) -> tuple[str, int, str]:
     return await find_session(log, session or "last"), int(found["seq"]), found["gate"]
 
 
-def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
-    """Return the explanation of a decision; raise UsageError where there is none, LogError for a damaged log."""
+def explain(log: Readable, session: str, seq: int, gate: str, call: str = "") -> Explanation:
+    """Return the explanation of a decision, of its ruling on `call` where one is named by its id.
+
+    Raises UsageError where there is none, LogError for a damaged log.
+    """
     event = next(iter(log.events(session, after=seq - 1, until=seq)), None)
     if event is None or event.kind != "turn_judged":
         lists = f"`foregate audit show {session}` lists decisions"
@@ -119,19 +122,19 @@ def explain(log: Readable, session: str, seq: int, gate: str) -> Explanation:
     if gate not in points:
         raise UsageError(f"`{gate}` was not asked about event {seq}; asked were {', '.join(points) or 'none'}")
     try:
-        return _build_explanation(log, session, event, points[gate])
+        return _build_explanation(log, session, event, points[gate], call)
     except _UNREADABLE as error:
         why = f"event {seq} of session `{session}` cannot be explained ({type(error).__name__}: {error})"
         raise LogError(f"{why}; `foregate audit verify` tells what was changed") from None
 
 
-def _build_explanation(log: Readable, session: str, event: Event, point: DecisionPoint) -> Explanation:
-    turn = _read_turn(log, session, event)
+def _build_explanation(log: Readable, session: str, event: Event, point: DecisionPoint, wanted: str) -> Explanation:
+    turn = read_turn(log, session, event)
     values, tools = turn.in_force.require()
     policy, catalogue = restore_policy(values), build_catalogue(tools)
     judgement, rows = turn.judgement, turn.judgement.decisions
     decision = next(row for row in rows if row.gate == point.gate)
-    call = _find_call(turn, rows, point)
+    call = choose_call(turn, point, wanted)
     after = log.events(session, after=turn.turn.response - 1, kinds=KINDS)
     mine, default = (_index_by_key(one) for one in (policy, default_policy()))
 
@@ -175,7 +178,8 @@ def _find_other_calls(
             yield Beside(other.name[:128], ruled.facts[other.id].target, standing.value, code, message)
 
 
-def _read_turn(log: Readable, session: str, event: Event) -> RecordedTurn:
+def read_turn(log: Readable, session: str, event: Event) -> RecordedTurn:
+    """Return the turn that an event judged, with what was in force; raise LookupError where an event is missing."""
     start = InForce()
     for laying in log.events(session, until=event.seq, kinds=LAYING):
         start = start.apply(laying)
@@ -186,10 +190,15 @@ def _read_turn(log: Readable, session: str, event: Event) -> RecordedTurn:
     raise LookupError(f"event {event.seq} is not there")
 
 
-def _find_call(turn: RecordedTurn, rows: Sequence[Decision], point: DecisionPoint) -> ToolCall | None:
-    """Return the call a decision is about: the first of its strictest rulings, else the first that still stood."""
+def choose_call(turn: RecordedTurn, point: DecisionPoint, wanted: str = "") -> ToolCall | None:
+    """Return the call a decision is about: that of the id `wanted`, or the first of its strictest rulings, else the
+    first that still stood; raise UsageError for an id the turn has no call of."""
     calls = {call.id: call for call in turn.turn.calls}
-    for decision in rows:
+    if wanted:
+        if wanted not in calls:
+            raise UsageError(f"event {turn.seq} judged no call `{wanted[:80]}`; leave the call out")
+        return calls[wanted]
+    for decision in turn.judgement.decisions:
         if decision.gate == point.gate:
             break
         held = [r.call for r in decision.rulings if r.standing.rank >= Standing.HOLD.rank and decision.mode != "shadow"]

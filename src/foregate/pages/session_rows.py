@@ -99,7 +99,7 @@ class RowBuilder:
     def finish(self) -> list[RowView]:
         """Return the rows, with what is still asked among them."""
         if self._asked is not None:
-            self._attach_answer(self._build_answer(*self._asked, None, None), self._asked[1])
+            self._attach_answer(build_answer(*self._asked, None, None), self._asked[1])
             self._asked = None
         return self.rows
 
@@ -144,7 +144,7 @@ class RowBuilder:
             mark=cut_text(recorded.id, 24),
             anchor=name_call(row.seq, place),
             tool=cut_text(recorded.name, 128),
-            arguments=list(_quote_arguments(recorded, read, f"{seq}/body/{at}" if at else "")),
+            arguments=list(quote_arguments(recorded, read, f"{seq}/body/{at}" if at else "")),
             defect=cut_text(recorded.defect),
             actor=actor,
         )
@@ -206,7 +206,7 @@ class RowBuilder:
             return
         asked, raised = self._asked
         self._asked = None
-        self._attach_answer(self._build_answer(asked, raised, event, body), raised)
+        self._attach_answer(build_answer(asked, raised, event, body), raised)
 
     def _attach_answer(self, answer: AnswerView, raised: NeedRaised) -> None:
         for number, call_id in enumerate(raised.need.calls):
@@ -218,37 +218,6 @@ class RowBuilder:
                 call.tone, call.word = "ask", f"waits for {'a' if answer.who == 'person' else 'the'} {answer.who}"
         if not any(call in self._calls for call in raised.need.calls):
             self.rows.append(asides.note_answer(answer))
-
-    def _build_answer(
-        self, asked: Event, raised: NeedRaised, event: Event | None, body: NeedAnswered | None
-    ) -> AnswerView:
-        need = raised.need
-        if event is None or body is None:
-            return AnswerView(asked.seq, need.who, cut_text(need.gate, 40), asked.time, cut_text(need.code, 80))
-        answer, value = body.answer, body.answer.value or {}
-        said, at = answer.words, f"{event.seq}/body/answer/value/text"
-        choice = answer.choice or _read_text(value, "verdict")
-        if answer.who != "person":
-            key = "summary" if "summary" in value else "goal"
-            said, at = _read_text(value, key), f"{event.seq}/body/answer/value/{key}"
-            choice = choice or ("a plan" if value else "")
-        good = answer.has_yes or choice in (*YES, "accept", "accepted", "a plan")
-        return AnswerView(
-            seq=asked.seq,
-            who=need.who,
-            gate=cut_text(need.gate, 40),
-            asked=asked.time,
-            code=cut_text(need.code, 80),
-            answered=event.seq,
-            by=cut_text(asides.name_by(event) or _read_text(value, "by"), 120),
-            choice=cut_text(choice, 40),
-            words=fold_text(said, at, shown=300, lines=4) if said else NOTHING,
-            error=cut_text(answer.error),
-            seconds=count_seconds(asked.time, event.time),
-            elsewhere=body.elsewhere,
-            grants=len(body.grants or ()),
-            tone="quiet" if not value else "allow" if good else "deny",
-        )
 
     def _add_sandbox(self, event: Event, body: SandboxEnded) -> None:
         call = self._find_call(event, body.call, body.tool, body.target)
@@ -323,6 +292,37 @@ def build_rows(events: Iterable[Event], blobs: Blobs | None = None) -> list[RowV
     return builder.finish()
 
 
+def build_answer(asked: Event, raised: NeedRaised, event: Event | None, body: NeedAnswered | None) -> AnswerView:
+    """Return a question with its answer, None for none yet."""
+    need = raised.need
+    if event is None or body is None:
+        return AnswerView(asked.seq, need.who, cut_text(need.gate, 40), asked.time, cut_text(need.code, 80))
+    answer, value = body.answer, body.answer.value or {}
+    said, at = answer.words, f"{event.seq}/body/answer/value/text"
+    choice = answer.choice or _read_text(value, "verdict")
+    if answer.who != "person":
+        key = "summary" if "summary" in value else "goal"
+        said, at = _read_text(value, key), f"{event.seq}/body/answer/value/{key}"
+        choice = choice or ("a plan" if value else "")
+    good = answer.has_yes or choice in (*YES, "accept", "accepted", "a plan")
+    return AnswerView(
+        seq=asked.seq,
+        who=need.who,
+        gate=cut_text(need.gate, 40),
+        asked=asked.time,
+        code=cut_text(need.code, 80),
+        answered=event.seq,
+        by=cut_text(asides.name_by(event) or _read_text(value, "by"), 120),
+        choice=cut_text(choice, 40),
+        words=fold_text(said, at, shown=300, lines=4) if said else NOTHING,
+        error=cut_text(answer.error),
+        seconds=count_seconds(asked.time, event.time),
+        elsewhere=body.elsewhere,
+        grants=len(body.grants or ()),
+        tone="quiet" if not value else "allow" if good else "deny",
+    )
+
+
 def list_judgings(rows: Sequence[RowView]) -> Iterator[tuple[CallView, JudgedView]]:
     """Yield every judging of a call on the rows, in order."""
     for row in rows:
@@ -339,7 +339,7 @@ def _read_text(value: Mapping[str, Json], key: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _quote_arguments(recorded: RecordedCall, read: ToolCall, at: str) -> Iterable[tuple[str, Quote]]:
+def quote_arguments(recorded: RecordedCall, read: ToolCall, at: str) -> Iterator[tuple[str, Quote]]:
     """Yield the arguments of a call by name; as the raw text where they cannot be read."""
     if not recorded.arguments or recorded.arguments == "{}":
         return

@@ -43,6 +43,11 @@ def describe_code(code: str) -> str:
     return MEANINGS.get(code, ("", ""))[0]
 
 
+def describe_remedy(code: str) -> str:
+    """Return what cures what a code stopped, "" where nothing is to be cured or this version does not know it."""
+    return MEANINGS.get(code, ("", ""))[1]
+
+
 def describe_state(state: str) -> str:
     """Return a public name as words."""
     return state.replace("_", " ")
