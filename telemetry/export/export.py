@@ -10,12 +10,11 @@ from typing import Literal
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError, ModelError, TamperedLog
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.export.atif import build_document, validate_document
 from foregate.telemetry.export.fold import fold_trajectory
-from foregate.telemetry.export.hiding import TextRemover, mask_event, mask_json
+from foregate.telemetry.export.hiding import TextRemover, collect_patterns, mask_event, mask_json
 from foregate.telemetry.export.lines import (
     SentRequest,
     build_examples,
@@ -26,7 +25,7 @@ from foregate.telemetry.export.lines import (
 from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards, find_pairs
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.erasing import build_erased_error
-from foregate.telemetry.log.masking import Hidden, read_patterns
+from foregate.telemetry.log.masking import Hidden
 
 Format = Literal["atif", "sao", "openai"]
 FORMATS: tuple[Format, ...] = ("atif", "sao", "openai")
@@ -124,7 +123,7 @@ class Export:
             raise build_erased_error(name, erasure)
         children = [self._read_session(child, family) for child in family.children.get(name, ())]
         events = list(chain.verify_lines(self._log.lines(name), name))
-        patterns = _collect_patterns(events, self._wanted.patterns)
+        patterns = collect_patterns(events, self._wanted.patterns)
         shown = [mask_event(event, patterns) for event in events]
         changed = [new.seq for new, old in zip(shown, events, strict=True) if new is not old]
         if not self._wanted.content:
@@ -204,14 +203,3 @@ def _find_parent(name: str, known: Collection[str]) -> str:
     """Return the session whose name with a call's id is this name, "" where there is none."""
     parts = name.split(".")
     return next((head for n in range(len(parts) - 1, 0, -1) if (head := ".".join(parts[:n])) in known), "")
-
-
-def _collect_patterns(events: Sequence[Event], more: Hidden) -> Hidden:
-    """Return what is masked: what the session's own policies name, and what is asked for beside."""
-    own = [
-        pattern
-        for event in events
-        if isinstance(body := event.body, (SessionStarted, PolicyChanged)) and body.policy is not None
-        for pattern in read_patterns(body.policy)
-    ]
-    return tuple(dict.fromkeys([*more, *own]))

@@ -37,10 +37,21 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanStepChanged
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import TurnRecord
-from foregate.telemetry.log.masking import Hidden, mask_value
+from foregate.telemetry.log.masking import Hidden, mask_value, read_patterns
 
 N = TypeVar("N", bound=Struct | BaseModel)
 S = TypeVar("S", bound=Struct)
+
+
+def collect_patterns(events: Iterable[Event], more: Hidden) -> Hidden:
+    """Return what is masked: what the session's own policies name, and what is asked for beside."""
+    own = [
+        pattern
+        for event in events
+        if isinstance(body := event.body, (SessionStarted, PolicyChanged)) and body.policy is not None
+        for pattern in read_patterns(body.policy)
+    ]
+    return tuple(dict.fromkeys([*more, *own]))
 
 
 def mask_event(event: Event, patterns: Hidden) -> Event:

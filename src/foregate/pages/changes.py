@@ -8,9 +8,8 @@ from itertools import islice
 from foregate.agent.effects.changes_made import ChangesMade, FileVersions
 from foregate.cli.terminal.diff import DiffLine
 from foregate.cli.terminal.made import FileDiff, diff_files
+from foregate.pages.kept import KeptBytes
 from foregate.schemas import strict_json
-from foregate.schemas.errors import ForegateError
-from foregate.schemas.protocols import Blobs
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import ResourceKind
@@ -25,10 +24,10 @@ LARGEST = 1_000_000
 _GONE = "its contents are not kept in the log"
 
 
-def read_diffs(changes: Sequence[Change], arguments: Mapping[str, Json] | None, blobs: Blobs | None) -> list[FileDiff]:
+def read_diffs(changes: Sequence[Change], arguments: Mapping[str, Json] | None, kept: KeptBytes) -> list[FileDiff]:
     """Return what became of each changed file, in lines where both contents are known by their hashes."""
     files = [change for change in changes if change.resource.kind is ResourceKind.FILE]
-    made = ChangesMade(files=tuple(_read_versions(change, arguments, blobs) for change in files[:FILES]))
+    made = ChangesMade(files=tuple(_read_versions(change, arguments, kept) for change in files[:FILES]))
     return [_cut_diff(diff) for diff in diff_files(made)]
 
 
@@ -44,14 +43,14 @@ def _cut_diff(diff: FileDiff) -> FileDiff:
     return FileDiff(diff.path, lines, diff.words)
 
 
-def _read_versions(change: Change, arguments: Mapping[str, Json] | None, blobs: Blobs | None) -> FileVersions:
+def _read_versions(change: Change, arguments: Mapping[str, Json] | None, kept: KeptBytes) -> FileVersions:
     path = change.resource.id
-    before = _get_blob(change.before, blobs) if change.before else None
+    before = kept.find(change.before) if change.before else None
     if change.before and before is None:
         return FileVersions(path, problem=f"changed; {_GONE}")
     after = None
     if change.after:
-        after = _get_blob(change.after, blobs)
+        after = kept.find(change.after)
         if after is None:
             found = (data for data in _guess_contents(before, arguments or {}) if _is_content(data, change.after))
             after = next(found, None)
@@ -61,22 +60,11 @@ def _read_versions(change: Change, arguments: Mapping[str, Json] | None, blobs: 
         return FileVersions(path, problem="too large to compare here")
     if b"\0" in (before or b"") or b"\0" in (after or b""):
         return FileVersions(path, problem="not a text")
-    return FileVersions(path, before, after)
+    return FileVersions(path, kept.mask(before), kept.mask(after))
 
 
 def _is_content(data: bytes, hash_: str) -> bool:
     return strict_json.sha256(data) == hash_
-
-
-def _get_blob(hash_: str, blobs: Blobs | None) -> bytes | None:
-    """Return a blob that is what its name says, None where it is gone or another."""
-    if blobs is None:
-        return None
-    try:
-        data = blobs.get(hash_)
-    except ForegateError:
-        return None
-    return data if _is_content(data, hash_) else None
 
 
 def _guess_contents(before: bytes | None, arguments: Mapping[str, Json]) -> Iterator[bytes]:

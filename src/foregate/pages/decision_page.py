@@ -13,6 +13,7 @@ from foregate.pages.decision_views import (
     BesideView,
     ChainView,
     DecisionPage,
+    Fits,
     KeyView,
     Measure,
     PlanItemView,
@@ -20,7 +21,8 @@ from foregate.pages.decision_views import (
     ValueView,
 )
 from foregate.pages.judged import build_judged, build_ruling, build_rulings
-from foregate.pages.links import name_call, name_row
+from foregate.pages.kept import KeptBytes
+from foregate.pages.links import name_call, name_decision, name_row
 from foregate.pages.session_page import UNCHECKED
 from foregate.pages.session_rows import build_answer, quote_arguments
 from foregate.pages.sheets import build_sheet_view
@@ -60,6 +62,8 @@ def build_decision_page(
     call: str = "",
     *,
     blobs: Blobs | None = None,
+    kept: KeptBytes | None = None,
+    masked: bool = False,
     proof: ProofView | None = None,
 ) -> DecisionPage:
     """Return what the page of decision `SEQ.GATE` shows, of its ruling on `call` where one is named by its id.
@@ -72,7 +76,7 @@ def build_decision_page(
     explained = explain(log, session, int(number), gate, call)
     event = next(iter(log.events(session, after=int(number) - 1, until=int(number))))
     try:
-        return _Builder(log, session, event, explained, call, blobs).build(proof)
+        return _Builder(log, event, explained, call, kept or KeptBytes(blobs), masked=masked).build(proof)
     except (LookupError, ValueError, TypeError, AttributeError) as error:
         why = f"decision {address[:80]} of session `{session[:80]}` cannot be shown ({type(error).__name__}: {error})"
         raise LogError(f"{why}; `foregate audit verify` tells what was changed") from None
@@ -82,14 +86,15 @@ class _Builder:
     """Puts the page together from the event, its explanation, and the turn as it was judged."""
 
     def __init__(
-        self, log: Readable, session: str, event: Event, explained: Explanation, call: str, blobs: Blobs | None
+        self, log: Readable, event: Event, explained: Explanation, call: str, kept: KeptBytes, *, masked: bool
     ) -> None:
         body = event.body
         if not isinstance(body, TurnJudged):
             raise UsageError(f"event {event.seq} is no judged turn; `foregate audit show` lists decisions")
-        self.log, self.session, self.event, self.body = log, session, event, body
-        self.explained, self.point, self.blobs = explained, explained.point, blobs
-        self.turn: RecordedTurn = read_turn(log, session, event)
+        self.log, self.session, self.event, self.body = log, explained.session, event, body
+        self.explained, self.point, self.kept = explained, explained.point, kept
+        self.masked = masked
+        self.turn: RecordedTurn = read_turn(log, explained.session, event)
         self.call = choose_call(self.turn, self.point, call)
         self.facts = self._compute_facts()
         self.place = next(n for n, one in enumerate(body.judgement.decisions) if one.gate == self.point.gate)
@@ -131,6 +136,7 @@ class _Builder:
             call=call.id if call is not None else "",
             row=row,
             anchor=anchor,
+            anchor_here=name_decision(self.event.seq, point.gate),
             arguments=tuple(quote_arguments(RecordedCall.of(call), call, "")) if call is not None else (),
             rulings=tuple(build_rulings(self.event.seq, self.body.judgement, call.id)) if call is not None else (),
             asked=_pass_on(describe_call(self.explained, arguments=False)),
@@ -144,7 +150,7 @@ class _Builder:
             facts=tuple(self._list_details()),
             answers=tuple(answer for _, _, answer in answers),
             sheets=tuple(
-                build_sheet_view(self.blobs, raised, answer) for _, raised, answer in answers if answer.who == "person"
+                build_sheet_view(self.kept, raised, answer) for _, raised, answer in answers if answer.who == "person"
             ),
             levers=_pass_on(describe_counterfactuals(self.explained)),
             history=_pass_on(describe_history(self.explained)),
@@ -260,9 +266,10 @@ class _Builder:
     def _build_chain(self, last: int, head: str) -> ChainView:
         turn, event = self.body.turn, self.event
         try:
-            fits = strict_json.sha256(strict_json.encode_record(build_header(event))) == event.hash
+            is_same = strict_json.sha256(strict_json.encode_record(build_header(event))) == event.hash
         except (ForegateError, TypeError, ValueError):
-            fits = False
+            is_same = False
+        fits: Fits = "fits" if is_same else "masked" if self.masked else "differs"
         hashes = turn.policy_hash, turn.catalogue_hash, self.body.survey_hash
         return ChainView(event.seq, event.hash, event.prev, last, head, *hashes, fits)
 

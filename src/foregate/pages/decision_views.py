@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from msgspec import Struct
 
 from foregate.pages.texts import Passage, Quote, VisibleText
@@ -63,8 +65,12 @@ class BesideView(Struct, frozen=True):
     current: bool
 
 
+Fits = Literal["fits", "differs", "masked"]
+
+
 class ChainView(Struct, frozen=True):
-    """The event's place in the chain; `fits` is whether its hash is that of what it says."""
+    """The event's place in the chain; `fits` says whether its hash is that of what it says:
+    `fits`, `differs`, or `masked` where that cannot be told from what is left of it."""
 
     seq: int
     hash: str
@@ -74,7 +80,7 @@ class ChainView(Struct, frozen=True):
     policy: str
     catalogue: str
     surveys: str
-    fits: bool
+    fits: Fits
 
 
 class KeyView(Struct, frozen=True):
@@ -104,6 +110,7 @@ class DecisionPage(Struct, frozen=True, kw_only=True):
     call: str
     row: int
     anchor: str
+    anchor_here: str
     arguments: tuple[tuple[str, Quote], ...]
     rulings: tuple[RulingView, ...]
     asked: tuple[Passage, ...]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 from urllib.parse import quote
 
@@ -28,7 +29,7 @@ class Links(Protocol):
         """Return the address of a session, of one of its pages, or of a row of that."""
 
     def decision(self, session: str, seq: int, gate: str, call: str = "") -> str:
-        """Return the address of a decision."""
+        """Return the address of a decision, "" where it has none."""
 
     def asset(self, name: str) -> str:
         """Return the address of a file of ours."""
@@ -53,15 +54,18 @@ class ConsoleLinks:
 
 
 class FileLinks:
-    """Anchors within one file that holds all of a session."""
+    """Anchors within one file that holds all of a session, and explains the decisions named by number and gate."""
+
+    def __init__(self, explained: Collection[tuple[int, str]] = ()) -> None:
+        self._explained = explained
 
     def session(self, session: str, page: int = 0, anchor: str = "") -> str:
         """Return the anchor of a row."""
         return f"#{anchor or 'top'}"
 
     def decision(self, session: str, seq: int, gate: str, call: str = "") -> str:
-        """Return the anchor of a decision; all calls of it stand there."""
-        return f"#{name_decision(seq, gate)}"
+        """Return the anchor of a decision, "" where it is not explained here."""
+        return f"#{name_decision(seq, gate)}" if (seq, gate) in self._explained else ""
 
     def asset(self, name: str) -> str:
         """Return nothing: the file holds them itself."""

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from foregate.pages.asides import name_by
+from foregate.pages.kept import KeptBytes
 from foregate.pages.links import name_row
 from foregate.pages.session_rows import CALLS, RowBuilder, list_judgings
 from foregate.pages.texts import cut_text
@@ -50,7 +51,7 @@ def build_session_page(
     count = max(1, -(-last // EVENTS))
     if not 1 <= page <= count:
         raise UsageError(f"session `{session[:80]}` has {count} pages; name one of them")
-    rows = _read_rows(log, session, page, blobs)
+    rows = _read_rows(log, session, page, KeptBytes(blobs))
     tasks, waiting, began = _read_tasks(log, session), _find_waiting(log, session, last), _read_start(log, session)
     whole = last <= STRIP
     strip = list(
@@ -82,19 +83,11 @@ def find_page(seq: int) -> int:
     return (seq - 1) // EVENTS + 1
 
 
-def read_all_rows(log: Readable, session: str, blobs: Blobs | None = None) -> list[RowView]:
-    """Return the rows of a whole session."""
-    builder = RowBuilder(blobs)
-    for event in log.events(session):
-        builder.add(event)
-    return builder.finish()
-
-
-def _read_rows(log: Readable, session: str, page: int, blobs: Blobs | None) -> list[RowView]:
+def _read_rows(log: Readable, session: str, page: int, kept: KeptBytes) -> list[RowView]:
     first, last = (page - 1) * EVENTS + 1, page * EVENTS
     before = log.events(session, after=first - 1 - EVENTS, until=first - 1, kinds=_STARTS) if page > 1 else ()
     skips = page == 2 or any(map(_is_start, before))
-    builder, begun = RowBuilder(blobs), False
+    builder, begun = RowBuilder(kept), False
     for event in log.events(session, after=first - 1, until=last + EVENTS):
         starts = _is_start(event)
         if event.seq > last and (starts or not (begun or page == 1)):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from foregate.cli.terminal.sheet import list_arguments
 from foregate.evidence.state.conversation import CAME
 from foregate.pages import asides
 from foregate.pages.changes import count_unread, read_diffs
 from foregate.pages.judged import build_answer_rulings, build_judged
+from foregate.pages.kept import KeptBytes
 from foregate.pages.links import name_call
 from foregate.pages.texts import NOTHING, Quote, cut_text, fold_text
 from foregate.pages.views import AnswerView, CallView, JudgedView, OutcomeView, Responding, RowView, Saying, Tone
@@ -26,7 +27,6 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Standing
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.protocols import Blobs
 from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.sandbox import describe_counts
 from foregate.schemas.strict_json import Json
@@ -48,9 +48,9 @@ _ANSWERED: Mapping[str, tuple[str, Tone]] = {
 class RowBuilder:
     """Builds the rows of a page from events in order. Mutated by `add`; `rows` are those so far."""
 
-    def __init__(self, blobs: Blobs | None = None) -> None:
+    def __init__(self, kept: KeptBytes) -> None:
         self.rows: list[RowView] = []
-        self._blobs = blobs
+        self._kept = kept
         self._calls: dict[str, CallView] = {}
         self._parsed: dict[str, Mapping[str, Json] | None] = {}
         self._asked: tuple[Event, NeedRaised] | None = None
@@ -234,7 +234,7 @@ class RowBuilder:
         if call.actor != "model" or body.early:
             call.word = "looked" if body.ok else call.word
         text = fold_text(body.content, f"{event.seq}/body/content", shown=400, lines=8)
-        files = read_diffs(body.changes, self._parsed.get(body.call), self._blobs)
+        files = read_diffs(body.changes, self._parsed.get(body.call), self._kept)
         says = cut_text(f"{body.error}, exit code {body.exit_code}" if body.exit_code else body.error)
         ended = OutcomeView(
             event.seq,
@@ -282,14 +282,6 @@ class RowBuilder:
         call = self._find_call(event, body.call, body.tool, body.target)
         call.word, call.tone = word, tone
         call.outcomes.append(OutcomeView(event.seq, word, tone, says, text))
-
-
-def build_rows(events: Iterable[Event], blobs: Blobs | None = None) -> list[RowView]:
-    """Return the rows of events that follow each other."""
-    builder = RowBuilder(blobs)
-    for event in events:
-        builder.add(event)
-    return builder.finish()
 
 
 def build_answer(asked: Event, raised: NeedRaised, event: Event | None, body: NeedAnswered | None) -> AnswerView:

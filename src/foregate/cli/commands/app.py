@@ -12,6 +12,7 @@ from foregate.cli.commands import (
     acp,
     approvals,
     audit,
+    audit_export,  # noqa: F401  # it adds its commands to those of `audit`
     audit_queries,  # noqa: F401  # it adds its commands to those of `audit`
     completion,
     doctor,

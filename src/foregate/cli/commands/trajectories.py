@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.export.export import ExportOptions, ExportTally
     from foregate.telemetry.export.restore import RestoredSession
+    from foregate.telemetry.log.masking import Hidden
 
 app = options.build_group("Export sessions as data to learn from, or read an export back.")
 
@@ -107,12 +108,7 @@ def _build_options(
     form: str, pairs: bool, content: str, reward: str, check: bool, policy: str | None, workspace: Path
 ) -> ExportOptions:
     """Return how to export; raise UsageError for options that do not go together."""
-    from foregate.agent.workspace.secret_values import SecretValues
     from foregate.agent.workspace.user_files import load_function
-    from foregate.assembly.open import choose_policy
-    from foregate.assembly.own_secrets import find_own_secrets
-    from foregate.assembly.setting import SessionOptions
-    from foregate.cli.commands.policy import require_folder
     from foregate.telemetry.export.export import FORMATS, ExportOptions
 
     known = next((name for name in FORMATS if name == form), None)
@@ -128,11 +124,21 @@ def _build_options(
         raise UsageError("an OpenAI example has no place for a reward; use `atif` or `sao`")
     if check and known != "atif":
         raise UsageError("`--check` goes with `--format atif`; for the others there is no published model")
+    worth = load_function(reward, "a trajectory") if reward else None
+    return ExportOptions(known, pairs, content == "on", find_hidden(policy, workspace), worth, check)
+
+
+def find_hidden(policy: str | None, workspace: Path) -> Hidden:
+    """Return what is masked in an export: what the policy in force there calls sensitive, and the secrets we hold."""
+    from foregate.agent.workspace.secret_values import SecretValues
+    from foregate.assembly.open import choose_policy
+    from foregate.assembly.own_secrets import find_own_secrets
+    from foregate.assembly.setting import SessionOptions
+    from foregate.cli.commands.policy import require_folder
+
     _, in_force = choose_policy(SessionOptions(workspace=workspace, policy=policy), require_folder(workspace))
     own = (*find_own_secrets(os.environ, in_force.sensitive), *SecretValues(workspace, in_force).find())
-    patterns = in_force.sensitive.expressions
-    worth = load_function(reward, "a trajectory") if reward else None
-    return ExportOptions(known, pairs, content == "on", (*own, *patterns), worth, check)
+    return (*own, *in_force.sensitive.expressions)
 
 
 def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None:
@@ -210,11 +216,11 @@ def parse_moment(text: str, now: datetime | None = None) -> datetime:
 
 
 @contextmanager
-def open_new_file(path: Path, *, replacing: bool = False) -> Iterator[TextIO]:
+def open_new_file(path: Path, *, replacing: bool = False, flag: str = "--overwrite") -> Iterator[TextIO]:
     """Yield a private text file that gets its name when the block ends well. Raises UsageError where there is something
-    already (unless `replacing` a file) or nothing can be written."""
+    already (unless `replacing` a file, as `flag` wants) or nothing can be written."""
     if os.path.lexists(path) and not (replacing and path.is_file()):
-        raise UsageError(f"there is a `{path}` already; name another file, or write `--overwrite` for a file")
+        raise UsageError(f"there is a `{path}` already; name another file, or write `{flag}` for a file")
     part = path.with_name(f".{path.name[:200]}.{os.urandom(4).hex()}")
     try:
         handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)

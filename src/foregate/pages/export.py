@@ -1,0 +1,130 @@
+"""One file with one session: its timeline, diffs, decisions and events; it opens from disk and verifies itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from markupsafe import Markup
+from msgspec import Struct
+
+from foregate.pages.decision_page import build_decision_page
+from foregate.pages.decision_views import DecisionPage
+from foregate.pages.inert import build_inline_assets, encode_inert
+from foregate.pages.kept import KeptBytes
+from foregate.pages.links import FileLinks
+from foregate.pages.masked_log import MaskedLog
+from foregate.pages.rendering import render
+from foregate.pages.session_page import build_session_page
+from foregate.pages.session_rows import RowBuilder
+from foregate.pages.texts import cut_text
+from foregate.pages.views import ProofView
+from foregate.schemas.errors import ForegateError
+from foregate.schemas.event import Event, TurnJudged
+from foregate.schemas.protocols import Blobs, Readable
+from foregate.schemas.version import __version__
+from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.audit.verify import Verification, verify_session
+from foregate.telemetry.log.masking import Hidden
+
+DECISIONS = 200
+"""Decisions that are explained in full, the first that did not just pass; the rulings of all stand in the timeline."""
+ROWS = 20_000
+"""Events whose rows a file shows; its chain holds all of them."""
+_PART = 1_000_000
+"""Characters of events in one block of the file."""
+
+
+class ExportedPage(Struct, frozen=True):
+    """The file, and what to say of it: how many events are masked and erased, and how many decisions are explained."""
+
+    text: str
+    events: int
+    masked: int
+    erased: int
+    decisions: int
+    left_out: int
+    verified: Verification
+
+
+def export_page(log: Readable, session: str, blobs: Blobs | None = None, patterns: Hidden = ()) -> ExportedPage:
+    """Return a session as one HTML file; what `patterns` and its own policies name is masked.
+
+    Raises LogError for a session the log does not hold, or one that cannot be read.
+    """
+    masked = MaskedLog(log, session, patterns)
+    kept = KeptBytes(blobs, masked.hide)
+    verified = verify_session(log, session)
+    proof = describe_verification(verified)
+    parts, states = _encode_events(masked, session)
+    page = build_session_page(masked, session, proof=proof)
+    builder = RowBuilder(kept)
+    for event in masked.events(session, until=ROWS):
+        builder.add(event)
+    page.rows, page.session = builder.finish(), masked.hide(session)
+    decisions, left_out = _explain_decisions(masked, session, kept, proof, states)
+    explained = frozenset((one.seq, one.gate) for one in decisions)
+    text = render(
+        "export.html.j2",
+        page=page,
+        links=FileLinks(explained),
+        decisions=decisions,
+        left_out=left_out,
+        shown_events=min(page.events, ROWS),
+        version=__version__,
+        masked=states.count("masked"),
+        erased=states.count("erased"),
+        blocks=parts,
+        **build_inline_assets(),
+    )
+    counts = len(states), states.count("masked"), states.count("erased"), len(decisions), left_out
+    return ExportedPage(text, *counts, verified)
+
+
+def describe_verification(found: Verification) -> ProofView:
+    """Return what verifying a session found, as a page shows it."""
+    if found.defects:
+        return ProofView("broken", cut_text(found.sentence), found.events, found.hash, "deny")
+    state, tone = ("proven", "allow") if found.proven else ("consistent", "ask")
+    return ProofView(state, cut_text(found.sentence), found.events, found.hash, tone)  # type: ignore[arg-type]
+
+
+def _encode_events(masked: MaskedLog, session: str) -> tuple[list[Markup], list[str]]:
+    """Return the events as blocks of data, and the state of each."""
+    parts: list[Markup] = []
+    states: list[str] = []
+    part: list[tuple[int, str, str, str]] = []
+    size = 0
+    for row in masked.read_texts(session):
+        states.append(row[3])
+        part.append(row)
+        size += len(row[1])
+        if size > _PART:
+            parts.append(encode_inert(part))
+            part, size = [], 0
+    return ([*parts, encode_inert(part)] if part else parts), states
+
+
+def _explain_decisions(
+    masked: MaskedLog, session: str, kept: KeptBytes, proof: ProofView, states: Sequence[str]
+) -> tuple[list[DecisionPage], int]:
+    """Return the pages of the decisions that did not just pass, and how many more there are."""
+    pages: list[DecisionPage] = []
+    left_out = 0
+    for point in _list_notable(masked.events(session, kinds=("turn_judged",))):
+        if len(pages) == DECISIONS:
+            left_out += 1
+            continue
+        changed = states[point.seq - 1] == "masked"
+        try:
+            pages.append(build_decision_page(masked, session, point.address, kept=kept, masked=changed, proof=proof))
+        except ForegateError:
+            left_out += 1  # what is masked in it is needed to judge it again
+    return pages, left_out
+
+
+def _list_notable(events: Iterator[Event] | Sequence[Event]) -> Iterator[DecisionPoint]:
+    for event in events:
+        if isinstance(event.body, TurnJudged):
+            yield from (
+                one for one in read_decisions([event]) if one.severity != "info" or one.code.endswith("_granted")
+            )

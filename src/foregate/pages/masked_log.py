@@ -1,0 +1,58 @@
+"""A session of a log with secrets masked: its events as others may see them, and which of them are not as recorded."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from foregate.schemas import strict_json
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind
+from foregate.schemas.protocols import Readable
+from foregate.telemetry.export.hiding import collect_patterns, mask_event
+from foregate.telemetry.log.chain import build_header
+from foregate.telemetry.log.masking import Hidden, mask_text
+
+
+class MaskedLog:
+    """Reads a log as `Readable` does, masked by `patterns` and by those the session itself was recorded under."""
+
+    def __init__(self, log: Readable, session: str, patterns: Hidden = ()) -> None:
+        self._log = log
+        self.patterns = collect_patterns(log.events(session, kinds=("session_started", "policy_changed")), patterns)
+
+    def hide(self, text: str) -> str:
+        """Return a text with what is to be masked in it masked."""
+        return mask_text(text, self.patterns)
+
+    def lines(self, session: str) -> Iterator[tuple[int, str, str]]:
+        """Yield the events as stored, unmasked: for verification only."""
+        return self._log.lines(session)
+
+    def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
+        """Yield the events masked; their hashes are the recorded ones."""
+        for event in self._log.events(session, after=after, until=until, kinds=kinds):
+            yield mask_event(event, self.patterns)
+
+    def head_anchor(self, session: str) -> tuple[int, str]:
+        """Return number and hash of the last event."""
+        return self._log.head_anchor(session)
+
+    def read_texts(self, session: str) -> Iterator[tuple[int, str, str, str]]:
+        """Yield number, text, hash and state of each event: `` as recorded, `masked`, or `erased` without a text.
+
+        The text of a masked event is that of what is left of it, and its hash that of the recorded one.
+        """
+        shown = {event.seq: event for event in self.events(session)} if self.patterns else {}
+        for seq, text, hash_ in self._log.lines(session):
+            if not text:
+                yield seq, "", hash_, "erased"
+            elif (event := shown.pop(seq, None)) is not None and (masked := encode_event(event)) is not None:
+                yield seq, masked, hash_, "masked"
+            else:
+                yield seq, text, hash_, ""
+
+
+def encode_event(event: Event) -> str | None:
+    """Return the canonical text of an event whose hash is another's, None where it is its own."""
+    data = strict_json.encode_record(build_header(event))
+    return None if strict_json.sha256(data) == event.hash else data.decode("utf-8")
