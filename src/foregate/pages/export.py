@@ -26,7 +26,7 @@ from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.audit.verify import Verification, verify_session
 from foregate.telemetry.log.masking import Hidden
 
-DECISIONS = 200
+DECISIONS = 100
 """Decisions that are explained in full, the first that did not just pass; the rulings of all stand in the timeline."""
 ROWS = 20_000
 """Events whose rows a file shows; its chain holds all of them."""

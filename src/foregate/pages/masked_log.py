@@ -12,12 +12,14 @@ from foregate.telemetry.export.hiding import collect_patterns, mask_event
 from foregate.telemetry.log.chain import build_header
 from foregate.telemetry.log.masking import Hidden, mask_text
 
+_REMEMBERED = 2_000
+
 
 class MaskedLog:
     """Reads a log as `Readable` does, masked by `patterns` and by those the session itself was recorded under."""
 
     def __init__(self, log: Readable, session: str, patterns: Hidden = ()) -> None:
-        self._log = log
+        self._log, self._masked = log, dict[int, Event]()
         self.patterns = collect_patterns(log.events(session, kinds=("session_started", "policy_changed")), patterns)
 
     def hide(self, text: str) -> str:
@@ -31,7 +33,16 @@ class MaskedLog:
     def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[Kind] = ()) -> Iterator[Event]:
         """Yield the events masked; their hashes are the recorded ones."""
         for event in self._log.events(session, after=after, until=until, kinds=kinds):
-            yield mask_event(event, self.patterns)
+            yield self._mask_event(event)
+
+    def _mask_event(self, event: Event) -> Event:
+        """Return an event masked; the last ones are remembered, as each decision is explained by events near it."""
+        found = self._masked.get(event.seq)
+        if found is None or found.hash != event.hash:
+            found = self._masked[event.seq] = mask_event(event, self.patterns)
+            if len(self._masked) > _REMEMBERED:
+                del self._masked[next(iter(self._masked))]
+        return found
 
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event."""
