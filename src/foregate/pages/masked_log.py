@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Readable
 from foregate.telemetry.export.hiding import collect_patterns, mask_event
-from foregate.telemetry.log.chain import build_header
+from foregate.telemetry.log.chain import build_header, read_line
 from foregate.telemetry.log.masking import Hidden, mask_text
 
 _REMEMBERED = 2_000
@@ -53,17 +54,19 @@ class MaskedLog:
 
         The text of a masked event is that of what is left of it, and its hash that of the recorded one.
         """
-        shown = {event.seq: event for event in self.events(session)} if self.patterns else {}
         for seq, text, hash_ in self._log.lines(session):
-            if not text:
-                yield seq, "", hash_, "erased"
-            elif (event := shown.pop(seq, None)) is not None and (masked := encode_event(event)) is not None:
-                yield seq, masked, hash_, "masked"
-            else:
-                yield seq, text, hash_, ""
+            shown, state = text, "" if text else "erased"
+            if text and self.patterns:
+                event = _read_line(seq, text, hash_)
+                masked = mask_event(event, self.patterns)
+                if masked is not event:
+                    shown, state = strict_json.encode_record(build_header(masked)).decode("utf-8"), "masked"
+            yield seq, shown, hash_, state
 
 
-def encode_event(event: Event) -> str | None:
-    """Return the canonical text of an event whose hash is another's, None where it is its own."""
-    data = strict_json.encode_record(build_header(event))
-    return None if strict_json.sha256(data) == event.hash else data.decode("utf-8")
+def _read_line(seq: int, text: str, hash_: str) -> Event:
+    try:
+        return read_line(text, hash_)
+    except InvalidJson as error:
+        why = f"event {seq} cannot be read ({error})"
+        raise LogError(f"{why}; `foregate audit verify` tells what was changed") from None
