@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from functools import cache
 
 import pytest
+from msgspec import Struct
 
+from foregate.pages import session_page
 from foregate.pages.links import ConsoleLinks
 from foregate.pages.rendering import render
 from foregate.pages.session_page import build_session_page
-from foregate.pages.views import CallView, Responding, SessionPage
+from foregate.pages.views import CallView, Noting, Responding, SessionPage
+from foregate.schemas.errors import UsageError
+from foregate.schemas.event import Event
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log
 
@@ -67,6 +72,57 @@ def test_every_verdict_of_the_strip_leads_to_a_call_on_the_page() -> None:
     assert page.whole_strip
     assert {mark.anchor for mark in page.strip} <= anchors
     assert sum(count for _, count, _ in page.counts) == len(page.strip)
+
+
+def list_happenings(page: SessionPage) -> list[int]:
+    """Return the events that rows, judgings and ends of calls on a page are of; a question is one of the call's where
+    that is on the same page."""
+    kept = [row for row in page.rows if not isinstance(row, Noting) or row.word != "question"]
+    found = [row.seq for row in kept if not isinstance(row, Responding) or not row.continued]
+    for call in (call for row in page.rows if isinstance(row, Responding) for call in row.calls):
+        found += [judged.seq for judged in call.judged] + [end.seq for end in call.outcomes]
+    return found
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 10, 33, 99, 100, 101])
+def test_the_pages_of_a_session_show_together_what_one_page_shows(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = Log(read_sessions()["demo"])
+    (session,) = log.sessions
+    whole = list_happenings(build_session_page(log, session))
+    monkeypatch.setattr(session_page, "EVENTS", size)
+    pages = [build_session_page(log, session, page=number + 1) for number in range(-(-100 // size))]
+    assert sorted(seq for page in pages for seq in list_happenings(page)) == sorted(whole)
+    assert {mark.page for mark in pages[0].strip} <= set(range(1, len(pages) + 1))
+
+
+@pytest.mark.parametrize("page", [0, 2, -1, 10**9])
+def test_a_page_there_is_none_of_is_refused_in_a_sentence(page: int) -> None:
+    log = Log(read_sessions()["demo"])
+    with pytest.raises(UsageError, match="has 1 pages"):
+        build_session_page(log, log.sessions[0], page=page)
+
+
+class Erasure(Struct):
+    at: str
+    by: str
+    why: str
+
+
+def test_an_erased_session_says_so_and_by_whom() -> None:
+    class Erased(Log):
+        def events(self, session: str, *, after: int = 0, until: int = 0, kinds: Sequence[str] = ()) -> Iterator[Event]:
+            yield from (one for one in super().events(session, after=after, until=until, kinds=kinds) if one.seq == 100)
+
+        def list_erased(self, session: str) -> dict[int, Erasure]:
+            return dict.fromkeys(range(1, 100), Erasure("2026-11-23T10:00:00Z", "ann", "asked for"))
+
+    log = Erased(read_sessions()["demo"])
+    page = build_session_page(log, log.sessions[0])
+    assert (
+        page.erased
+        == "99 of its events were erased at 2026-11-23T10:00:00 UTC by ann: asked for; their hashes are kept"
+    )
+    assert "what was asked is erased" in render("session.html.j2", page=page, links=ConsoleLinks())
 
 
 @pytest.mark.parametrize("name", sorted(read_sessions()))

@@ -55,7 +55,7 @@ def build_asides(event: Event) -> Iterator[Noting]:
             says = "waits for a person's yes" if question is None else "stopped to ask"
             yield _note(event, "task", f"{says} ({describe_state(reason)})", "ask", _quote(event, "question", question))
         case TaskEnded() as body:
-            took = f"{describe_duration(body.duration)}, {body.model_calls} requests, {body.tool_calls} calls"
+            took = describe_duration(body.duration)
             tone = STATE.get(body.status, "quiet")
             yield _note(event, "task", f"{describe_state(body.status)}: {took}", tone, _quote(event, "note", body.note))
         case SessionEnded(events=count):

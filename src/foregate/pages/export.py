@@ -13,10 +13,10 @@ from foregate.pages.inert import build_inline_assets, encode_inert
 from foregate.pages.kept import KeptBytes
 from foregate.pages.links import FileLinks
 from foregate.pages.masked_log import MaskedLog
+from foregate.pages.proof import describe_verification
 from foregate.pages.rendering import render
 from foregate.pages.session_page import build_session_page
 from foregate.pages.session_rows import RowBuilder
-from foregate.pages.texts import cut_text
 from foregate.pages.views import ProofView
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
@@ -78,14 +78,6 @@ def export_page(log: Readable, session: str, blobs: Blobs | None = None, pattern
     )
     counts = len(states), states.count("masked"), states.count("erased"), len(decisions), left_out
     return ExportedPage(text, *counts, verified)
-
-
-def describe_verification(found: Verification) -> ProofView:
-    """Return what verifying a session found, as a page shows it."""
-    if found.defects:
-        return ProofView("broken", cut_text(found.sentence), found.events, found.hash, "deny")
-    state, tone = ("proven", "allow") if found.proven else ("consistent", "ask")
-    return ProofView(state, cut_text(found.sentence), found.events, found.hash, tone)  # type: ignore[arg-type]
 
 
 def _encode_events(masked: MaskedLog, session: str) -> tuple[list[Markup], list[str]]:

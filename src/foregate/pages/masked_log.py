@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
@@ -48,6 +49,11 @@ class MaskedLog:
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event."""
         return self._log.head_anchor(session)
+
+    def list_erased(self, session: str) -> Mapping[int, Any]:
+        """Return which events were erased, none where the log does not know of any."""
+        list_erased: Any = getattr(self._log, "list_erased", None)
+        return list_erased(session) if list_erased is not None else {}
 
     def read_texts(self, session: str) -> Iterator[tuple[int, str, str, str]]:
         """Yield number, text, hash and state of each event: `` as recorded, `masked`, or `erased` without a text.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from foregate.pages.asides import name_by
 from foregate.pages.kept import KeptBytes
@@ -67,6 +68,7 @@ def build_session_page(
         state=describe_state(state),
         tone=STATE.get(state, "quiet"),
         asked=next((task.asked for task in tasks if task.asked), ""),
+        erased=_describe_erased(log, session),
         tasks=tasks[-TASKS:],
         waiting=waiting,
         rows=rows,
@@ -124,6 +126,17 @@ def _list_facts(event: Event) -> Iterator[tuple[str, str]]:
         "Foregate": event.foregate,
     }
     yield from ((name, cut_text(value, 200)) for name, value in facts.items() if value)
+
+
+def _describe_erased(log: Readable, session: str) -> str:
+    """Return by whom, when and why events of a session were erased, "" where none was."""
+    list_erased: Any = getattr(log, "list_erased", None)
+    found = list_erased(session) if list_erased is not None else {}
+    if not found:
+        return ""
+    first = next(iter(found.values()))
+    said = f"{len(found)} of its events were erased at {first.at[:19]} UTC by {first.by}"
+    return cut_text(f"{said}{f': {first.why}' if first.why else ''}; their hashes are kept")
 
 
 def _read_tasks(log: Readable, session: str) -> list[TaskView]:

@@ -109,6 +109,7 @@ class RowBuilder:
             row = Responding(
                 seq=seq,
                 time=event.time,
+                who="model" if event.actor == "model" else "Foregate",
                 text=fold_text(body.text, f"{seq}/body/text", shown=1600, lines=40),
                 reasoning=fold_text(body.reasoning, f"{seq}/body/reasoning", shown=0),
                 model=cut_text(body.model, 80),

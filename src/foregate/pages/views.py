@@ -138,6 +138,7 @@ class Responding(Struct, kw_only=True, tag="responding", tag_field="kind"):
 
     seq: int
     time: str
+    who: str = "Foregate"
     text: Quote = NOTHING
     reasoning: Quote = NOTHING
     calls: list[CallView] = field(default_factory=list)
@@ -236,6 +237,7 @@ class SessionPage(Struct, kw_only=True):
     state: str
     tone: Tone
     asked: str
+    erased: str
     tasks: list[TaskView]
     waiting: WaitingView | None
     rows: list[RowView]
