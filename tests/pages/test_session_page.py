@@ -136,3 +136,12 @@ def test_every_recorded_session_has_a_page_without_anything_inline(name: str) ->
             assert "<style" not in text
             assert " style=" not in text
             assert text.count("<script") == 1
+
+
+def test_a_session_that_asks_a_person_says_what_waits_since_when_and_at_which_call() -> None:
+    page = page_of("a-pasted-answer-of-severa")
+    assert page.waiting is not None
+    assert (page.waiting.question, page.state, page.tone) == (9, "awaiting approval", "ask")
+    call = calls_of(page)["c4.1"]
+    assert call.word == "waits for a person"
+    assert [(answer.who, answer.answered) for answer in call.answers] == [("planner", 6), ("critic", 8), ("person", 0)]

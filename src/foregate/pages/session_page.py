@@ -60,6 +60,9 @@ def build_session_page(
     )
     counts = Counter(mark.tone for mark in strip)
     state = tasks[-1].status if tasks else "open"
+    if tasks and waiting is not None and waiting.question and state == "open":
+        state = tasks[-1].status = "awaiting_approval"
+        tasks[-1].tone = "ask"
     return SessionPage(
         session=session,
         events=last,
