@@ -6,9 +6,10 @@ from functools import cache
 from html.parser import HTMLParser
 
 import pytest
+from markdown_it import MarkdownIt
 
 from foregate.pages.decision_page import build_decision_page
-from foregate.pages.export import export_page
+from foregate.pages.export import export_markdown, export_page
 from foregate.pages.links import ConsoleLinks
 from foregate.pages.rendering import render
 from foregate.pages.session_page import build_session_page
@@ -189,6 +190,18 @@ def test_decisions_about_attacks_are_text_on_their_pages(name: str) -> None:
 def test_an_export_of_attacks_is_text(name: str) -> None:
     log = hostile(name)
     check(export_page(log, log.session, log.blobs).text, scripts=2)
+
+
+@pytest.mark.parametrize("name", ["demo", PLANNED])
+def test_attacks_are_code_in_markdown_and_nothing_else(name: str) -> None:
+    log = hostile(name)
+    text, _ = export_markdown(log, log.session, log.blobs)
+    tokens = MarkdownIt("commonmark").parse(text)
+    kinds = {token.type for token in tokens}
+    kinds |= {inner.type for token in tokens for inner in token.children or ()}
+    assert not kinds & {"html_block", "html_inline", "image", "link_open", "em_open", "strong_open"}
+    assert "<script>owned()" in text
+    assert not {"\u202e", "\u200b", "\x1b", "\x00"} & set(text)
 
 
 def test_texts_of_five_megabytes_leave_a_page_that_a_browser_bears() -> None:

@@ -12,12 +12,13 @@ from foregate.pages.decision_views import DecisionPage
 from foregate.pages.inert import build_inline_assets, encode_inert
 from foregate.pages.kept import KeptBytes
 from foregate.pages.links import FileLinks
+from foregate.pages.markdown import format_markdown
 from foregate.pages.masked_log import MaskedLog
 from foregate.pages.proof import describe_verification
 from foregate.pages.rendering import render
 from foregate.pages.session_page import build_session_page
 from foregate.pages.session_rows import RowBuilder
-from foregate.pages.views import ProofView
+from foregate.pages.views import ProofView, SessionPage
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Blobs, Readable
@@ -54,14 +55,9 @@ def export_page(log: Readable, session: str, blobs: Blobs | None = None, pattern
     masked = MaskedLog(log, session, patterns)
     kept = KeptBytes(blobs, masked.hide)
     verified = verify_session(log, session)
-    proof = describe_verification(verified)
+    page = _build_whole_page(masked, session, kept, verified)
     parts, states = _encode_events(masked, session)
-    page = build_session_page(masked, session, proof=proof)
-    builder = RowBuilder(kept)
-    for event in masked.events(session, until=ROWS):
-        builder.add(event)
-    page.rows, page.session = builder.finish(), masked.hide(session)
-    decisions, left_out = _explain_decisions(masked, session, kept, proof, states)
+    decisions, left_out = _explain_decisions(masked, session, kept, page.proof, states)
     explained = frozenset((one.seq, one.gate) for one in decisions)
     text = render(
         "export.html.j2",
@@ -78,6 +74,25 @@ def export_page(log: Readable, session: str, blobs: Blobs | None = None, pattern
     )
     counts = len(states), states.count("masked"), states.count("erased"), len(decisions), left_out
     return ExportedPage(text, *counts, verified)
+
+
+def export_markdown(
+    log: Readable, session: str, blobs: Blobs | None = None, patterns: Hidden = ()
+) -> tuple[str, Verification]:
+    """Return a session as Markdown, masked as `export_page` does, and what verifying its log found."""
+    masked, verified = MaskedLog(log, session, patterns), verify_session(log, session)
+    page = _build_whole_page(masked, session, KeptBytes(blobs, masked.hide), verified)
+    return format_markdown(page, page.rows), verified
+
+
+def _build_whole_page(masked: MaskedLog, session: str, kept: KeptBytes, verified: Verification) -> SessionPage:
+    """Return the page of a session with the rows of all its events, up to the bound."""
+    page = build_session_page(masked, session, proof=describe_verification(verified))
+    builder = RowBuilder(kept)
+    for event in masked.events(session, until=ROWS):
+        builder.add(event)
+    page.rows, page.session = builder.finish(), masked.hide(session)
+    return page
 
 
 def _encode_events(masked: MaskedLog, session: str) -> tuple[list[Markup], list[str]]:

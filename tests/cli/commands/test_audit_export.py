@@ -47,7 +47,7 @@ def test_the_lines_an_edit_changed_stand_in_the_file_though_the_workspace_went_o
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (("last",), "`--html FILE` is missing"),
+        (("last",), "name one file to write"),
         (("nope", "--html", "s.html"), "there is no session `nope`"),
         (("last", "--html", "no/such/s.html"), "cannot be written"),
     ],
@@ -60,6 +60,14 @@ def test_what_cannot_be_exported_is_one_sentence_and_no_file(
     assert (code, out) == (2, "")
     assert says in err
     assert sorted(path.name for path in folder.iterdir()) == ["a.txt"]
+
+
+def test_a_session_becomes_markdown_in_which_no_text_ends_its_quotation(cli: Cli, folder: Path) -> None:
+    cli("run", "say `x` and ```\n# not a heading")
+    assert cli("audit", "export", "last", "--markdown", "s.md")[0] == 0
+    text = (folder / "s.md").read_text("utf-8")
+    assert "````\nsay `x` and ```\n# not a heading\n````" in text
+    assert "head: `" in text
 
 
 def test_a_changed_log_is_exported_with_what_is_wrong_and_an_exit_code(cli: Cli, folder: Path, home: Path) -> None:

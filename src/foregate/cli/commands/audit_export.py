@@ -14,38 +14,47 @@ from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.pages.export import ExportedPage
+    from foregate.schemas.strict_json import Json
+    from foregate.telemetry.audit.verify import Verification
 
 
-@audit.app.command("export", short_help="Write a session as one HTML file that verifies itself.")
+@audit.app.command("export", short_help="Write a session as one file that verifies itself.")
 def export(
     session: options.SessionName,
-    html: Annotated[Path | None, take("--html", "The file to write.", "FILE")] = None,
+    html: Annotated[Path | None, take("--html", "Write a page that verifies itself.", "FILE")] = None,
+    markdown: Annotated[Path | None, take("--markdown", "Write the same rows as text, for a report.", "FILE")] = None,
     force: Annotated[bool, take("--force", "Replace FILE where it is there already.")] = False,
     policy: options.PolicyFile = None,
     workspace: options.WorkspaceFolder = Path(),
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a session as one HTML file with its timeline, diffs, decisions and events; it opens from disk without a
-    network and verifies its chain in the browser.
+    """Write a session as one file: HTML with its timeline, diffs, decisions and events, which opens from disk without a
+    network and verifies its chain in the browser, or its timeline as Markdown.
 
     What the policy in force calls sensitive is masked. Exit code 8 where the log did not verify; the file says so too.
     """
     from foregate.assembly.home import Home, find_session
     from foregate.cli.commands.trajectories import find_hidden, open_new_file
 
-    if html is None:
-        raise UsageError("`--html FILE` is missing; name the file to write")
+    if (html is None) == (markdown is None):
+        raise UsageError("name one file to write: `--html FILE` or `--markdown FILE`")
     _require_templates()
-    from foregate.pages.export import export_page
+    from foregate.pages.export import export_markdown, export_page
 
     home = Home.open()
-    with closing(home.open_log()) as log, open_new_file(html, replacing=force, flag="--force") as file:
-        name = run_async(find_session(log, session))
-        found = export_page(log, name, home.open_blobs(), find_hidden(policy, workspace))
-        file.write(found.text)
-    _print_result(found, html, as_json)
-    if not found.verified.ok:
+    path = html or markdown or Path()
+    with closing(home.open_log()) as log, open_new_file(path, replacing=force, flag="--force") as file:
+        about = log, run_async(find_session(log, session)), home.open_blobs(), find_hidden(policy, workspace)
+        if html is None:
+            text, verified = export_markdown(*about)
+            counted = {}
+        else:
+            found = export_page(*about)
+            text, verified = found.text, found.verified
+            counted = {name: getattr(found, name) for name in ("masked", "erased", "decisions")}
+        file.write(text)
+    _print_result(path, verified, counted, as_json)
+    if not verified.ok:
         raise typer.Exit(NOT_VERIFIED)
 
 
@@ -57,12 +66,12 @@ def _require_templates() -> None:
         raise UsageError("pages need the extra `console`; install `foregate[console]`")
 
 
-def _print_result(found: ExportedPage, file: Path, as_json: bool) -> None:
-    counted = {name: getattr(found, name) for name in ("events", "masked", "erased", "decisions")}
-    verified = found.verified
+def _print_result(file: Path, verified: Verification, counted: dict[str, int], as_json: bool) -> None:
     if as_json:
-        options.print_json({"file": str(file), "head": verified.head, "ok": verified.ok, **counted})
+        told: dict[str, Json] = {"file": str(file), "events": verified.events, "head": verified.head, "ok": verified.ok}
+        options.print_json({**told, **counted})
         return
-    hidden = "".join(f", {counted[how]} {how}" for how in ("masked", "erased") if counted[how])
-    options.print_text(f"{file}: {counted['events']} events{hidden}, {counted['decisions']} decisions explained")
+    hidden = "".join(f", {counted[how]} {how}" for how in ("masked", "erased") if counted.get(how))
+    explained = f", {counted['decisions']} decisions explained" if "decisions" in counted else ""
+    options.print_text(f"{file}: {verified.events} events{hidden}{explained}")
     options.print_text(f"{verified.sentence}; head {verified.head}")
