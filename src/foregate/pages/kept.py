@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import overload
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.protocols import Blobs
+
+_LARGEST, _SEEN = 1_000_000, 200
+"""Characters of a text that is remembered, and how many are."""
 
 
 def _show_all(text: str) -> str:
@@ -19,6 +22,7 @@ class KeptBytes:
 
     def __init__(self, blobs: Blobs | None, hide: Callable[[str], str] = _show_all) -> None:
         self._blobs, self.hide = blobs, hide
+        self._seen: dict[str, bytes] = {}
 
     @property
     def is_at_hand(self) -> bool:
@@ -27,6 +31,8 @@ class KeptBytes:
 
     def find(self, hash_: str) -> bytes | None:
         """Return the bytes of this hash as they were, None where they are gone or others."""
+        if hash_ in self._seen:
+            return self._seen[hash_]
         if self._blobs is None:
             return None
         try:
@@ -34,6 +40,16 @@ class KeptBytes:
         except ForegateError:
             return None
         return data if strict_json.sha256(data) == hash_ else None
+
+    def remember(self, text: str, hashes: Collection[str]) -> None:
+        """Keep a text that an event holds, where it is what one of the hashes names: a whole file that was read."""
+        if not hashes or len(text) > _LARGEST:
+            return
+        data = text.encode("utf-8", "surrogatepass")
+        if (hash_ := strict_json.sha256(data)) in hashes:
+            self._seen[hash_] = data
+            if len(self._seen) > _SEEN:
+                del self._seen[next(iter(self._seen))]
 
     @overload
     def mask(self, data: bytes) -> bytes: ...

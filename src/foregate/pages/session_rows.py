@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec.structs import replace
+
 from foregate.cli.terminal.sheet import list_arguments
 from foregate.evidence.state.conversation import CAME
 from foregate.pages import asides
@@ -55,6 +57,7 @@ class RowBuilder:
         self._parsed: dict[str, Mapping[str, Json] | None] = {}
         self._asked: tuple[Event, NeedRaised] | None = None
         self._plan: PlanInForce | None = None
+        self._unread: list[tuple[CallView, int, ToolFinished]] = []
 
     def add(self, event: Event) -> None:
         """Take in an event."""
@@ -101,6 +104,10 @@ class RowBuilder:
         if self._asked is not None:
             self._attach_answer(build_answer(*self._asked, None, None), self._asked[1])
             self._asked = None
+        for call, place, body in self._unread:  # what a later call read may be what this one wrote
+            files = read_diffs(body.changes, self._parsed.get(body.call), self._kept)
+            call.outcomes[place] = replace(call.outcomes[place], files=tuple(files))
+        self._unread.clear()
         return self.rows
 
     def _add_response(self, event: Event, body: ModelResponded) -> None:
@@ -235,7 +242,10 @@ class RowBuilder:
         if call.actor != "model" or body.early:
             call.word = "looked" if body.ok else call.word
         text = fold_text(body.content, f"{event.seq}/body/content", shown=400, lines=8)
+        self._kept.remember(body.content, [seen.hash for seen in body.evidence if seen.hash])
         files = read_diffs(body.changes, self._parsed.get(body.call), self._kept)
+        if any(not file.lines for file in files):
+            self._unread.append((call, len(call.outcomes), body))
         says = cut_text(f"{body.error}, exit code {body.exit_code}" if body.exit_code else body.error)
         ended = OutcomeView(
             event.seq,
