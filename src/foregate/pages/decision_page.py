@@ -20,7 +20,7 @@ from foregate.pages.decision_views import (
     ScoreView,
     ValueView,
 )
-from foregate.pages.judged import build_judged, build_ruling, build_rulings
+from foregate.pages.judged import build_judged, build_ruling, build_rulings, index_rulings
 from foregate.pages.kept import KeptBytes
 from foregate.pages.links import name_call, name_decision, name_row
 from foregate.pages.session_page import UNCHECKED
@@ -113,8 +113,9 @@ class _Builder:
     def build(self, proof: ProofView | None) -> DecisionPage:
         """Return the page."""
         point, call = self.point, self.call
-        ruling = next((one for one in self.decision.rulings if call is not None and one.call == call.id), None)
-        shown = build_ruling(self.event.seq, self.place, self.decision, ruling)
+        named = index_rulings(self.body.judgement)[self.place]
+        place, ruling = named.get(call.id, (0, None)) if call is not None else (0, None)
+        shown = build_ruling(self.event.seq, self.place, self.decision, ruling, place)
         row, anchor = self._find_row()
         last, head = self.log.head_anchor(self.session)
         answers = list(self._read_answers())

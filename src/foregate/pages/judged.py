@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 from foregate.pages.links import name_decision
 from foregate.pages.texts import cut_text, fold_text
@@ -20,7 +21,21 @@ _VALUES = 12
 _MEMBERS = 40
 
 
-def build_judged(event: Event, body: TurnJudged, number: int, plan: PlanInForce | None) -> JudgedView:
+Rulings: TypeAlias = Sequence[Mapping[str, tuple[int, CallRuling]]]
+"""By decision and by call the ruling and its place: a response may have ten thousand calls."""
+
+
+def index_rulings(judgement: Judgement) -> Rulings:
+    """Return the rulings of a judgement, to be found by call."""
+    return [
+        {ruling.call: (place, ruling) for place, ruling in enumerate(decision.rulings)}
+        for decision in judgement.decisions
+    ]
+
+
+def build_judged(
+    event: Event, body: TurnJudged, number: int, plan: PlanInForce | None, rulings: Rulings | None = None
+) -> JudgedView:
     """Return how the call of verdict `number` was judged, and by which leave."""
     verdict = body.judgement.verdicts[number]
     tone, word = STANDING[verdict.standing]
@@ -33,7 +48,7 @@ def build_judged(event: Event, body: TurnJudged, number: int, plan: PlanInForce 
         gate=cut_text(verdict.gate, _MEMBERS),
         code=cut_text(verdict.ruling.code, 80),
         words=fold_text(verdict.ruling.message, at, shown=300, lines=4),
-        rulings=tuple(build_rulings(event.seq, body.judgement, verdict.call)),
+        rulings=tuple(build_rulings(event.seq, body.judgement, verdict.call, rulings)),
         stage=stage,
         leave=tuple(_describe_leave(body, verdict, plan)),
     )
@@ -50,19 +65,20 @@ def build_answer_rulings(event: Event, body: TurnJudged) -> JudgedView:
     return JudgedView(event.seq, tone, "", last.gate if last else "", last.code if last else "", words, rulings)
 
 
-def build_rulings(seq: int, judgement: Judgement, call: str) -> Iterator[RulingView]:
+def build_rulings(seq: int, judgement: Judgement, call: str, rulings: Rulings | None = None) -> Iterator[RulingView]:
     """Yield what each gate said of a call, in order, until one stopped it."""
+    rulings = rulings if rulings is not None else index_rulings(judgement)
     for number, decision in enumerate(judgement.decisions):
         if decision.gate == "prelude":
             continue
-        ruling = next((one for one in decision.rulings if one.call == call), None)
-        yield build_ruling(seq, number, decision, ruling)
+        place, ruling = rulings[number].get(call, (0, None))
+        yield build_ruling(seq, number, decision, ruling, place)
         if ruling is not None and ruling.standing.stops and decision.mode != "shadow":
             return
 
 
-def build_ruling(seq: int, number: int, decision: Decision, ruling: CallRuling | None) -> RulingView:
-    """Return what a gate said of a call; without a ruling of its own a call passed."""
+def build_ruling(seq: int, number: int, decision: Decision, ruling: CallRuling | None, place: int = 0) -> RulingView:
+    """Return what a gate said of a call, in the ruling at `place`; without a ruling of its own a call passed."""
     about_all = not decision.rulings
     code = ruling.code if ruling is not None else decision.code if about_all else f"{decision.gate}_passed"
     standing = ruling.standing if ruling is not None else Standing.ALLOW
@@ -72,7 +88,6 @@ def build_ruling(seq: int, number: int, decision: Decision, ruling: CallRuling |
     says, at = "", ""
     base = f"{seq}/body/judgement/decisions/{number}"
     if ruling is not None and ruling.message:
-        place = decision.rulings.index(ruling)
         says, at = ruling.message, f"{base}/rulings/{place}/message"
     elif ruling is not None or about_all:
         says, at = decision.summary, f"{base}/summary" if decision.summary else ""

@@ -90,17 +90,29 @@ def find_page(seq: int) -> int:
 
 def _read_rows(log: Readable, session: str, page: int, kept: KeptBytes) -> list[RowView]:
     first, last = (page - 1) * EVENTS + 1, page * EVENTS
-    before = log.events(session, after=first - 1 - EVENTS, until=first - 1, kinds=_STARTS) if page > 1 else ()
-    skips = page == 2 or any(map(_is_start, before))
-    builder, begun = RowBuilder(kept), False
-    for event in log.events(session, after=first - 1, until=last + EVENTS):
+    skips = page > 1 and _reads_on(log, session, page - 1)
+    builder, begun = RowBuilder(kept), page == 1
+    goes_on = _reads_on(log, session, page)
+    for event in log.events(session, after=first - 1, until=last + EVENTS * goes_on):
         starts = _is_start(event)
-        if event.seq > last and (starts or not (begun or page == 1)):
+        if event.seq > last and starts:
             break
         begun = begun or starts
         if begun or not skips:
             builder.add(event)
     return builder.finish()
+
+
+def _reads_on(log: Readable, session: str, page: int) -> bool:
+    """Whether a page shows what begins on it to its end: not where nothing does, or more calls than it has room for."""
+    starts = log.events(session, after=(page - 1) * EVENTS, until=page * EVENTS, kinds=_STARTS)
+    newest = None
+    for event in filter(_is_start, starts):
+        newest = event
+    if newest is None:
+        return page == 1
+    body = newest.body
+    return not (isinstance(body, ModelResponded) and len((body.program or body).calls) > CALLS)
 
 
 def _is_start(event: Event) -> bool:

@@ -10,7 +10,7 @@ from foregate.cli.terminal.sheet import list_arguments
 from foregate.evidence.state.conversation import CAME
 from foregate.pages import asides
 from foregate.pages.changes import count_unread, read_diffs
-from foregate.pages.judged import build_answer_rulings, build_judged
+from foregate.pages.judged import build_answer_rulings, build_judged, index_rulings
 from foregate.pages.kept import KeptBytes
 from foregate.pages.links import name_call
 from foregate.pages.texts import NOTHING, Quote, cut_text, fold_text
@@ -35,7 +35,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed
 from foregate.schemas.tool_call import Survey, ToolCall
 
-CALLS = 200
+CALLS = 400
 """Calls of one response a page shows."""
 _ARGUMENTS = 24
 _ANSWERED: Mapping[str, tuple[str, Tone]] = {
@@ -142,7 +142,7 @@ class RowBuilder:
 
     def _add_call(self, row: Responding, seq: int, recorded: RecordedCall, actor: str, at: str = "") -> CallView:
         known = self._calls.get(recorded.id)
-        if known is not None and known in row.calls:
+        if known is not None and any(known is call for call in row.calls):
             return known  # a stage of a response whose calls were listed whole before
         read = recorded.call
         place = len(row.calls) + row.left_out + 1
@@ -152,7 +152,7 @@ class RowBuilder:
             mark=cut_text(recorded.id, 24),
             anchor=name_call(row.seq, place),
             tool=cut_text(recorded.name, 128),
-            arguments=list(quote_arguments(recorded, read, f"{seq}/body/{at}" if at else "")),
+            arguments=list(quote_arguments(recorded, read, f"{seq}/body/{at}" if at else "")) if place <= CALLS else [],
             defect=cut_text(recorded.defect),
             actor=actor,
         )
@@ -198,9 +198,12 @@ class RowBuilder:
             if recorded.id not in self._calls:
                 self._add_call(row, event.seq, recorded, "early" if body.early else turn.actor)
         surveys = {survey.call: survey for survey in turn.surveys}
+        rulings = index_rulings(body.judgement)
         for number, verdict in enumerate(body.judgement.verdicts):
             call = self._find_call(event, verdict.call, "", _find_target(surveys.get(verdict.call)))
-            judged = build_judged(event, body, number, self._plan)
+            if call.place > CALLS:
+                continue
+            judged = build_judged(event, body, number, self._plan, rulings)
             call.judged.append(judged)
             call.tone, call.word = judged.tone, judged.word
             if verdict.standing is Standing.ALLOW and judged.stage != "sandbox":
