@@ -46,6 +46,7 @@ def own_home(monkeypatch: pytest.MonkeyPatch, usual_data: Path) -> None:
     """No home of the person who runs the tests: what is in it may be newer, broken, or dear to them."""
     monkeypatch.delenv("FOREGATE_HOME", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(usual_data))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(usual_data))
 
 
 @pytest.fixture

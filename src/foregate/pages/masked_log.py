@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
-from foregate.schemas.protocols import Readable
+from foregate.schemas.protocols import Erasure, Readable
 from foregate.telemetry.export.hiding import collect_patterns, mask_event
 from foregate.telemetry.log.chain import build_header, read_line
 from foregate.telemetry.log.masking import Hidden, mask_text
@@ -50,10 +49,9 @@ class MaskedLog:
         """Return number and hash of the last event."""
         return self._log.head_anchor(session)
 
-    def list_erased(self, session: str) -> Mapping[int, Any]:
-        """Return which events were erased, none where the log does not know of any."""
-        list_erased: Any = getattr(self._log, "list_erased", None)
-        return list_erased(session) if list_erased is not None else {}
+    def list_erased(self, session: str) -> Mapping[int, Erasure]:
+        """Return which events were erased."""
+        return self._log.list_erased(session)
 
     def read_texts(self, session: str) -> Iterator[tuple[int, str, str, str]]:
         """Yield number, text, hash and state of each event: `` as recorded, `masked`, or `erased` without a text.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 from foregate.pages.asides import name_by
 from foregate.pages.kept import KeptBytes
@@ -145,8 +144,7 @@ def _list_facts(event: Event) -> Iterator[tuple[str, str]]:
 
 def _describe_erased(log: Readable, session: str) -> str:
     """Return by whom, when and why events of a session were erased, "" where none was."""
-    list_erased: Any = getattr(log, "list_erased", None)
-    found = list_erased(session) if list_erased is not None else {}
+    found = log.list_erased(session)
     if not found:
         return ""
     first = next(iter(found.values()))
