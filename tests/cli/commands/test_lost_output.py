@@ -106,4 +106,4 @@ def test_a_chat_that_nobody_reads_begins_no_task(cli: Cli, form: tuple[str, ...]
     ended = run_unread("chat", *form, input="in a.txt replace teh with the\n")
     assert (ended.returncode, ended.stderr) == (COMPLETED, "")
     assert Path("a.txt").read_text() == "teh cat\n"
-    assert read_states(cli) == ["open"]
+    assert read_states(cli) == ["ended"]

@@ -86,7 +86,8 @@ def test_only_the_owner_may_read_and_nothing_else_is_left_behind(blobs: FileBlob
     name = blobs.put(b"x")
     blobs.put(b"x")
     found = {p.relative_to(blobs.folder).as_posix(): stat.S_IMODE(p.stat().st_mode) for p in blobs.folder.rglob("*")}
-    assert found == {name[:2]: 0o700, f"{name[:2]}/{name[2:4]}": 0o700, f"{name[:2]}/{name[2:4]}/{name}": 0o600}
+    folders = {name[:2]: 0o700, f"{name[:2]}/{name[2:4]}": 0o700}
+    assert found == {**folders, f"{name[:2]}/{name[2:4]}/{name}": 0o600, ".lock": 0o600}
     assert stat.S_IMODE(blobs.folder.stat().st_mode) == 0o700
 
 
