@@ -56,6 +56,8 @@ def test_a_command_nobody_knows_is_one_sentence_with_the_nearest(cli: Cli) -> No
     nearest = "foregate: there is no command `foregate audit shw`; did you mean `show`?\n"
     assert cli("help", "audit", "shw") == (2, "", nearest)
     assert cli("adit") == (2, "", "foregate: No such command 'adit'. Did you mean 'audit'?\n")
+    assert cli("nothing")[2].endswith("; see `foregate --help`\n")
+    assert cli("audit", "list", "--nothing")[2].endswith("; see `foregate audit list --help`\n")
 
 
 def test_run_prints_the_answer_alone_to_standard_output(cli: Cli) -> None:
