@@ -10,6 +10,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from foregate.schemas.event_body import CallBody, ClosingBody, ContextCompressed, EventBody, Kind, OpeningBody
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Block, ModelResponse, Usage
 from foregate.schemas.plan import PlanInForce
@@ -145,7 +146,8 @@ class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
     """The answer to a question. `response` is the hash of the blob with the model's words, None for a person.
 
     `usage` is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with
-    the answer. `elsewhere` says that it was given in another process than the one that asked.
+    the answer. `elsewhere` says that it was given in another process than the one that asked. `by` is the person who
+    gave it, None where nobody says.
     """
 
     answer: Answer
@@ -154,6 +156,7 @@ class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
     model_calls: int = 1
     grants: tuple[Grant, ...] | None = None
     elsewhere: bool = False
+    by: Identity | None = None
 
 
 FORMAT = 1

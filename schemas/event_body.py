@@ -8,6 +8,7 @@ from typing import Literal, TypeAlias, cast, get_args
 from msgspec import Struct, field
 
 from foregate.schemas.codes import GateCode, NotRunCode
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Remedy
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import Leave, SharedUses
@@ -80,7 +81,7 @@ class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"
     `policy` holds every value in force, `layers` where each comes from. `dialect` is "" for the native one. `runtime`
     names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` the session and event
     a child was started at. `remotes` are those there were, for a child when its parent's session started. `follows`
-    names the ended session that this one goes on with.
+    names the ended session that this one goes on with. `by` ran it.
     """
 
     workspace: str
@@ -99,6 +100,7 @@ class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"
     parent_event: int = 0
     remotes: Remotes | None = None
     follows: SessionLink | None = None
+    by: Identity | None = None
 
 
 class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"):
@@ -113,7 +115,7 @@ class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
 
     `before` is the hash of the policy until then, in the event that carries another policy. `permissions` are all that
     a person has given for this workspace. `workspace` is the folder that a person says the workspace was moved to:
-    what was observed before is known no more.
+    what was observed before is known no more. `by` is somebody else who runs the session from now on.
     """
 
     policy: Mapping[str, Json] | None = None
@@ -125,6 +127,7 @@ class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
     dialect: str | None = None
     permissions: tuple[Permission, ...] | None = None
     workspace: str | None = None
+    by: Identity | None = None
 
 
 class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):

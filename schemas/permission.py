@@ -34,7 +34,7 @@ class Permission(Struct, frozen=True, forbid_unknown_fields=True):
     they are `closed`); and `patterns`, globs of files that may be created and edited. With `applied` it is about what
     its command has changed in a sandbox, the `targets`, and not about running it.
 
-    `words` say all this to a person. `by` is the user of the operating system who said yes, `at` when, as UTC, to event
+    `words` say all this to a person. `by` is the user who said yes, `at` when, as UTC, to event
     `seq` of `session`, and `until` when it ends, "" for never.
 
     Example: `Permission("p1f0c2a9e", "git_push", "send", ("approval/approval_required",), "5d...", digest="9c...")`.

@@ -10,6 +10,7 @@ from msgspec import Struct, field
 from foregate.schemas.codes import GateName
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import Kind
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Consequence, Decision, Grant, Mode, Need, Opinion, Ruling
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
@@ -153,7 +154,8 @@ class Reply(Struct, frozen=True):
     names of tools that the sheet calls `undeclared`, what they do from now on: a word (`reads`, `undoable`, `final`,
     `sends`, `grave`, `each`, or `proposed` for what the sheet proposes), or an object with it as `nature` and with
     `targets`, `amounts` and `texts` instead of the roles that are proposed; `"all": true` says the word of all
-    undeclared tools of the same MCP server.
+    undeclared tools of the same MCP server. `person` is who answers, where whoever asked them knows that and it is not
+    who runs the session.
 
     >>> Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("GB29NWBK60161331926819",)}).value["calls"]
     {'c3.1': 'yes'}
@@ -165,11 +167,12 @@ class Reply(Struct, frozen=True):
     calls: Mapping[str, str] = field(default_factory=dict)
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     declared: Mapping[str, Json] = field(default_factory=dict)
+    person: Identity | None = None
 
     @property
     def value(self) -> dict[str, Json]:
         """The answer as it is recorded; `calls`, `named` and `declared` are left out where they are empty."""
-        value: dict[str, Json] = {"choice": self.choice, "text": scrub(self.text), "by": self.by}
+        value: dict[str, Json] = {"choice": self.choice, "text": scrub(self.text), "by": scrub(self.by)}
         if self.calls:
             value["calls"] = {scrub(call): scrub(answer) for call, answer in self.calls.items()}
         if self.named:

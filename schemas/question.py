@@ -21,6 +21,7 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
@@ -64,13 +65,15 @@ class PlanAnswer(Struct, frozen=True):
 class HandedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     """A person's answer on its way into the log: the value of a Reply, or None and why there is none, and when.
 
-    `id` tells it from every other answer to the same question, so that of two each knows which was the first.
+    `id` tells it from every other answer to the same question, so that of two each knows which was the first. `person`
+    is who gave it, None where nobody says.
     """
 
     id: str
     at: str
     value: dict[str, Any] | None = None
     error: str = ""
+    person: Identity | None = None
 
     @property
     def text(self) -> str:

@@ -122,7 +122,7 @@ class Declaration(Struct, frozen=True, forbid_unknown_fields=True):
     """What a person said of a tool that says nothing reliable of itself, by the parameters of the call they saw.
 
     `values` are the parameters that bind without being one of the others. `hash` is that of the definition it holds
-    for, `at` when it was given (UTC text).
+    for, `at` when it was given (UTC text), `by` the user who gave it, "" where nobody says.
     """
 
     nature: Nature
@@ -132,6 +132,7 @@ class Declaration(Struct, frozen=True, forbid_unknown_fields=True):
     texts: tuple[str, ...] = ()
     values: tuple[str, ...] = ()
     at: str = ""
+    by: str = ""
 
 
 class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):

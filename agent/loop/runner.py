@@ -339,6 +339,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
         declarations=session.declarations,
         permissions=session.permissions,
         preview=session.preview,
+        by=session.log.by,
     )
     try:
         if known:

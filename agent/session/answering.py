@@ -12,6 +12,7 @@ from foregate.agent.session.session_log import Clock, utc_now
 from foregate.gates.replies import check_named, check_reply
 from foregate.schemas.errors import SessionHeld, UsageError
 from foregate.schemas.event import Draft, NeedAnswered
+from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Lease, Log, QuestionStore, Reply
 from foregate.schemas.question import AskedQuestion, HandedAnswer, follow_question
 from foregate.telemetry.audit.questions import Question, describe_end
@@ -24,8 +25,12 @@ _LATER = ("project",)
 """Choices that say more than the session's log can keep."""
 
 
-async def answer_question(log: Log, question: Question, reply: Reply, clock: Clock = utc_now) -> Delivery:
+async def answer_question(
+    log: Log, question: Question, reply: Reply, clock: Clock = utc_now, runs: Identity | None = None
+) -> Delivery:
     """Answer a question durably, bound to what it asked, and return where the answer is.
+
+    `runs` is who runs this process, by whom the reply is where it does not say another one.
 
     It is in the session's log when this returns, unless a live process holds the session: that one takes it as soon as
     it looks. Raises UsageError, one sentence, for a reply that is none to this question, for a question that has
@@ -34,10 +39,12 @@ async def answer_question(log: Log, question: Question, reply: Reply, clock: Clo
     if reply.choice in _LATER or reply.declared:
         how = f"`foregate resume {question.session}` at a terminal shows it"
         raise UsageError(f"what holds beyond this session is said at the sheet; {how}")
-    return await _deliver(log, question, await keep_answer(log, question, reply, clock()))
+    return await _deliver(log, question, await keep_answer(log, question, reply, clock(), runs))
 
 
-async def keep_answer(log: Log, question: Question, reply: Reply, now: str) -> HandedAnswer:
+async def keep_answer(
+    log: Log, question: Question, reply: Reply, now: str, runs: Identity | None = None
+) -> HandedAnswer:
     """Keep a reply, given at a UTC time, as the answer to a question; see `answer_question`."""
     name = question.name
     check_reply(question.need, reply)
@@ -45,7 +52,7 @@ async def keep_answer(log: Log, question: Question, reply: Reply, now: str) -> H
     if question.is_expired(now):
         after = f"`foregate resume {question.session}` goes on without it"
         raise UsageError(f"`{name}` expired at {question.need.expires_at}, so nothing was decided; {after}")
-    mine = draft_reply(reply, now)
+    mine = draft_reply(reply, now, runs=runs)
     if isinstance(log, QuestionStore):
         kept = await log.hand_in(question.session, question.asked.seq, mine.text)
         if not kept:
@@ -97,7 +104,9 @@ async def _record(log: Log, question: Question, mine: HandedAnswer, lease: Lease
     if open_ is None or open_.seq != asked.seq:
         return await _check_taken(log, question, mine)
     answer = draft_answer(asked, mine)
-    body = NeedAnswered(answer=answer, grants=build_override(question.need, mine.choice), elsewhere=True)
+    body = NeedAnswered(
+        answer=answer, grants=build_override(question.need, mine.choice), elsewhere=True, by=mine.person
+    )
     await log.append(lease, [Draft(body, "person")], policy=policy, time=mine.at)
     await log.settle(lease)
     return "recorded"

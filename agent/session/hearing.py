@@ -10,6 +10,7 @@ from foregate.agent.session.session_log import SessionLog
 from foregate.gates.declaring import read_declared
 from foregate.gates.replies import check_reply
 from foregate.schemas.errors import ForegateError, LogError
+from foregate.schemas.identity import Identity, identify
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.protocols import Person, QuestionStore, Reply
 from foregate.schemas.question import AskedQuestion, HandedAnswer
@@ -51,7 +52,7 @@ class Hearing:
         return await self._keep(need, seq, self._draft(given))
 
     def _draft(self, reply: Reply | None, error: str = "") -> HandedAnswer:
-        return draft_reply(reply, self._log.clock(), error)
+        return draft_reply(reply, self._log.clock(), error, self._log.by)
 
     async def _ask(self, need: Need, seq: int) -> Reply | HandedAnswer | None:
         """Ask the person here, until they answer or somebody does so elsewhere."""
@@ -93,9 +94,12 @@ class Hearing:
         return read_handed(text, need)
 
 
-def draft_reply(reply: Reply | None, at: str, error: str = "") -> HandedAnswer:
-    """Return a reply as an answer on its way into the log, given at a UTC time."""
-    return HandedAnswer(os.urandom(8).hex(), at, reply.value if reply is not None else None, error)
+def draft_reply(reply: Reply | None, at: str, error: str = "", runs: Identity | None = None) -> HandedAnswer:
+    """Return a reply as an answer on its way into the log, given at a UTC time, by who `runs` the session unless it
+    says by whom."""
+    if reply is None:
+        return HandedAnswer(os.urandom(8).hex(), at, None, error)
+    return HandedAnswer(os.urandom(8).hex(), at, reply.value, error, reply.person or identify(reply.by, runs))
 
 
 def read_handed(text: str, need: Need) -> HandedAnswer:

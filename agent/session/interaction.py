@@ -15,6 +15,7 @@ from foregate.agent.session.turn_builder import TurnInHand
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Grant, Need
 from foregate.schemas.protocols import Blobs, Model, Person, Reply
 from foregate.schemas.question import AskedQuestion
@@ -40,6 +41,8 @@ class Interaction:
         self._hearing = Hearing(log, person)
         self.asked: TurnInHand | None = None
         """The turn a person is asked about just now, for whoever shows it."""
+        self.answered_by: Identity | None = None
+        """Who gave the last answer of a person, None where nobody says."""
 
     async def answer_need(self, need: Need, in_hand: TurnInHand) -> bool:
         """Record a question and its answer; return False where a person is to answer and does not now."""
@@ -65,8 +68,9 @@ class Interaction:
         if given is None:
             return False
         more: dict[str, Any] = {"grants": build_override(need, given.choice)} if given.value is not None else {}
-        elsewhere = self._hearing.came_from_elsewhere
-        await self.record_answer(need, in_hand.turn, given.value, given.error, at=given.at, elsewhere=elsewhere, **more)
+        more |= {"elsewhere": self._hearing.came_from_elsewhere, "by": given.person}
+        self.answered_by = given.person
+        await self.record_answer(need, in_hand.turn, given.value, given.error, at=given.at, **more)
         return True
 
     async def ask_about_plan(self, need: Need) -> Reply | None:
@@ -87,7 +91,8 @@ class Interaction:
             return None
         answer = draft_answer(asked, given)
         elsewhere = self._hearing.came_from_elsewhere
-        await self._log.record(Draft(NeedAnswered(answer=answer, elsewhere=elsewhere), "person"))
+        body = NeedAnswered(answer=answer, elsewhere=elsewhere, by=given.person)
+        await self._log.record(Draft(body, "person"))
         return _restore_reply(answer)
 
     async def record_answer(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import getpass
 import hashlib
 import json
 import os
+import pwd
 import re
 import stat
 from collections.abc import Iterable, Sequence
@@ -54,12 +54,13 @@ class Permissions:
                 self.problem = f"{error}; until then nothing is permitted by it"
         return self._kept
 
-    def keep(self, given: Iterable[Permission], *, at: str, session: str, seq: int) -> None:
-        """Keep what a person permits, in the place of the same permission of before.
+    def keep(self, given: Iterable[Permission], *, at: str, session: str, seq: int, by: str = "") -> None:
+        """Keep what a person permits, in the place of the same permission of before; `by` is "" for who runs this.
 
         Raises WorkspaceError for a file that cannot be read or written, and keeps none.
         """
-        new = {one.id: replace(one, by=find_user(), at=at, session=session, seq=seq) for one in given}
+        by = by or find_user()
+        new = {one.id: replace(one, by=by, at=at, session=session, seq=seq) for one in given}
         if self._file is not None and new:
             with self._file.lock():
                 self._write([*(one for one in self._read() if one.id not in new), *new.values()])
@@ -166,8 +167,8 @@ def find_line(text: str, field: str, number: int = 0) -> int:
 
 
 def find_user() -> str:
-    """Return the name of the operating system's user, or their number."""
+    """Return the name of the operating system's user, or their number; no variable can say another one."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):
+        return pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
         return str(os.geteuid())

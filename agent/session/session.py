@@ -45,6 +45,7 @@ from foregate.schemas.event_body import (
     TaskStarted,
     UserMessage,
 )
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
@@ -68,7 +69,8 @@ class Session:
     `state` is the fold of a log that is gone on with, None for a new one. `delegate` runs child tasks; without it there
     are none, and the tool `delegate` is not offered. `plan_driver` makes what takes a task through a plan. With
     `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response. `preview`
-    writes down what the calls of a question would change, so that it can be shown where nothing can be looked at.
+    writes down what the calls of a question would change, so that it can be shown where nothing can be looked at. `by`
+    is who runs the session, None where nobody says.
     """
 
     def __init__(
@@ -95,13 +97,14 @@ class Session:
         declarations: Declarations | None = None,
         permissions: Permissions | None = None,
         preview: Callable[[Session, Need], bytes] = lambda session, need: b"",
+        by: Identity | None = None,
     ) -> None:
         self.state = SessionState() if state is None else state
         self._left = dict(self.state.in_flight)
         self.secrets = secrets
         self._patterns = policy.sensitive.expressions
         self._of_files = SecretValues(workspace.root, policy) if workspace.root != Path("/") else None
-        self.log = SessionLog(log, lease, self.state, policy.hash, lambda: self.hidden, clock)
+        self.log = SessionLog(log, lease, self.state, policy.hash, lambda: self.hidden, clock, by)
         for listener in listeners:
             self.log.subscribe(listener)
         self.record = self.log.record
@@ -139,6 +142,7 @@ class Session:
             policy=self.policy.model_dump(mode="json"),
             layers=dict(self.layers),
             depth=self.depth,
+            by=self.log.by,
             **known,
         )
         return Draft(body, "foregate")
@@ -201,7 +205,8 @@ class Session:
         self.keep_declarations(answer, need)
         if permitted := read_permitted(answer, need.request):
             try:
-                self.permissions.keep(permitted, at=answer.at, session=self.name, seq=answer.seq)
+                by = self._name_answerer()
+                self.permissions.keep(permitted, at=answer.at, session=self.name, seq=answer.seq, by=by)
             except WorkspaceError as error:
                 get_diagnostics().warning("permission_not_kept", why=str(error))
 
@@ -210,7 +215,8 @@ class Session:
         kept: dict[str, Declaration] = {}
         for tool, (declared, server) in read_declared(answer.value or {}, need.request, answer.at).items():
             others = [spec for spec in self.catalogue.values() if server and spec.provenance == f"mcp:{server}"]
-            bare = Declaration(declared.nature, "", at=declared.at)
+            declared = replace(declared, by=self._name_answerer())
+            bare = Declaration(declared.nature, "", at=declared.at, by=declared.by)
             for spec in others:
                 if is_undeclared(spec, self.policy):
                     kept.setdefault(spec.name, replace(bare, hash=hash_definition(spec)))
@@ -221,6 +227,10 @@ class Session:
             self.declarations.keep(kept, self.catalogue)
         except WorkspaceError as error:
             get_diagnostics().warning("declaration_not_kept", why=str(error))
+
+    def _name_answerer(self) -> str:
+        by = self.interaction.answered_by
+        return by.user if by is not None else ""
 
     @property
     def running_calls(self) -> list[str]:
@@ -294,6 +304,7 @@ class Session:
     async def close(self, *, end: bool = True) -> None:
         """Give the session back; with `end` its log is complete, and says so."""
         if end and not self.state.ended and not self.log.is_empty:
+            await self.log.record_prepared()  # it would be more events than are counted here
             await self.record(Draft(SessionEnded(events=self.state.seq + 1), "foregate"))
         await self.log.settle()
         await self.log.store.release(self.log.lease)

@@ -11,7 +11,8 @@ from functools import lru_cache
 from foregate.evidence.state.lineage import join_events
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.event_body import SessionStarted
+from foregate.schemas.event_body import PolicyChanged, SessionStarted
+from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Lease, Log
 from foregate.telemetry.log.masking import Hidden, mask_draft, may_mask
 
@@ -43,7 +44,8 @@ class SessionLog:
     """The events of one session, under its lease. `state` is the fold over them and changes by nothing else.
 
     `policy_hash` goes into every event; what `hidden` returns then is masked before anything is written. `began_after`
-    is the last event of earlier processes, 0 in a new session.
+    is the last event of earlier processes, 0 in a new session. `by` is who runs the session here, None where nobody
+    says: where that is another one than before, the first event that is recorded here says so.
     """
 
     def __init__(
@@ -54,9 +56,10 @@ class SessionLog:
         policy_hash: str,
         hidden: Callable[[], Hidden],
         clock: Clock,
+        by: Identity | None = None,
     ) -> None:
         self.store, self.lease, self.state = store, lease, state
-        self._policy_hash, self._hidden, self.clock = policy_hash, hidden, clock
+        self._policy_hash, self._hidden, self.clock, self.by = policy_hash, hidden, clock, by
         self.listeners: list[Listener] = []
         self.began_after = state.seq
         self._first: list[Draft] = []
@@ -68,6 +71,8 @@ class SessionLog:
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
         drafts, self._first = (*self._first, *drafts), []
+        if self.is_taken_over and not (drafts and isinstance(drafts[0].body, SessionStarted)):
+            drafts = (Draft(PolicyChanged(by=self.by), "foregate"), *drafts)
         hidden = self._hidden() if any(map(may_mask, drafts)) else ()
         kept = [mask_draft(draft, hidden) for draft in drafts]
         events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
@@ -76,6 +81,16 @@ class SessionLog:
             for listener in tuple(self.listeners):  # one may end its own subscription
                 listener(event)
         return events
+
+    @property
+    def is_taken_over(self) -> bool:
+        """Whether somebody else runs the session now than its log says."""
+        return self.by is not None and self.state.by != self.by
+
+    async def record_prepared(self) -> None:
+        """Record what would stand before whatever is recorded next."""
+        if self._first or self.is_taken_over:
+            await self.record()
 
     def prepare(self, *drafts: Draft) -> None:
         """Record these before whatever is recorded next, and only then: looking at a session writes nothing."""

@@ -44,7 +44,7 @@ class Declarations:
     def _declare(self, spec: ToolSpec) -> ToolSpec:
         kept = self._kept.get(build_key(spec)) if spec.may_be_declared else None
         if kept is not None and kept.hash != hash_definition(spec):
-            kept = Declaration("void", kept.hash, at=kept.at)
+            kept = Declaration("void", kept.hash, at=kept.at, by=kept.by)
             said = f"`{spec.name}` has changed its definition since you said what it does, so that no longer counts"
             self.notes += [said] if said not in self.notes else []
         return spec if kept is spec.declared else replace(spec, declared=kept)

@@ -32,6 +32,7 @@ from foregate.schemas.event_body import (
     ToolStarted,
     UserMessage,
 )
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Grant, Standing
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
@@ -57,6 +58,7 @@ class SessionState:
     def __init__(self) -> None:
         self.session, self.seq, self.hash = "", 0, GENESIS
         self.started: event_body.SessionStarted | None = None
+        self.by: Identity | None = None  # who runs it
         self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
         self.conversation, self.ledger, self.atoms = Conversation(), Ledger(), AtomTable()
         self.grants: list[Grant] = []
@@ -71,15 +73,12 @@ class SessionState:
         self.permits: dict[tuple[int, str], str] = {}
         self.in_flight: dict[str, ToolStarted] = {}
         self.parked: dict[str, OutcomeUnknown] = {}
-        self.heard: dict[int, str] = {}
-        """By the event of a result from outside the call that brought it."""
-        self.outside_since = 0
-        """The event of the first result from outside, 0 for none."""
+        self.heard: dict[int, str] = {}  # by the event of a result from outside the call that brought it
+        self.outside_since = 0  # the event of the first result from outside
         self.tried: set[str] = set()  # tools whose calls have run
         self.carriers: set[Resource] = set()  # what calls changed: words that a model chose may stand there now
         self.written = Written()
-        self.shared: SharedUses | None = None
-        """What the child task that has ended used of its parent's mandate."""
+        self.shared: SharedUses | None = None  # what the child task that has ended used of its parent's mandate
         self.spent = dict.fromkeys(("model_calls", "tool_calls", "tokens", "cost"), 0)
 
     def apply(self, event: Event) -> None:
@@ -101,7 +100,7 @@ class SessionState:
     def _fold(self, event: Event) -> None:
         match event.body:
             case event_body.SessionStarted() as body:
-                self.session, self.started, self.prompts_hash = event.session, body, body.prompts_hash
+                self.session, self.started, self.by, self.prompts_hash = event.session, body, body.by, body.prompts_hash
                 self.catalogue_hash, self.dialect = body.catalogue_hash, body.dialect or self.dialect
             case event_body.CatalogChanged(catalogue_hash=catalogue_hash):
                 self.catalogue_hash = catalogue_hash
@@ -198,6 +197,7 @@ class SessionState:
         self.dry_run = self.dry_run if body.dry_run is None else body.dry_run
         self.mode, self.dialect = body.mode or self.mode, body.dialect or self.dialect
         self.permissions = self.permissions if body.permissions is None else body.permissions
+        self.by = self.by if body.by is None else body.by
         if self.task is not None and body.mode == "direct":
             self.task.wants_plan = False
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
     from foregate.agent.tools.tool import Tool
     from foregate.policy.policy import Policy
+    from foregate.schemas.identity import Identity
     from foregate.schemas.judgement import Need
     from foregate.schemas.protocols import Reply, ToolSource
     from foregate.schemas.task_plan import TaskPlan
@@ -49,6 +50,7 @@ class Options(TypedDict, total=False):
     mcp: Path | str | None
     runtime: str
     on_text: Callable[[str], None] | None
+    user: Identity | str
 
 
 class Agent:
@@ -64,7 +66,8 @@ class Agent:
     task needs none); None is what the configuration says, and a session that is resumed keeps its own.
     `dialect` is how the model makes its calls: `native`, `json`, `action_tags`, `service_tags` or `auto`.
     `on_text` is called with the words of each response as they arrive. `log` defaults to the durable log in
-    FOREGATE_HOME; `resume` names a session of it.
+    FOREGATE_HOME; `resume` names a session of it. `user` is whom the caller has authenticated, by name or as an
+    Identity with the host; the log says it, or the operating system's user where nobody is named.
 
     Use it as a context manager, sync or async; leaving it ends the session's log.
     """
@@ -88,9 +91,13 @@ class Agent:
         mcp: Path | str | None = None,
         runtime: str = "",
         on_text: Callable[[str], None] | None = None,
+        user: Identity | str = "",
     ) -> None:
+        from foregate.assembly.identity import find_identity
+
+        by = find_identity("program", user) if isinstance(user, str) else user
         first = (workspace, model, policy, tools, builtin, mcp, person, log, blobs, resume, dry_run, mode)
-        self._setting = SessionOptions(*first, on_text=on_text, runtime=runtime, config=config, dialect=dialect)
+        self._setting = SessionOptions(*first, on_text=on_text, runtime=runtime, config=config, dialect=dialect, by=by)
         self._opened: OpenSession | None = None
         self._runner: asyncio.Runner | None = None
         self._busy = False
@@ -221,9 +228,9 @@ class Agent:
         with self._work():
             session, said = await self.open(), Reply(reply) if isinstance(reply, str) else reply
             asked = choose_question(await self.open_questions(), question, session.name)
-            given = await keep_answer(session.log.store, asked, said, session.clock())
+            given = await keep_answer(session.log.store, asked, said, session.clock(), session.log.by)
             if not isinstance(session.log.store, QuestionStore):
-                answer = NeedAnswered(answer=draft_answer(asked.asked, given), elsewhere=True)
+                answer = NeedAnswered(answer=draft_answer(asked.asked, given), elsewhere=True, by=given.person)
                 await session.record(Draft(answer, "person"))
             self.outcome = await run_to_outcome(session)
         return self.outcome

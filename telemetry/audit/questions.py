@@ -107,7 +107,7 @@ def describe_end(name: str, event: Event) -> str:
     """Return why a question is open no more, after the event that ended it."""
     match event.body:
         case NeedAnswered(answer=answer) if answer.value is not None:
-            by = str(answer.value.get("by", ""))[:64]
+            by = str(event.body.by or answer.value.get("by", ""))[:64]
             return f"`{name}` was answered already: {answer.choice}, by {by}, at {answer.at or event.time}"
         case NeedAnswered():
             return f"`{name}` is closed: nobody answered it in time"

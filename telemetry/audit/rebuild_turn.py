@@ -29,6 +29,7 @@ from foregate.schemas.event_body import (
     UserMessage,
     get_kind,
 )
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_terms import restore_spent
@@ -189,7 +190,7 @@ Fate: TypeAlias = SandboxEnded | ToolFinished | CallAnswered | OutcomeUnknown | 
 
 
 class CallHistoryEntry(Struct, frozen=True):
-    """One thing that happened: the event, what in a word, and the details that word has."""
+    """One thing that happened: the event, what in a word, and the details that word has; `by` is who answered."""
 
     seq: int
     what: What
@@ -197,6 +198,7 @@ class CallHistoryEntry(Struct, frozen=True):
     who: str = ""
     code: str = ""
     text: str = ""
+    by: Identity | None = None
 
 
 def read_call_history(
@@ -215,10 +217,10 @@ def read_call_history(
             case NeedRaised(need=need) if need.gate in (gate, "loop") and not ids.isdisjoint(need.calls):
                 open_ = True
                 yield CallHistoryEntry(seq, "asked", who=need.who, code=need.code)
-            case NeedAnswered(answer=answer) if open_ and answer.gate in (gate, "loop"):
+            case NeedAnswered(answer=answer, by=by) if open_ and answer.gate in (gate, "loop"):
                 open_, value = False, answer.value or {}
                 said = value.get("choice") or value.get("verdict") or ("a plan" if value else "")
-                yield CallHistoryEntry(seq, "answered", who=answer.who, code=str(said), text=answer.error)
+                yield CallHistoryEntry(seq, "answered", who=answer.who, code=str(said), text=answer.error, by=by)
             case ModelResponded(continues=None) as body if later and call is not None and not again:
                 if same := [recorded.id for recorded in body.calls if recorded.call.digest == call.digest]:
                     again = True

@@ -19,7 +19,7 @@ VERSION = "ATIF-v1.8"
 _BARE_DECISION = ("gate", "code", "mode", "numbers", "rules", "tool", "consequence", "rulings")
 """What stands of a decision where no words do."""
 
-_ANSWERED = "seq time who gate code calls choice text error"
+_ANSWERED = "seq time who gate code calls choice text error by"
 """What stands of an answer."""
 
 Rewards = Mapping[str, Sequence[float]]

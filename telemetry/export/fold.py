@@ -254,6 +254,7 @@ class TrajectoryFold:
             seq=event.seq,
             time=event.time,
             who=answer.who,
+            by=str(body.by) if body.by is not None else "",
             gate=answer.gate,
             code=asked.code if asked is not None else "",
             calls=asked.calls if asked is not None else (),
@@ -350,8 +351,10 @@ def describe_event(body: InWords) -> str:
 def describe_switches(body: SessionStarted | PolicyChanged) -> str:
     """Return the switches an event sets, "" for none."""
     if isinstance(body, SessionStarted):
-        return f"dialect {body.dialect}" if body.dialect else ""
+        said = (f"dialect {body.dialect}" if body.dialect else "", f"run by {body.by}" if body.by is not None else "")
+        return ", ".join(filter(None, said))
     switches = {"auto": body.auto, "dry_run": body.dry_run}
     names = {"mode": body.mode, "dialect": body.dialect}
     found = [f"{name} {'on' if value else 'off'}" for name, value in switches.items() if value is not None]
-    return ", ".join([*found, *(f"{name} {value}" for name, value in names.items() if value is not None)])
+    found += [f"{name} {value}" for name, value in names.items() if value is not None]
+    return ", ".join([*found, *([f"run by {body.by}"] if body.by is not None else [])])

@@ -77,7 +77,7 @@ class Answered(Struct, frozen=True):
     """What somebody answered while a step was judged: `who` is `person`, `planner` or `critic`.
 
     `choice` and `text` are a person's; `value` is the whole answer, None where there was no usable one and `error` says
-    why. `code` is what the gate asked under, `calls` what it asked about.
+    why. `code` is what the gate asked under, `calls` what it asked about, and `by` the person who answered.
     """
 
     seq: int
@@ -91,6 +91,7 @@ class Answered(Struct, frozen=True):
     value: Mapping[str, Json] | None = None
     error: str = ""
     usage: Usage = Usage()
+    by: str = ""
 
 
 class TrajectoryStep(Struct, frozen=True):

@@ -114,13 +114,15 @@ class Projection:
 
     def _apply_to_session(self, view: views.SessionView, event: Event) -> None:
         match event.body:
-            case SessionStarted(model=model, catalogue=catalogue, policy=policy):
+            case SessionStarted(model=model, catalogue=catalogue, policy=policy, by=by):
                 view.model, view.tools = model, frozenset(spec.name for spec in catalogue)
+                view.user = by.user if by is not None else ""
                 view.patterns = self._read_hidden(policy)
             case CatalogChanged(catalogue=catalogue):
                 view.tools = frozenset(spec.name for spec in catalogue)
-            case PolicyChanged(policy=policy) if policy is not None:
-                view.patterns = self._read_hidden(policy)
+            case PolicyChanged(policy=policy, by=by):
+                view.patterns = view.patterns if policy is None else self._read_hidden(policy)
+                view.user = view.user if by is None else by.user
             case TaskStarted(task=number, depth=depth):
                 view.task = views.TaskView(number, depth)
             case SessionEnded():
@@ -185,6 +187,8 @@ class Projection:
         about: Attributes = {names.OPERATION: names.INVOKE_AGENT, names.AGENT: AGENT, names.AGENT_VERSION: __version__}
         about |= {names.CONVERSATION: view.name, names.PROVIDER: self._provider, names.REQUEST_MODEL: view.model}
         about |= {names.TASK: task.number, names.DEPTH: task.depth, names.POLICY: event.policy}
+        if self._content and view.user:
+            about[names.USER] = view.user
         links = [] if first is None else [trace.Link(first)]
         start = at.now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
         task.stretch = self._start_span(at, f"{names.INVOKE_AGENT} {AGENT}", start, over, attributes=about, links=links)
@@ -241,7 +245,8 @@ class Projection:
             choice = rows.limit_to(answer.choice, rows.CHOICES) if answer.value else "none"
             about = {names.GATE: answer.gate, names.CHOICE: choice}
             waited = max(0, at.now - task.asked) / views.NANOSECONDS
-            prelude.add_event(names.APPROVAL, {**about, names.WAITED: waited}, at.now)
+            who = {names.USER: body.by.user} if self._content and body.by is not None else {}
+            prelude.add_event(names.APPROVAL, {**about, **who, names.WAITED: waited}, at.now)
             self._instruments.count(names.APPROVALS, about)
         else:
             told: Attributes = {} if answer.value is not None else {names.ERROR_TYPE: "unusable_answer"}

@@ -73,7 +73,7 @@ class TaskView:
 class SessionView:
     """A session: its name, what its numbers are derived from, its tools and patterns, and the time of its last event.
 
-    `parent` is the session that started it as a child, and `cause` the call it did so for.
+    `parent` is the session that started it as a child, and `cause` the call it did so for. `user` is who runs it.
     """
 
     name: str
@@ -81,6 +81,7 @@ class SessionView:
     parent: SessionView | None = None
     cause: str = ""
     model: str = ""
+    user: str = ""
     tools: frozenset[str] = frozenset()
     patterns: Hidden = ()
     last: int = 0

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from foregate.agent.effects.undo import Preview
     from foregate.agent.session.answering import Delivery
     from foregate.agent.session.session_log import Clock
+    from foregate.schemas.identity import Identity
     from foregate.telemetry.audit.questions import Question
 
 
@@ -77,15 +78,26 @@ class Approvals:
         """
         from foregate.agent.session.answering import answer_question
         from foregate.agent.session.session_log import utc_now
+        from foregate.assembly.identity import find_identity
 
         named = question if isinstance(question, str) else question.name
-        return await answer_question(self._log, await self.show(named), reply, clock or utc_now)
+        runs = find_identity("program")
+        return await answer_question(self._log, await self.show(named), reply, clock or utc_now, runs)
 
     async def find_holder(self, question: Question) -> str:
         """Return which live process holds the session that asks, "" for none."""
         from foregate.schemas.protocols import QuestionStore
 
         return await self._log.find_holder(question.session) if isinstance(self._log, QuestionStore) else ""
+
+    async def find_runner(self, question: Question) -> Identity | None:
+        """Return who began the session that asks, None where its log does not say."""
+        from foregate.schemas.event_body import SessionStarted
+
+        for first in await self._log.read(question.session, limit=1):
+            if isinstance(first.body, SessionStarted):
+                return first.body.by
+        return None
 
     def close(self) -> None:
         """Let go of the log, where it was opened here."""

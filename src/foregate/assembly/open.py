@@ -102,6 +102,7 @@ async def _open_session(
     from foregate.agent.tools.tool import Toolbox
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.work_sandbox import sweep_sandboxes
+    from foregate.assembly.identity import find_identity
     from foregate.assembly.own_secrets import find_own_secrets
     from foregate.assembly.remote import connect_runtime, list_remarks
     from foregate.evidence.state.lineage import begin_further
@@ -185,6 +186,7 @@ async def _open_session(
         declarations=place.declarations,
         permissions=place.permissions(workspace.root) if place.permissions is not None else None,
         preview=encode_previews,
+        by=setting.by or find_identity("program"),
     )
     known: dict[str, Any] = {
         "dialect": spoken if spoken != "native" else "",

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Blobs, Log, Model, Person
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ class SessionOptions:
     `on_retry` hears in a sentence why a request to a model failed that is tried again.
     `secrets` are values that are masked beside those Foregate holds itself, by the names they are replaced by.
     `servers` are MCP servers beside those of the file; where one of that file has the name of another, it stands.
+    `by` is who runs the session, None for the operating system's user.
     """
 
     workspace: Path | str = "."
@@ -64,3 +66,4 @@ class SessionOptions:
     secrets: Mapping[str, str] = field(default_factory=dict)
     servers: Sequence[ServerConfiguration] = ()
     moved_to: Path | str | None = None
+    by: Identity | None = None

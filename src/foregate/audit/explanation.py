@@ -94,9 +94,12 @@ class Explanation(Struct, frozen=True):
     next: tuple[CallHistoryEntry, ...] = ()
 
     def to_json(self) -> Json:
-        """Return the explanation as JSON values, every column present."""
+        """Return the explanation as JSON values, every column present; `by` only where somebody is known to answer."""
         found: dict[str, Json] = to_builtins(self)
-        return {**found, "point": self.point.to_json()}
+        entries = [
+            {key: value for key, value in to_builtins(entry).items() if value is not None} for entry in self.next
+        ]
+        return {**found, "point": self.point.to_json(), "next": entries}
 
 
 async def find_decision(log: Log, wanted: str) -> tuple[str, int, str]:

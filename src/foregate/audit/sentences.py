@@ -49,6 +49,17 @@ _NEXT = {
 }
 
 
+def describe_in_parts(explained: Explanation) -> dict[str, Iterator[str]]:
+    """Return the sentences of an explanation by what they are about."""
+    return {
+        "asked": describe_call(explained),
+        "ruling": describe_ruling(explained),
+        "numbers": describe_numbers(explained),
+        "instead": describe_counterfactuals(explained),
+        "next": describe_history(explained),
+    }
+
+
 def describe_call(explained: Explanation, *, arguments: bool = True) -> Iterator[str]:
     """Yield which call the decision is about, who made it, its arguments unless they are shown apart, and who named its
     target first."""
@@ -144,6 +155,7 @@ def describe_history(explained: Explanation) -> Iterator[str]:
     for happened in explained.next:
         what = "unanswered" if happened.what == "answered" and not happened.code else happened.what
         who = "a person" if (what, happened.who) == ("asked", "person") else f"the {happened.who}"
+        who = str(happened.by) if happened.by is not None else who
         text = f": {_cut_text(happened.text)}" if happened.text else ""
         said = _NEXT[what].format(who=who, code=happened.code, text=text, whole=happened.text)
         yield f"Event {happened.seq}: {said.rstrip('.')}."

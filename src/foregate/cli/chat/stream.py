@@ -17,6 +17,7 @@ from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
+from foregate.assembly.identity import find_identity
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.slash import COMMANDS, FOR_PEOPLE, OUTCOMES, WAITING, describe_unknown, is_command
@@ -31,6 +32,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
+from foregate.schemas.identity import name_person
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json, as_object
@@ -49,7 +51,11 @@ _PER_CALL: Mapping[str, str] = {
     "declared": '`declared` must be an object that says of tools what they do, such as {"mail.list": "reads"}',
 }
 """What of an answer is about single calls, and what is said where its shape is another."""
-_MAY_HAVE: Mapping[Kind, tuple[str, ...]] = {"message": (), "command": (), "answer": ("text", "request", *_PER_CALL)}
+_MAY_HAVE: Mapping[Kind, tuple[str, ...]] = {
+    "message": (),
+    "command": (),
+    "answer": ("text", "request", "user", *_PER_CALL),
+}
 _FORMS = '{"message": TEXT}, {"command": TEXT} or {"answer": WORD}'
 _ASKING = 'a question is open: answer it, or give its task up with {"command": "/cancel"}'
 _FOR_PEOPLE = "is for a person at a terminal; a program reads the events"
@@ -62,7 +68,7 @@ class Misheard(ForegateError):
 class Utterance(Struct, frozen=True):
     """One line a program says. `text` is the message, the command or the words that go with an answer. `choice` is an
     answer's word, `request` the hash of the request it is for, "" where it names none; `calls`, `named` and
-    `declared` are as in a Reply."""
+    `declared` are as in a Reply. `user` is whom the program has authenticated, "" where it names nobody."""
 
     kind: Kind
     text: str = ""
@@ -71,6 +77,7 @@ class Utterance(Struct, frozen=True):
     calls: Mapping[str, str] = field(default_factory=dict)
     named: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     declared: Mapping[str, Json] = field(default_factory=dict)
+    user: str = ""
 
 
 def parse_utterance(line: str, gate: str = "") -> Utterance | None:
@@ -101,7 +108,7 @@ def _parse_json(line: str) -> Utterance:
     if len(kinds) != 1 or said.keys() - {(kind := kinds[0]), *_MAY_HAVE[kind]}:
         raise Misheard(f"this object is none of {_FORMS}")
     texts: dict[str, str] = {}
-    for key in (kind, "text", "request"):
+    for key in (kind, "text", "request", "user"):
         value = said.get(key, "")
         if not isinstance(value, str):
             raise Misheard(f"`{key}` must be a text")
@@ -113,7 +120,7 @@ def _parse_json(line: str) -> Utterance:
     calls = _read_per_call(said, "calls", dict[str, Literal["yes", "no", "grant", "project", "wider"]])
     named = _read_per_call(said, "named", dict[str, tuple[str, ...]])
     declared = _read_per_call(said, "declared", dict[str, str | dict[str, bool | str | list[str]]])
-    return Utterance(kind, texts["text"], texts[kind], texts["request"], calls, named, declared)
+    return Utterance(kind, texts["text"], texts[kind], texts["request"], calls, named, declared, texts["user"])
 
 
 def _read_per_call(said: Mapping[str, Json], key: str, shape: type[T]) -> T:
@@ -128,6 +135,7 @@ async def run_stream(setting: SessionOptions) -> int:
     """Open the session and talk with a program; return the exit code, which tells whether something is left open."""
     stream = ChatStream()
     with redirect_stdout(sys.stderr):  # what a tool prints is no line of ours
+        setting.by = find_identity("program")
         setting.person, setting.listeners = stream, [stream.print_event]
         setting.on_retry = stream.print_retry
         opened = await open_session(setting)
@@ -289,4 +297,5 @@ def _build_reply(said: Utterance, line: InputLine, asked: str, questions: int) -
         raise Misheard("this answers another request than the one that is open; nothing was decided")
     if not said.request and line.questions < questions:
         raise Misheard("this answer came before the question was asked; read the question, then answer it")
-    return Reply(said.choice, said.text, "program", said.calls, said.named, said.declared)
+    by = name_person(said.user).user or "program"
+    return Reply(said.choice, said.text, by, said.calls, said.named, said.declared)

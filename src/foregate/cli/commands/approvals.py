@@ -94,6 +94,7 @@ async def _read_rows() -> list[dict[str, Json]]:
 async def _describe(approvals: Approvals, question: Question) -> dict[str, Json]:
     """Return what a list says of a question."""
     from foregate.agent.session.session_log import utc_now
+    from foregate.schemas import strict_json
     from foregate.schemas.strict_json import as_object, get_list, get_text
 
     need, keys = question.need, ("call", "tool", "target", "effect")
@@ -111,6 +112,7 @@ async def _describe(approvals: Approvals, question: Question) -> dict[str, Json]
         "expired": question.is_expired(utc_now()),
         "answered_by": question.given.by or "somebody" if question.given is not None else "",
         "held_by": await approvals.find_holder(question),
+        "run_by": strict_json.dump(by) if (by := await approvals.find_runner(question)) is not None else None,
     }
 
 
@@ -152,12 +154,16 @@ def _format_sheet(approvals: Approvals, question: Question, row: dict[str, Json]
 
 
 async def _answer(name: str, word: str, text: str, calls: list[str], named: list[str], as_json: bool) -> None:
-    from foregate.agent.session.permissions import find_user
+    from msgspec.structs import replace
+
     from foregate.assembly.approvals import Approvals
+    from foregate.assembly.identity import find_identity
+
+    me = find_identity()
 
     with Approvals() as approvals:
         question = await approvals.show(name)
-        reply = _build_reply(question.need, word, text, calls, named, find_user())
+        reply = replace(_build_reply(question.need, word, text, calls, named, me.user), person=me)
         delivery = await approvals.answer(question, reply)
         holder = await approvals.find_holder(question)
     if as_json:

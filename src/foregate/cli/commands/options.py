@@ -112,13 +112,15 @@ def opens_session(*, without: tuple[str, ...] = ()) -> Callable[[Callable[..., A
         @wraps(command)
         def run_command(**given: Any) -> None:
             from foregate.agent.tools.mcp.server_configuration import SERVERS_FILE
+            from foregate.assembly.identity import find_identity
             from foregate.assembly.setting import SessionOptions
 
             outlast_output()
             said = {name: given.pop(name) for name in shared}
             if "mcp" in said:
                 said["mcp"] = SERVERS_FILE.find(said["mcp"], os.environ)
-            done = command(setting=SessionOptions(tool_modules=said.pop("tools", None) or (), **said), **given)
+            setting = SessionOptions(tool_modules=said.pop("tools", None) or (), by=find_identity(), **said)
+            done = command(setting=setting, **given)
             if inspect.iscoroutine(done):
                 raise typer.Exit(run_async(done) or COMPLETED)
 

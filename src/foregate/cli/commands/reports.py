@@ -20,18 +20,11 @@ if TYPE_CHECKING:
 
 def format_explanation(explained: Explanation, width: int) -> Iterator[str]:
     """Yield the explanation in `width` columns; every text that is not our own stays behind its label."""
-    from foregate.audit import sentences as say
+    from foregate.audit.sentences import describe_in_parts
 
     point = explained.point
     yield f"{explained.session}/{point.address}"
-    rows = (
-        ("asked", say.describe_call(explained)),
-        ("ruling", say.describe_ruling(explained)),
-        ("numbers", say.describe_numbers(explained)),
-        ("instead", say.describe_counterfactuals(explained)),
-        ("next", say.describe_history(explained)),
-    )
-    for label, sentences in rows:
+    for label, sentences in describe_in_parts(explained).items():
         for number, sentence in enumerate(sentences):
             for line in format_labelled(label if number == 0 else "", sentence, width):
                 yield line.plain.rstrip()

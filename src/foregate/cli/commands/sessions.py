@@ -193,10 +193,12 @@ def undo(
 
 async def _undo_changes(name: str, call: str, preview: bool, moved_to: Path | None) -> UndoReport:
     from foregate.agent.effects.undo import undo as undo_change
+    from foregate.assembly.identity import find_identity
     from foregate.assembly.open import REHEARSAL, open_session
     from foregate.assembly.setting import SessionOptions
 
-    opened = await open_session(SessionOptions(model=REHEARSAL, resume=name, moved_to=moved_to))
+    setting = SessionOptions(model=REHEARSAL, resume=name, moved_to=moved_to, by=find_identity())
+    opened = await open_session(setting)
     options.print_problems(opened.notes if moved_to is not None else ())
     try:
         return await undo_change(opened.session, call or None, preview)

@@ -36,13 +36,17 @@ def serve(
     cert: Annotated[Path | None, take("--cert", "Certificate (PEM), for TLS.", "FILE")] = None,
     key: Annotated[Path | None, take("--key", "Its private key (PEM).", "FILE")] = None,
     insecure: Annotated[bool, take("--insecure", "Listen beyond this machine without TLS all the same.")] = False,
+    owner: Annotated[str, take("--owner", "Who has the token; the log names them as who runs the calls.", "NAME")] = "",
 ) -> None:
     """Let other agents use the tools in one folder; each call is judged here first, by this policy."""
     from foregate.assembly.open import REHEARSAL
     from foregate.assembly.setting import SessionOptions
+    from foregate.schemas.identity import name_person
 
     if bool(ws) == mcp:
         raise UsageError("say how to serve: either --ws HOST:PORT or --mcp")
+    if owner and mcp:
+        raise UsageError("--owner names who has the token of --ws; over --mcp there is none")
     setting = SessionOptions(workspace, REHEARSAL, policy=policy, mode="direct", dialect="native", serving=True)
     if mcp:
         from foregate.assembly.serve import serve_mcp
@@ -51,6 +55,7 @@ def serve(
         signal.signal(signal.SIGINT, signal.default_int_handler)
         run_async(serve_mcp(setting))
     else:
+        setting.by = name_person(owner, via="network")
         run_async(_listen(setting, ws, cert, key, insecure))
 
 

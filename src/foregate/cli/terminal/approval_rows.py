@@ -10,6 +10,8 @@ from rich.text import Text
 from foregate.cli.terminal.layout import CARE, format_labelled, make_visible, shorten_text
 from foregate.cli.terminal.sheet import Prospects, build_argument, build_held, format_details
 from foregate.gates.replies import list_choices
+from foregate.schemas import strict_json
+from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Need
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
 
@@ -40,6 +42,9 @@ def format_about(row: Mapping[str, Json], width: int) -> Iterator[Text]:
     until = f"until {_shorten_time(row, 'expires_at')}" if row.get("expires_at") else "it does not expire"
     told = f"{describe_standing(row)}; asked {_shorten_time(row, 'asked_at')}, {until}"
     yield from format_labelled("standing", told, width, room=_ROOM)
+    if row.get("run_by"):
+        runs = str(strict_json.load(Identity, row["run_by"]))
+        yield from format_labelled("run by", runs, width, room=_ROOM)
     if holder := get_text(row, "held_by", ""):
         yield from format_labelled("held by", f"{holder}, which takes an answer given here", width, room=_ROOM)
 

@@ -47,8 +47,8 @@ def format_event(event: Event, width: int, made: str = "", about: str = "") -> l
         case TurnJudged(judgement=judgement):
             shown = filter(is_notable, judgement.decisions)
             return [row for decision in shown for row in format_ruling(decision, width)]
-        case NeedAnswered(elsewhere=True, answer=answer) if answer.value is not None:
-            by = get_text(answer.value, "by", "")
+        case NeedAnswered(elsewhere=True, answer=answer) as body if answer.value is not None:
+            by = body.by or get_text(answer.value, "by", "")
             return format_row("answer", GOOD, f"given elsewhere by {by}: {answer.choice} {answer.words}", width)
         case ToolFinished() as body:
             return format_run(body, event.actor, width, made, about)

@@ -42,6 +42,8 @@ def format_recap(session: Session, events: Sequence[Event], width: int, undo: st
         said = asked if len(asked) <= _LONGEST else f"{asked[:_LONGEST]}…"
         yield from format_labelled("asked", said.replace("\n", " "), width)
         yield from format_labelled("ended" if work.ended is not None else "open", _describe_end(session, work), width)
+    if session.state.by is not None and session.log.is_taken_over:
+        yield from format_labelled("run by", f"{session.state.by}, until now", width)
     if work.is_worth_a_summary:
         yield from format_work(work, width, undo)
     for call, lost in session.state.parked.items():
