@@ -30,7 +30,7 @@ GROUPS = {
         "ToolResult Change EvidenceRecord EvidenceKind Origin Trust BaseToolSource ToolSources WrappedToolSource "
         "RunContext FileChange Inverse Reconciled Workspace LocalWorkspace FileTraits run_confined"
     ),
-    "People": "Person AbsentPerson Need Reply Answer Approvals Question",
+    "People": "Person AbsentPerson Need Reply Answer Approvals Question Identity",
     "Models": "Model ModelRequest ModelResponse Message Usage Follower OpenAIModel Retries Json",
     "Policy": "Policy default_policy load_policy",
     "Judging without executing": (
@@ -47,7 +47,7 @@ GROUPS = {
         "SessionStarted CatalogChanged PolicyChanged TaskStarted UserMessage ModelResponded TurnJudged NeedRaised "
         "NeedAnswered ToolStarted ToolFinished CallAnswered OutcomeUnknown OutcomeResolved EffectUndone "
         "ContextCompressed PlanProposed PlanConfirmed PlanStepChanged TaskPaused TaskEnded SessionEnded "
-        "Checkpoint"
+        "Checkpoint DecisionLabelled QueueDrawn SessionSignedOff"
     ),
     "Plans": (
         "Configuration load_configuration Planning TaskPlan PlanTask PlannedCall PlanDefect TaskResult PlanReport "

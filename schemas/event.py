@@ -15,6 +15,7 @@ from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Block, ModelResponse, Usage
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.recorded_call import RecordedCall, record_calls
+from foregate.schemas.review import AnyReviewBody
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.turn import TurnRecord
@@ -171,7 +172,7 @@ Actor = Literal[
 
 JudgingBody: TypeAlias = ModelResponded | TurnJudged | NeedRaised | NeedAnswered
 PlanBody: TypeAlias = PlanProposed | PlanConfirmed | PlanStepChanged
-Body: TypeAlias = OpeningBody | JudgingBody | CallBody | ContextCompressed | PlanBody | ClosingBody
+Body: TypeAlias = OpeningBody | JudgingBody | CallBody | ContextCompressed | PlanBody | ClosingBody | AnyReviewBody
 """What happened: one class per kind of event, so that a reader can `match` and end in `assert_never`."""
 
 

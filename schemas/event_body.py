@@ -43,6 +43,9 @@ Kind = Literal[
     "task_ended",
     "session_ended",
     "checkpoint",
+    "decision_labelled",
+    "queue_drawn",
+    "session_signed_off",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
@@ -62,6 +65,10 @@ class EventBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, t
 def get_kind(body: type[EventBody]) -> Kind:
     """Return the name that events with such a body have in the log."""
     return cast(Kind, body.__struct_config__.tag)
+
+
+class ReviewBody(EventBody, frozen=True, kw_only=True):
+    """The body of an event of the review log; a session has none, and its state does not change by one."""
 
 
 class Remotes(Struct, frozen=True, forbid_unknown_fields=True):

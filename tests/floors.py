@@ -17,7 +17,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "evidence policy telemetry",
         "evidence.state policy.risk telemetry.log",
         "gates policy.source telemetry.audit",
-        "gates.replay telemetry.export telemetry.index telemetry.keeping telemetry.otel",
+        "gates.replay telemetry.export telemetry.index telemetry.keeping telemetry.otel telemetry.review",
         "agent agent.models agent.planning agent.sandbox",
         "agent.egress agent.models.openai agent.models.rehearsal agent.testing",
         "agent.workspace",

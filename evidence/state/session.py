@@ -142,7 +142,7 @@ class SessionState:
                 self.running_task.pause_clock(event.time, body)
             case TaskEnded() as body:
                 self._end_task(body)
-            case event_body.SessionEnded() | event_body.Checkpoint():
+            case event_body.SessionEnded() | event_body.Checkpoint() | event_body.ReviewBody():
                 pass
             case _:
                 assert_never(event.body)

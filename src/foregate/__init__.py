@@ -65,6 +65,7 @@ if TYPE_CHECKING:
         ToolStarted,
         UserMessage,
     )
+    from foregate.schemas.identity import Identity
     from foregate.schemas.judgement import (
         Answer,
         CallRuling,
@@ -95,6 +96,7 @@ if TYPE_CHECKING:
         RunContext,
         ToolSource,
     )
+    from foregate.schemas.review import DecisionLabelled, QueueDrawn, SessionSignedOff
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import (
         PlanConfirmed,
@@ -147,7 +149,7 @@ __all__ += ["FileTraits", "Inverse", "LocalWorkspace", "Origin", "Reconciled", "
 __all__ += ["RunContext", "TargetParameter", "Tool", "ToolCall", "ToolResult", "ToolSource", "ToolSources"]
 __all__ += ["ToolSpec", "Trust", "Workspace", "WrappedToolSource", "run_confined", "tool"]
 # People
-__all__ += ["AbsentPerson", "Answer", "Approvals", "Need", "Person", "Question", "Reply"]
+__all__ += ["AbsentPerson", "Answer", "Approvals", "Identity", "Need", "Person", "Question", "Reply"]
 # Models
 __all__ += ["Follower", "Json", "Message", "Model", "ModelRequest", "ModelResponse", "OpenAIModel", "Retries", "Usage"]
 # Policies
@@ -166,6 +168,7 @@ __all__ += ["CallAnswered", "CatalogChanged", "Checkpoint", "ContextCompressed",
 __all__ += ["NeedAnswered", "NeedRaised", "OutcomeResolved", "OutcomeUnknown", "PlanConfirmed", "PlanProposed"]
 __all__ += ["PlanStepChanged", "PolicyChanged", "SessionEnded", "SessionStarted", "TaskEnded", "TaskPaused"]
 __all__ += ["TaskStarted", "ToolFinished", "ToolStarted", "TurnJudged", "UserMessage"]
+__all__ += ["DecisionLabelled", "QueueDrawn", "SessionSignedOff"]
 # Plans
 __all__ += ["Configuration", "PlanDefect", "PlanReport", "PlanTask", "PlannedCall", "Planning", "TaskPlan"]
 __all__ += ["TaskResult", "load_configuration", "with_values"]
@@ -207,6 +210,7 @@ _HOMES = {
         "OutcomeUnknown PolicyChanged Report SessionEnded SessionStarted TaskEnded TaskPaused TaskStarted "
         "ToolFinished ToolStarted UserMessage"
     ),
+    "foregate.schemas.identity": "Identity",
     "foregate.schemas.judgement": (
         "Answer CallRuling Decision Grant Judgement Need Number Remedy Ruling Standing Verdict"
     ),
@@ -215,6 +219,7 @@ _HOMES = {
     "foregate.schemas.protocols": (
         "Blobs FileChange Head Inverse Lease Log Model Person QuestionStore Reconciled Reply RunContext ToolSource"
     ),
+    "foregate.schemas.review": "DecisionLabelled QueueDrawn SessionSignedOff",
     "foregate.schemas.strict_json": "Json",
     "foregate.schemas.task_plan": (
         "PlanConfirmed PlanDefect PlannedCall PlanProposed PlanStepChanged PlanTask TaskPlan TaskResult"

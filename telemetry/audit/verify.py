@@ -84,6 +84,8 @@ class InvariantChecker:
                 pass
             case event_body.ContextCompressed() | event_body.Checkpoint():
                 pass
+            case event_body.ReviewBody():
+                yield "misplaced", f"event {event.seq} is one of the review log, and no session has any"
             case UserMessage() | TaskPaused() | NeedRaised() | NeedAnswered() | event_body.EffectUndone():
                 pass
             case PlanProposed() | PlanConfirmed() | PlanStepChanged():

@@ -20,6 +20,7 @@ from foregate.schemas.event_body import (
     OutcomeResolved,
     OutcomeUnknown,
     PolicyChanged,
+    ReviewBody,
     SandboxEnded,
     SessionEnded,
     SessionStarted,
@@ -145,7 +146,7 @@ class TrajectoryFold:
                 self._add_notice(event, body)
                 self._change_task(status=status, text=text, note=note)
                 self._agent, self._task = None, 0
-            case SandboxEnded() | SessionEnded() | Checkpoint():
+            case SandboxEnded() | SessionEnded() | Checkpoint() | ReviewBody():
                 self._add_event(event)
             case _:
                 assert_never(event.body)

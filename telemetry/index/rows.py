@@ -44,7 +44,7 @@ class SessionRow(Struct, frozen=True):
     follows: str = ""
     question: int = 0
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, Json]:
         """Return the row as JSON values, every column present."""
         return structs.asdict(self)
 

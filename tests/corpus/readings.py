@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import to_builtins
 
@@ -29,7 +29,8 @@ from foregate.policy.source.load import resolve_policy_file, restore_policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import ForegateError
-from foregate.schemas.event_body import KINDS
+from foregate.schemas.event_body import KINDS, get_kind
+from foregate.schemas.review import AnyReviewBody
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.decisions import KINDS as COUNTED
 from foregate.telemetry.audit.decisions import DecisionPoint, Statistics, build_session_notes, read_decisions
@@ -57,10 +58,11 @@ EXPLAINED = 6
 
 
 def public_names() -> dict[str, tuple[str, ...]]:
-    """Return every event kind, and every code by who gives it."""
+    """Return every kind of event that a session has, and every code by who gives it."""
+    of_reviews = {get_kind(body) for body in get_args(AnyReviewBody)}
     codes = {gate: tuple(found) for gate, found in CODES.items()}
     return {
-        "kinds": KINDS,
+        "kinds": tuple(kind for kind in KINDS if kind not in of_reviews),
         **codes,
         "plan reasons": PLAN_REASONS,
         "critique reasons": CRITIQUE_REASONS,

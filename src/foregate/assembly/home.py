@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from foregate.agent.tools.declarations import Declarations
     from foregate.schemas.protocols import Blobs, Log
     from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.review.review_log import ReviewLog
 
 
 class Home:
@@ -28,7 +29,9 @@ class Home:
     memory tools remember, `pins` which tools of MCP servers a person has said yes to, `declarations` what they said of
     undeclared tools, `permissions` what they permit in which workspace, `history` what was typed at the chat's prompt,
     `sandboxes` what commands have written in sandboxes and is not applied yet, `index` what is found of the log by; it
-    may be deleted at any time. With `read_only` it is a home that may only be looked at, and is left as it is.
+    may be deleted at any time. `reviews` is the log of what people said of decisions afterwards, in a folder of its
+    own, since the marks of who holds a log lie beside it. With `read_only` it is a home that may only be looked at, and
+    is left as it is.
     """
 
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
@@ -36,6 +39,7 @@ class Home:
         self.memory, self.pins, self.history = root / "memory.json", root / "mcp-pins.json", root / "history"
         self.declarations, self.sandboxes = root / "declarations.json", root / "sandboxes"
         self.permissions, self.index = root / "permissions", root / "index.db"
+        self.reviews = root / "reviews" / "reviews.db"
 
     @classmethod
     def open(cls, environ: Mapping[str, str] = os.environ) -> Home:
@@ -94,6 +98,12 @@ class Home:
         from foregate.telemetry.log.sqlite_log import SqliteLog
 
         return SqliteLog(self.events, read_only=self.read_only)
+
+    def open_reviews(self) -> ReviewLog:
+        """Return the log of what people said of decisions; its file is made with the first event."""
+        from foregate.telemetry.review.review_log import ReviewLog
+
+        return ReviewLog(self.reviews, read_only=self.read_only)
 
     def open_declarations(self) -> Declarations:
         """Return what the person said of undeclared tools."""

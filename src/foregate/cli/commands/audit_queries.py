@@ -15,9 +15,10 @@ from foregate.cli.commands.audit import app
 from foregate.cli.commands.options import take
 from foregate.cli.commands.selecting import Selection
 from foregate.cli.terminal.exit_codes import run_async
-from foregate.schemas.errors import UsageError
+from foregate.schemas.errors import LogError, UsageError
 
 if TYPE_CHECKING:
+    from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.decisions import DecisionPoint
     from foregate.telemetry.index.audit_index import AuditIndex
     from foregate.telemetry.index.filters import DecisionFilter
@@ -55,16 +56,31 @@ def list_sessions(selection: Selection, limit: Limit = None, as_json: options.As
     with open_home_index(_tell_progress) as (log, index):
         options.print_problems(format_missing(log.find_missing()))
         found = index.list_sessions(wanted, limit=limit or 0)
+        signed = _read_sign_offs(log)
         if as_json:
-            options.print_json_rows(row.to_json() for row in found)
+            marks: dict[str, dict[str, Json]] = {name: {"signed": about} for name, about in signed.items()}
+            options.print_json_rows({**row.to_json(), **marks.get(row.session, {})} for row in found)
             return
-        for line in format_sessions(found, options.measure_terminal()):
+        for line in format_sessions(found, options.measure_terminal(), signed):
             typer.echo(line)
         options.print_problems(f"session `{row.session}`: {row.problem}" for row in found if row.problem)
         if not found and not index.list_sessions(limit=1):
             typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
         elif not found:
             typer.echo("no session fits", err=True)
+
+
+def _read_sign_offs(log: SqliteLog) -> dict[str, dict[str, Json]]:
+    """Return which sessions are signed off; none, and why, where the review log cannot be believed."""
+    from foregate.assembly.home import Home
+    from foregate.audit.sign_offs import read_sign_offs
+
+    try:
+        with Home.open_to_read().open_reviews() as kept:
+            return run_async(read_sign_offs(log, kept))
+    except LogError as error:
+        options.print_problems([f"no session is shown as signed off: {error}"])
+        return {}
 
 
 @app.command("show", short_help="Show the decision points of a session.")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from rich.text import Text
@@ -11,6 +12,7 @@ from foregate.cli.terminal.exit_codes import STATUS
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, chop_text, count_columns, make_visible, shorten_text
 
 if TYPE_CHECKING:
+    from foregate.schemas.strict_json import Json
     from foregate.telemetry.index.rows import DecisionRow, Passage, SessionRow
 
 _VERDICT = {"allow": GOOD, "ask": CARE, "hold": CARE, "deny": BAD}
@@ -20,9 +22,12 @@ _LEAST = 24
 """Columns that a row's text has at least; with less, what stands before it has a line of its own."""
 
 
-def format_sessions(rows: Sequence[SessionRow], width: int) -> Iterator[str]:
+def format_sessions(
+    rows: Sequence[SessionRow], width: int, signed: Mapping[str, Mapping[str, Json]] = MappingProxyType({})
+) -> Iterator[str]:
     """Yield a line for each session below one that names the columns; what was asked first ends at `width` columns,
-    with 0 at 48. A wide terminal also shows when it was and how many calls were held or denied.
+    with 0 at 48. A wide terminal also shows when it was and how many calls were held or denied. `signed` says by
+    session who signed it off.
     """
     name = max([len("SESSION"), *(len(make_visible(row.session)) for row in rows)])
     state = max(map(len, STATUS))
@@ -33,8 +38,16 @@ def format_sessions(rows: Sequence[SessionRow], width: int) -> Iterator[str]:
             yield f"{'SESSION':<{name}}  {'EVENTS':>6}  {'STATE':<{state}}  {more}ASKED"
         more = f"{_format_time(row.last):<16}  {row.held + row.denied:>7}  " if wide else ""
         head = f"{make_visible(row.session):<{name}}  {row.events:>6}  {row.state:<{state}}  {more}"
-        asked = row.asked or (f"goes on with {row.follows}" if row.follows else "")
+        mark = _describe_sign_off(signed.get(row.session, {}))
+        asked = mark + (row.asked or (f"goes on with {row.follows}" if row.follows else ""))
         yield f"{head}{shorten_text(asked, max(8, width - len(head)) if width else _PIPED)}".rstrip()
+
+
+def _describe_sign_off(about: Mapping[str, Json]) -> str:
+    by = about.get("by")
+    if not isinstance(by, Mapping):
+        return ""
+    return "(sign-off void: it has grown) " if about.get("void") else f"(signed off by {by.get('user')}) "
 
 
 def format_rows(rows: Sequence[DecisionRow], width: int) -> Iterator[Text]:

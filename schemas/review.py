@@ -1,0 +1,102 @@
+"""What people say of decisions afterwards: labels, queues of decisions to look at, and sessions that are signed off.
+
+These are the events of a log of their own, beside those of the sessions, with the same chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias, get_args
+
+from msgspec import Struct, field
+
+from foregate.schemas.event_body import ReviewBody
+from foregate.schemas.identity import Identity
+from foregate.schemas.strict_json import Json
+
+Label = Literal["right", "too strict", "too lax", "unclear"]
+"""What a reviewer says of a ruling: it should have been so, looser, stricter, or nobody can tell."""
+LABELS: tuple[Label, ...] = get_args(Label)
+Way = Literal["random", "risk", "disagreement"]
+"""How the decisions of a queue were chosen."""
+
+
+class RuledCall(Struct, frozen=True, forbid_unknown_fields=True):
+    """A gate's ruling on a call, which is what a label is about.
+
+    `seq` is the event that judged the turn and `event` its hash, `digest` that of the call. A decision about no call
+    has neither call nor digest.
+    """
+
+    session: str
+    seq: int
+    gate: str
+    call: str = ""
+    event: str = ""
+    digest: str = ""
+
+    @property
+    def address(self) -> str:
+        """The ruling as a command names it: `SESSION/SEQ.GATE:CALL`."""
+        return f"{self.session}/{self.seq}.{self.gate}{f':{self.call}' if self.call else ''}"
+
+
+class DecisionLabelled(ReviewBody, frozen=True, kw_only=True, tag="decision_labelled"):
+    """A reviewer's label of a ruling; a later one of the same reviewer takes its place.
+
+    `head` is number and hash of the last event that the session had then. `seconds` is how long the reviewer took, 0
+    where nobody measured. `blind` says that they were not shown what others said, `queue` which queue they worked on.
+    """
+
+    ruled: RuledCall
+    head: str
+    label: Label
+    by: Identity
+    comment: str = ""
+    seconds: int = 0
+    blind: bool = False
+    queue: str = ""
+
+
+class Canary(Struct, frozen=True, forbid_unknown_fields=True):
+    """A ruling of which the right label is known, put among others to see whether reviewers find it."""
+
+    ruled: RuledCall
+    label: Label
+
+
+class QueueDrawn(ReviewBody, frozen=True, kw_only=True, tag="queue_drawn"):
+    """Rulings to look at, as they were chosen from a population.
+
+    `filter` and the number of `sessions` say which the population was, `population` how many rulings were in it and
+    `population_hash` which: the SHA-256 over their addresses in order, each with a line end. `probability` is that with
+    which each of them was chosen, in millionths, 0 where chance had no part; `seed` is that of the chance. All of
+    `items` are the sample, whether anybody labels them or not; `canaries` are none of it. With `blind` nobody is shown
+    what others said of them before they have labelled them.
+    """
+
+    name: str
+    way: Way
+    filter: Mapping[str, Json]
+    sessions: int
+    population: int
+    population_hash: str
+    items: tuple[RuledCall, ...]
+    by: Identity
+    probability: int = 0
+    seed: int = 0
+    blind: bool = False
+    canaries: tuple[Canary, ...] = field(default_factory=tuple)
+
+
+class SessionSignedOff(ReviewBody, frozen=True, kw_only=True, tag="session_signed_off"):
+    """A reviewer takes responsibility for a session as it stood: `head` is number and hash of its last event then."""
+
+    session: str
+    head: str
+    by: Identity
+    comment: str = ""
+
+
+AnyReviewBody: TypeAlias = DecisionLabelled | QueueDrawn | SessionSignedOff
+"""What the review log holds."""

@@ -1,0 +1,23 @@
+"""Which sessions are signed off, by whom, and whether that still holds."""
+
+from __future__ import annotations
+
+from foregate.schemas import strict_json
+from foregate.schemas.errors import LogError
+from foregate.schemas.protocols import Readable
+from foregate.schemas.strict_json import Json
+from foregate.telemetry.review.review_log import ReviewLog, format_head
+
+
+async def read_sign_offs(log: Readable, kept: ReviewLog) -> dict[str, dict[str, Json]]:
+    """Return by session who signed it off, when, as of which event, and whether it is void: the session has grown."""
+    found: dict[str, dict[str, Json]] = {}
+    for session, signed in (await kept.read()).sign_offs.items():
+        body = signed.body
+        try:
+            void = signed.is_void(format_head(log, session))
+        except LogError:  # the session is not in this log any more
+            void = True
+        about: dict[str, Json] = {"by": strict_json.dump(body.by), "at": signed.time, "head": body.head}
+        found[session] = {**about, "comment": body.comment, "void": void}
+    return found

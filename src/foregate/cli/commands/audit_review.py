@@ -1,0 +1,294 @@
+"""`foregate audit review`, `label`, `labels` and `sign`: what people say of decisions afterwards."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.assembly.home import Home, open_home_log
+from foregate.cli.commands import audit, options
+from foregate.cli.commands.options import take
+from foregate.cli.terminal.exit_codes import run_async
+from foregate.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from foregate.audit.reviewing import QueueRequest
+    from foregate.schemas.review import Label, QueueDrawn
+    from foregate.schemas.strict_json import Json
+    from foregate.telemetry.review.review_log import ReviewLog
+    from foregate.telemetry.review.reviews import GivenLabel, Reviews
+
+Names = list[str]
+Comment = Annotated[str, take("--comment", "Words that go with it.", "TEXT")]
+_DECISION = "SESSION/SEQ.GATE, with :CALL where it ruled on several."
+
+
+@audit.app.command("review", short_help="Review decisions, one at a time.")
+def review(
+    session: Annotated[str, typer.Argument(metavar="[SESSION]", help="All calls of one session, in order.")] = "",
+    queue: Annotated[str, take("--queue", "Go on with a queue that was drawn.", "NAME")] = "",
+    random: Annotated[int, take("--random", "Draw so many by chance from all that fit.", "N")] = 0,
+    seed: Annotated[int | None, take("--seed", "The number the chance begins with; else one is chosen.", "S")] = None,
+    risk: Annotated[bool, take("--risk", "Draw the riskiest calls.")] = False,
+    disagreement: Annotated[bool, take("--disagreement", "Draw what reviewers label differently.")] = False,
+    against: Annotated[str, take("--against", "With --disagreement: labels this policy goes against.", "FILE")] = "",
+    size: Annotated[int, take("--size", "So many at most, of --risk and --disagreement.", "N")] = 0,
+    name: Annotated[str, take("--name", "The name of the queue that is drawn.", "NAME")] = "",
+    blind: Annotated[bool, take("--blind", "Show nobody what others said before they have labelled it.")] = False,
+    canary: Annotated[
+        Names | None, take("--canary", "Hide one whose label is known among them. Repeatable.", "DECISION=LABEL")
+    ] = None,
+    gate: Annotated[Names | None, take("--gate", "Only rulings of this gate; may be repeated.")] = None,
+    code: Annotated[Names | None, take("--code", "Only this code; may be repeated.")] = None,
+    verdict: Annotated[Names | None, take("--verdict", "Only `allow`, `ask`, `hold` or `deny`; repeatable.")] = None,
+    tool: Annotated[Names | None, take("--tool", "Only calls of this tool; may be repeated.")] = None,
+    of: Annotated[Names | None, take("--session", "Only this session; may be repeated.")] = None,
+    since: Annotated[str, take("--since", "Only from this UTC time on, such as 2026-11-21.", "TIME")] = "",
+    until: Annotated[str, take("--until", "Only up to this UTC time.", "TIME")] = "",
+    agreement: Annotated[
+        bool, take("--agreement", "Show how far reviewers agree, and what queues have come to.")
+    ] = False,
+    as_json: Annotated[bool, take("--json", "For programs: a decision a line; read labels as lines of JSON.")] = False,
+) -> None:
+    """Review decisions one at a time: label each as right, too strict, too lax or unclear. Queues are recorded."""
+    from foregate.audit.reviewing import QueueRequest
+    from foregate.telemetry.review.population import Filter
+
+    if agreement:
+        _print_agreement(as_json)
+        return
+    wanted = Filter(
+        gates=tuple(gate or ()),
+        codes=tuple(code or ()),
+        standings=tuple(verdict or ()),
+        tools=tuple(tool or ()),
+        sessions=tuple(of or ()),
+        since=since,
+        until=until,
+    )
+    request = QueueRequest(
+        session=session,
+        queue=queue,
+        random=random,
+        seed=seed,
+        risk=risk,
+        disagreement=disagreement,
+        against=against,
+        size=size,
+        name=name,
+        blind=blind,
+        canaries=tuple(_read_canary(one) for one in canary or ()),
+        wanted=wanted,
+    )
+    _work_through(request, as_json)
+
+
+def _read_canary(text: str) -> tuple[str, Label]:
+    """Return the decision and the label that `DECISION=LABEL` says."""
+    from foregate.cli.commands.review_work import read_label
+
+    decision, _, word = text.rpartition("=")
+    return decision, read_label(word)
+
+
+def _work_through(request: QueueRequest, as_json: bool) -> None:
+    from foregate.agent.session.session_log import utc_now
+    from foregate.assembly.identity import find_identity
+    from foregate.audit.reviewing import open_review
+    from foregate.cli.commands.review_work import ReviewAtTerminal, ReviewStream
+
+    with open_home_log() as log, open_reviews() as reviews:
+        found = run_async(open_review(log, reviews, request, find_identity(), utc_now()))
+        if not found.items:
+            options.print_text("nothing is left to label here", err=True)
+            return
+        if as_json:
+            ReviewStream(found, sys.stdin).run()
+        elif sys.stdin.isatty() and sys.stdout.isatty():
+            ReviewAtTerminal(found).run()
+        else:
+            raise UsageError("nobody can press keys here; use --json, or `foregate audit label DECISION LABEL`")
+
+
+@audit.app.command("label", short_help="Label one decision.")
+def label(
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help=_DECISION)],
+    word: Annotated[str, typer.Argument(metavar="LABEL", help="`right`, `too strict`, `too lax` or `unclear`.")],
+    comment: Comment = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Label the ruling of a gate on a call; a later label of yours takes the place of the earlier one."""
+    run_async(_label(decision, word, comment, as_json))
+
+
+async def _label(decision: str, word: str, comment: str, as_json: bool) -> None:
+    from foregate.agent.session.session_log import utc_now
+    from foregate.assembly.home import find_session
+    from foregate.assembly.identity import find_identity
+    from foregate.cli.commands.review_work import read_label
+    from foregate.schemas.strict_json import scrub
+    from foregate.telemetry.review.review_log import SaidLabel
+    from foregate.telemetry.review.ruling import find_ruling, parse_address
+
+    chosen, address = read_label(word), parse_address(decision)
+    with open_home_log() as log, open_reviews() as reviews:
+        ruled = find_ruling(log, await find_session(log, address.session), address.seq, address.gate, address.call)
+        by, known = find_identity(), await reviews.read()
+        blind = not known.may_see_others(ruled, by.user)
+        said = SaidLabel(chosen, scrub(comment), blind=blind)
+        event = await reviews.label(log, ruled, said, by, utc_now())
+    if as_json:
+        options.print_json({"decision": ruled.address, "label": chosen, "comment": scrub(comment), "event": event.seq})
+    else:
+        options.print_text(f"{ruled.address} is labelled {chosen}, by {by}")
+
+
+@audit.app.command("sign", short_help="Sign a session off.")
+def sign(session: options.SessionName, comment: Comment = "", as_json: options.AsJson = False) -> None:
+    """Sign a session off as it stands: you have looked at it. It is void once the session grows."""
+    run_async(_sign(session, comment, as_json))
+
+
+async def _sign(session: str, comment: str, as_json: bool) -> None:
+    from foregate.agent.session.session_log import utc_now
+    from foregate.assembly.home import find_session
+    from foregate.assembly.identity import find_identity
+    from foregate.schemas.strict_json import scrub
+    from foregate.telemetry.audit.verify import verify_session
+    from foregate.telemetry.review.review_log import format_head
+
+    with open_home_log() as log, open_reviews() as reviews:
+        name, by = await find_session(log, session), find_identity()
+        if not (found := verify_session(log, name, None)).ok:
+            raise UsageError(f"session `{name}` does not verify, so it was not signed off: {found.sentence}")
+        head = format_head(log, name)
+        await reviews.sign_off(log, name, by=by, now=utc_now(), comment=scrub(comment))
+    if as_json:
+        options.print_json({"session": name, "head": head, "by": by.user})
+    else:
+        options.print_text(f"{name} is signed off at event {head.partition(':')[0]}, by {by}")
+
+
+@audit.app.command("labels", short_help="List the labels that were given.")
+def labels(
+    sessions: options.SessionNames = None,
+    given: Annotated[bool, take("--all", "Also those that a later label took the place of.")] = False,
+    as_csv: Annotated[bool, take("--csv", "Print a table for spreadsheets.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the labels that stand; those of others stay hidden where you are to label without having seen them."""
+    if as_csv and as_json:
+        raise UsageError("--csv and --json exclude each other; choose one")
+    run_async(_list_labels(sessions or (), given, as_csv, as_json))
+
+
+async def _list_labels(names: Names | tuple[()], everything: bool, as_csv: bool, as_json: bool) -> None:
+    from foregate.assembly.home import find_sessions
+    from foregate.assembly.identity import find_identity
+    from foregate.audit.review_item import dump_label
+
+    with open_home_log() as log, open_reviews() as kept:
+        reviews = await kept.read()
+        wanted = set(await find_sessions(log, names)) if names else None
+    found = reviews.given if everything else sorted(g for of_one in reviews.list_standing() for g in of_one)
+    chosen = [one for one in found if wanted is None or one.body.ruled.session in wanted]
+    me = find_identity().user
+    seen = [one for one in chosen if one.body.by.user == me or reviews.may_see_others(one.body.ruled, me)]
+    rows = [dump_label(one) for one in seen]
+    if as_json:
+        options.print_json_rows(rows)
+    elif as_csv:
+        _print_csv(seen)
+    else:
+        for one in seen:
+            said = f": {one.body.comment}" if one.body.comment else ""
+            options.print_text(f"{one.body.ruled.address}  {one.body.label} by {one.body.by}{said}")
+    if len(seen) < len(chosen):
+        options.print_text(f"{len(chosen) - len(seen)} are not shown: you are to label those yourself first", err=True)
+
+
+def _print_csv(labels: list[GivenLabel]) -> None:
+    import csv
+
+    from foregate.schemas.visible import make_visible
+
+    columns = (
+        "session",
+        "event",
+        "gate",
+        "call",
+        "label",
+        "comment",
+        "user",
+        "host",
+        "at",
+        "seconds",
+        "blind",
+        "queue",
+    )
+    table = csv.writer(sys.stdout, lineterminator="\n")
+    table.writerow(columns)
+    for one in labels:
+        body, ruled = one.body, one.body.ruled
+        row = (ruled.session, ruled.seq, ruled.gate, ruled.call, body.label, body.comment, body.by.user, body.by.host)
+        values = (*row, one.time, body.seconds, "yes" if body.blind else "no", body.queue)
+        table.writerow([_disarm(make_visible(str(value))) for value in values])
+
+
+def _disarm(text: str) -> str:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+
+
+def _print_agreement(as_json: bool) -> None:
+    from foregate.cli.terminal.layout import pluralise
+    from foregate.schemas import strict_json
+    from foregate.telemetry.review.agreement import measure_agreement
+    from foregate.telemetry.review.reviews import count_canaries
+
+    with open_reviews() as kept:
+        reviews = run_async(kept.read())
+    found, canaries = measure_agreement(reviews), count_canaries(reviews, reviews.queues.values())
+    if as_json:
+        told: dict[str, Json] = {"canaries": [one._asdict() for one in canaries], "queues": _describe_queues(reviews)}
+        options.print_json({**strict_json.dump(found), **told})
+        return
+    options.print_text(found.sentence)
+    for one in canaries:
+        options.print_text(f"{one.reviewer} found {one.found} of {one.met} known answers")
+    for queue in reviews.queues.values():
+        chance = f", each with probability {queue.probability / 1_000_000:.4f}" if queue.probability else ""
+        drawn = f"{len(queue.items)} of {pluralise(queue.population, 'decision')}{chance}"
+        options.print_text(f"queue {queue.name}: {drawn}, {_count_labelled(reviews, queue)} labelled")
+
+
+def _count_labelled(reviews: Reviews, queue: QueueDrawn) -> int:
+    return sum(bool(reviews.list_labels(ruled)) for ruled in queue.items)
+
+
+def _describe_queues(reviews: Reviews) -> list[Json]:
+    """Return what a list says of queues; of what is hidden in them nothing."""
+    return [
+        {
+            "queue": queue.name,
+            "way": queue.way,
+            "filter": dict(queue.filter),
+            "seed": queue.seed,
+            "sessions": queue.sessions,
+            "population": queue.population,
+            "population_hash": queue.population_hash,
+            "size": len(queue.items),
+            "probability": queue.probability,
+            "blind": queue.blind,
+            "labelled": _count_labelled(reviews, queue),
+        }
+        for queue in reviews.queues.values()
+    ]
+
+
+def open_reviews() -> ReviewLog:
+    """Return the review log of the home."""
+
+    return Home.open_to_read().open_reviews()

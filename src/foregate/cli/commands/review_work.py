@@ -1,0 +1,176 @@
+"""Labelling one decision after the other: by keys at a terminal, or by lines of JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+
+import typer
+from msgspec import Struct, ValidationError, convert
+from rich.console import Console
+
+from foregate.agent.session.session_log import utc_now
+from foregate.audit.review_item import ReviewItem
+from foregate.audit.reviewing import OpenReview
+from foregate.cli.commands import options
+from foregate.cli.commands.review_rows import KEYS, format_item
+from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.layout import CARE, build_console, pluralise
+from foregate.schemas import strict_json
+from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
+from foregate.schemas.review import LABELS, Label
+
+_LONGEST = 3600
+"""Seconds at most that count as taken for one label: who left the screen open did not look at it all night."""
+
+
+class Progress:
+    """Where somebody is in what they review, and since when they look at the ruling that is shown."""
+
+    def __init__(self, review: OpenReview) -> None:
+        self.review, self.place, self.done = review, review.find_first(), 0
+        self.item: ReviewItem | None = None
+        self._since = 0.0
+
+    @property
+    def title(self) -> str:
+        """Which ruling this is, of how many, and of what."""
+        blind = ", blind" if self.review.blind else ""
+        return f"{self.place + 1} of {len(self.review.items)}  {self.review.title}{blind}"
+
+    def show(self) -> ReviewItem:
+        """Return the ruling at the place, and begin to count the seconds."""
+        self.item, self._since = run_async(self.review.show(self.place)), time.monotonic()
+        return self.item
+
+    def label(self, label: Label, comment: str) -> None:
+        """Record a label of what is shown, and go to the next."""
+        assert self.item is not None
+        seconds = min(_LONGEST, round(time.monotonic() - self._since))
+        run_async(self.review.label(self.item, label, now=utc_now(), comment=comment, seconds=seconds))
+        self.done += 1
+        self.place += 1
+
+    def move(self, step: int) -> None:
+        """Go on to the next, or back to the one before."""
+        self.place = max(0, self.place + step)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the last one was shown."""
+        return self.place >= len(self.review.items)
+
+
+class ReviewAtTerminal:
+    """Shows one ruling on one screen; a key labels it."""
+
+    def __init__(self, review: OpenReview, console: Console | None = None) -> None:
+        self._at, self._console = Progress(review), console or build_console()
+
+    def run(self) -> None:
+        """Go through everything, until the end or `q`."""
+        comment, problem = "", ""
+        while not self._at.is_over:
+            item = self._at.show()
+            key = self._ask(item, comment, problem)
+            problem = ""
+            match key:
+                case "q" | "\x03" | "\x04":
+                    break
+                case "c":
+                    comment = self._read_comment()
+                case " ":
+                    comment = ""
+                    self._at.move(1)
+                case "b":
+                    comment = ""
+                    self._at.move(-1)
+                case _ if key in KEYS:
+                    self._at.label(KEYS[key], comment)
+                    comment = ""
+                case _:
+                    problem = "r, s, l or u labels it; space leaves it for later"
+        self._console.print(f"{pluralise(self._at.done, 'label')} given; `foregate audit labels` lists them")
+
+    def _ask(self, item: ReviewItem, comment: str, problem: str) -> str:
+        self._console.clear()
+        width, height = self._console.size
+        for row in format_item(item, self._at.title, comment, width, height):
+            self._console.print(row, soft_wrap=True)
+        self._console.print(problem, style=CARE, end="")
+        try:
+            return typer.getchar().lower()
+        except (KeyboardInterrupt, EOFError):
+            return "q"
+
+    def _read_comment(self) -> str:
+        try:
+            return input("\ncomment: ").strip()
+        except (KeyboardInterrupt, EOFError):
+            return ""
+
+
+class SaidLine(Struct, frozen=True, forbid_unknown_fields=True):
+    """What a program says of the ruling it was shown: a label, perhaps with a comment, or where to go."""
+
+    label: str = ""
+    comment: str = ""
+    skip: bool = False
+    back: bool = False
+    quit: bool = False
+
+
+_FORMS = '{"label": LABEL, "comment": TEXT}, {"skip": true}, {"back": true} or {"quit": true}'
+
+
+class ReviewStream:
+    """Prints one ruling a line and reads one line for each; a line that says nothing clear is one error."""
+
+    def __init__(self, review: OpenReview, lines: Iterable[str]) -> None:
+        self._at, self._lines = Progress(review), iter(lines)
+
+    def run(self) -> None:
+        """Go through everything, until the end, `quit` or the end of the input."""
+        while not self._at.is_over:
+            item = self._at.show()
+            about = {"place": self._at.place + 1, "of": len(self._at.review.items), "blind": self._at.review.blind}
+            options.print_json({**about, "queue": self._at.review.queue, **item.to_json()})
+            if not self._take_line():
+                break
+        options.print_json({"done": self._at.done, "queue": self._at.review.queue})
+
+    def _take_line(self) -> bool:
+        """Act on the next line that says something; return whether there is more to do."""
+        for line in self._lines:
+            if not line.strip():
+                continue
+            try:
+                said = _read_line(line)
+                if said.label:
+                    self._at.label(read_label(said.label), said.comment)
+                elif not said.quit:
+                    self._at.move(-1 if said.back else 1)
+            except ForegateError as error:
+                options.print_json({"error": str(error)})
+                continue
+            return not said.quit
+        return False
+
+
+def _read_line(line: str) -> SaidLine:
+    try:
+        said = convert(strict_json.parse(line), SaidLine)
+    except (InvalidJson, ValidationError):
+        raise UsageError(f"this line is none of {_FORMS}") from None
+    if sum((bool(said.label), said.skip, said.back, said.quit)) != 1 or (said.comment and not said.label):
+        raise UsageError(f"this line is none of {_FORMS}")
+    return said
+
+
+def read_label(word: str) -> Label:
+    """Return the label that a word says, also with `-` or `_` in it; raise UsageError for another word."""
+    plain = " ".join(word.lower().replace("-", " ").replace("_", " ").split())
+    for known in LABELS:
+        if plain == known:
+            return known
+    raise UsageError(f"`{word[:40]}` is no label, so nothing was written; say one of {', '.join(LABELS)}")

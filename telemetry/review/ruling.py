@@ -1,0 +1,112 @@
+"""A gate's ruling on a call, as a person names it and as the log holds it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from foregate.schemas import strict_json
+from foregate.schemas.errors import TamperedLog, UsageError
+from foregate.schemas.event import Event, TurnJudged
+from foregate.schemas.judgement import Judgement, Mode, Standing
+from foregate.schemas.protocols import Readable
+from foregate.schemas.review import RuledCall
+from foregate.telemetry.log.chain import build_header
+
+_ADDRESS = re.compile(r"(?:(?P<session>.+)/)?(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z_]+)(?::(?P<call>[^\s/]+))?")
+
+
+_RANKS = {standing.value: standing.rank for standing in Standing}
+
+
+class Address(NamedTuple):
+    """What a person names: a session as they wrote it, an event, a gate, and a call, "" for the one it is about."""
+
+    session: str
+    seq: int
+    gate: str
+    call: str
+
+
+def parse_address(text: str) -> Address:
+    """Return what `[SESSION/]SEQ.GATE[:CALL]` names; raise UsageError for anything else.
+
+    >>> parse_address("last/12.evidence:c9.1")
+    Address(session='last', seq=12, gate='evidence', call='c9.1')
+    """
+    found = _ADDRESS.fullmatch(text)
+    if found is None:
+        form = "SESSION/SEQ.GATE or SESSION/SEQ.GATE:CALL, such as last/12.evidence"
+        raise UsageError(f"`{text[:100]}` is no decision; name one as {form}")
+    return Address(found["session"] or "last", int(found["seq"]), found["gate"], found["call"] or "")
+
+
+def find_ruling(log: Readable, session: str, seq: int, gate: str, call: str = "") -> RuledCall:
+    """Return a ruling as the log holds it; without `call` on the call that the decision is about.
+
+    Raises UsageError where there is none, and TamperedLog for an event that is not what was written.
+    """
+    event = _read_event(log, session, seq)
+    judgement = event.body.judgement if event is not None and isinstance(event.body, TurnJudged) else None
+    if event is None or judgement is None:
+        lists = f"`foregate audit show {session}` lists decisions"
+        raise UsageError(f"event {seq} of session `{session}` is no judged turn, so nothing was written; {lists}")
+    rulings = [one for one in list_rulings(judgement) if one.gate == gate]
+    if all(one.gate != gate for one in judgement.decisions):
+        asked = ", ".join(one.gate for one in judgement.decisions) or "none"
+        raise UsageError(f"`{gate[:40]}` was not asked about event {seq}, so nothing was written; asked were {asked}")
+    wanted = [one for one in rulings if one.call == call] if call else rulings
+    if not wanted:
+        calls = ", ".join(one.call for one in rulings) or "none"
+        raise UsageError(f"`{gate}` ruled on no call `{call[:40]}`, so nothing was written; it did on {calls}")
+    found = max(wanted, key=lambda one: _RANKS[one.standing])
+    return RuledCall(session, seq, gate, found.call, event.hash, found.digest)
+
+
+def check_ruling(log: Readable, ruled: RuledCall) -> None:
+    """Raise UsageError or TamperedLog where the log holds another ruling than this one now."""
+    found = find_ruling(log, ruled.session, ruled.seq, ruled.gate, ruled.call)
+    if found != ruled:
+        now = f"event {ruled.seq} of session `{ruled.session}` is another one than when it was chosen"
+        raise TamperedLog(f"{now}, so nothing was written; `foregate audit verify` tells what was changed", ruled.seq)
+
+
+class GateRuling(NamedTuple):
+    """How one gate ruled on one call; what a decision leaves out is a pass."""
+
+    gate: str
+    mode: Mode
+    call: str
+    digest: str
+    standing: str
+    code: str
+    is_verdict: bool
+
+
+def list_rulings(judgement: Judgement) -> Iterator[GateRuling]:
+    """Yield how each gate ruled on each call it was asked about, gate by gate. Of each call one is its verdict.
+
+    A gate is asked about the calls that no gate before it has stopped.
+    """
+    stopped: set[str] = set()
+    for decision in judgement.decisions:
+        given = {ruling.call: ruling for ruling in decision.rulings}
+        for verdict in judgement.verdicts:
+            if verdict.call in stopped:
+                continue
+            ruling, about = given.get(verdict.call), (verdict.call, verdict.digest)
+            standing = (ruling.standing if ruling is not None else Standing.ALLOW).value
+            code = ruling.code if ruling is not None else f"{decision.gate}_passed"
+            is_verdict = decision.mode != "shadow" and verdict.gate == decision.gate
+            yield GateRuling(decision.gate, decision.mode, *about, standing, code, is_verdict)
+        if decision.mode != "shadow":
+            stopped |= {one.call for one in decision.rulings if one.standing.stops}
+
+
+def _read_event(log: Readable, session: str, seq: int) -> Event | None:
+    event = next(iter(log.events(session, after=seq - 1, until=seq)), None)
+    if event is not None and strict_json.sha256(strict_json.encode_record(build_header(event))) != event.hash:
+        changed = f"event {seq} of session `{session}` was changed, so nothing was written"
+        raise TamperedLog(f"{changed}; `foregate audit verify` tells more", seq)
+    return event

@@ -1,0 +1,77 @@
+"""Which label stands, who may see it, and what was found of what was hidden."""
+
+from __future__ import annotations
+
+from foregate.schemas.identity import Identity
+from foregate.schemas.review import Canary, QueueDrawn, SessionSignedOff
+from foregate.telemetry.review.agreement import compute_kappa, measure_agreement
+from foregate.telemetry.review.reviews import count_canaries
+from tests.telemetry.review.made import HEAD, fold, label, ruled
+
+BLIND = QueueDrawn(
+    name="q",
+    way="random",
+    filter={},
+    sessions=1,
+    population=2,
+    population_hash="",
+    items=(ruled(1),),
+    by=Identity("ann"),
+    blind=True,
+    canaries=(Canary(ruled(2), "too lax"),),
+)
+
+
+def test_a_later_label_of_a_reviewer_stands_and_both_stay_in_the_log() -> None:
+    reviews = fold(label(1, "right"), label(1, "unclear", "bob"), label(1, "too lax"))
+    assert [(one.body.by.user, one.body.label) for one in reviews.list_labels(ruled(1))] == [
+        ("bob", "unclear"),
+        ("ann", "too lax"),
+    ]
+    assert [one.body.label for one in reviews.given] == ["right", "unclear", "too lax"]
+
+
+def test_of_a_blind_queue_nobody_sees_what_others_said_before_they_have_labelled_it() -> None:
+    reviews = fold(BLIND, label(1, "right"), label(2, "right"), label(3, "right"))
+    assert [reviews.list_visible(ruled(number), "bob") for number in (1, 2)] == [[], []]
+    assert [one.body.label for one in reviews.list_visible(ruled(3), "bob")] == ["right"]
+    assert reviews.list_visible(ruled(3), "bob", blind=True) == []
+    seen = fold(BLIND, label(1, "right"), label(1, "unclear", "bob"))
+    assert [one.body.by.user for one in seen.list_visible(ruled(1), "bob")] == ["ann"]
+
+
+def test_the_rate_of_known_answers_is_counted_by_reviewer() -> None:
+    reviews = fold(BLIND, label(2, "too lax"), label(2, "right", "bob"), label(1, "right"))
+    assert count_canaries(reviews, [BLIND]) == [("ann", 1, 1), ("bob", 1, 0)]
+
+
+def test_below_twenty_blind_double_labels_nothing_is_claimed() -> None:
+    bodies = [
+        one for number in range(19) for one in (label(number, "right"), label(number, "right", "bob", blind=True))
+    ]
+    found = measure_agreement(fold(*bodies))
+    assert (found.double, found.same, found.kappa) == (19, 19, None)
+    assert "below 20 nothing follows" in found.sentence
+
+
+def test_kappa_is_that_of_the_textbook_and_comes_with_its_count() -> None:
+    pairs = [("right", "right")] * 20 + [("right", "unclear")] * 5 + [("unclear", "right")] * 10
+    pairs += [("unclear", "unclear")] * 15
+    bodies = []
+    for number, (first, second) in enumerate(pairs):
+        bodies += [label(number, first), label(number, second, "bob", blind=True)]  # type: ignore[arg-type]
+    found = measure_agreement(fold(*bodies))
+    assert (found.double, found.same, found.kappa) == (50, 35, 400)
+    assert found.sentence == "kappa 0.40 from 50 blind double labels, 35 of them alike"
+    assert compute_kappa([("right", "right")] * 30) is None
+
+
+def test_a_second_label_in_sight_of_the_first_does_not_count() -> None:
+    found = measure_agreement(fold(label(1, "right"), label(1, "right", "bob")))
+    assert (found.double, found.seen) == (0, 1)
+    assert found.sentence.endswith("1 more were given in sight of the first and do not count")
+
+
+def test_a_sign_off_is_void_once_the_session_has_grown() -> None:
+    signed = fold(SessionSignedOff(session="s", head=HEAD, by=Identity("ann"))).sign_offs["s"]
+    assert (signed.is_void(HEAD), signed.is_void("10:" + "1" * 64)) == (False, True)
