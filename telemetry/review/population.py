@@ -14,6 +14,8 @@ from foregate.schemas.strict_json import Json
 from foregate.telemetry.review.ruling import list_rulings
 
 _RISK = "risk"
+_WANTING = ("model", "sandbox")
+"""Who makes the calls that are reviewed: the model, and what its commands have changed in a sandbox."""
 
 
 class RulingRow(Struct, frozen=True):
@@ -67,13 +69,16 @@ def read_population(log: Readable, sessions: Iterable[str], wanted: Filter) -> l
 
 
 def read_rulings(log: Readable, session: str) -> Iterator[RulingRow]:
-    """Yield every ruling on a call of a session, in order; a read that was judged early is judged again later."""
+    """Yield every ruling on what the model wanted in a session, in order; looks that Foregate takes itself are no part.
+
+    A read that was judged early is judged again later.
+    """
     tools: dict[str, str] = {}
     for event in log.events(session, kinds=("model_response", "turn_judged")):
         match event.body:
             case ModelResponded(calls=calls):
                 tools |= {recorded.id: recorded.name for recorded in calls}
-            case TurnJudged(early=False) as body:
+            case TurnJudged(early=False) as body if body.turn.actor in _WANTING:
                 tools |= {recorded.id: recorded.name for recorded in body.turn.proposed or ()}
                 yield from _build_rows(event, body.judgement, tools)
 

@@ -20,7 +20,8 @@ from foregate.telemetry.review.ruling import list_rulings
 class ReviewItem(Struct, frozen=True):
     """A ruling with all that is shown of it. `asked` are the person's words, the last ones of the task first.
 
-    `others` are labels of other reviewers that may be shown, `own` is the reviewer's until now.
+    `others` are labels of other reviewers that may be shown, `own` is the reviewer's until now. `is_let_go` says that
+    no gate held the call; explained is then the one that came nearest to it.
     """
 
     ruled: RuledCall
@@ -28,6 +29,7 @@ class ReviewItem(Struct, frozen=True):
     explained: Explanation
     others: tuple[GivenLabel, ...] = ()
     own: GivenLabel | None = None
+    is_let_go: bool = False
 
     @property
     def approvals(self) -> list[str]:
@@ -52,20 +54,20 @@ def build_item(
     log: Readable, ruled: RuledCall, others: Sequence[GivenLabel] = (), own: GivenLabel | None = None
 ) -> ReviewItem:
     """Return what is shown of a ruling; raise UsageError where there is none, LogError for a damaged log."""
-    explained = explain(log, ruled.session, ruled.seq, _choose_gate(log, ruled), ruled.call)
-    return ReviewItem(ruled, _find_words(log, ruled), explained, tuple(others), own)
+    nearest = _find_nearest(log, ruled)
+    explained = explain(log, ruled.session, ruled.seq, nearest or ruled.gate, ruled.call)
+    return ReviewItem(ruled, _find_words(log, ruled), explained, tuple(others), own, bool(nearest))
 
 
-def _choose_gate(log: Readable, ruled: RuledCall) -> str:
-    """Return the gate whose numbers tell most of a ruling: its own, or of a call that nobody held, where it came
-    nearest to being held."""
+def _find_nearest(log: Readable, ruled: RuledCall) -> str:
+    """Return the gate that came nearest to holding a call which no gate has held; "" for any other ruling."""
     event = next(iter(log.events(ruled.session, after=ruled.seq - 1, until=ruled.seq)), None)
     if event is None or not isinstance(event.body, TurnJudged):
-        return ruled.gate
+        return ""
     judgement = event.body.judgement
     one = next((one for one in list_rulings(judgement) if (one.gate, one.call) == (ruled.gate, ruled.call)), None)
     if one is None or not one.is_verdict or one.code != f"{one.gate}_passed":
-        return ruled.gate
+        return ""
     near = [(number.value / max(1, number.bound), row.gate) for row in judgement.decisions for number in row.numbers]
     return max(near, key=lambda pair: pair[0])[1] if near else ruled.gate
 

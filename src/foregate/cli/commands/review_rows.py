@@ -27,6 +27,7 @@ def format_item(item: ReviewItem, title: str, comment: str, width: int, height: 
     """Return the rows of a ruling, with its keys below it: no more than fit above a prompt in `height` lines."""
     explained, spare = item.explained, max(0, height - _TIGHT)
     parts = explain_in_parts(explained)
+    ruling = ["No gate wanted it held."] if item.is_let_go else []
     said = [_describe_label(given.body.label, given.body.comment, str(given.body.by)) for given in item.others]
     style = _COLOURS.get(explained.standing, CARE)
     rows = [
@@ -34,7 +35,7 @@ def format_item(item: ReviewItem, title: str, comment: str, width: int, height: 
         Text(shorten_text(f"{item.ruled.address}, {explained.point.time[:16].replace('T', ' ')} UTC", width), NAME),
         *_format_part("asked", [item.asked.replace("\n", " ")], width, 2 + spare // 3),
         *_format_part("call", parts["asked"], width, 5 + spare // 3),
-        *_format_part("ruling", parts["ruling"], width, 3 + spare // 6, style),
+        *_format_part("ruling", [*ruling, *parts["ruling"]], width, 3 + spare // 6, style),
         *_format_part("numbers", parts["numbers"], width, 2),
         *_format_part("instead", parts["instead"], width, 3 + spare // 6),
         *_format_part("approved", item.approvals, width, 1),
@@ -44,7 +45,8 @@ def format_item(item: ReviewItem, title: str, comment: str, width: int, height: 
         rows += _format_part("yours", [_describe_label(item.own.body.label, item.own.body.comment)], width, 1)
     if comment:
         rows += _format_part("comment", [comment], width, 1)
-    return [*rows, *pack_parts(_WAYS, width, "dim")]
+    keys = [*pack_parts(_WAYS, width, "dim")]
+    return [*rows[: max(2, height - 1 - len(keys))], *keys]
 
 
 def _describe_label(label: str, comment: str, by: str = "") -> str:
