@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable
 
-import typer
 from msgspec import Struct, ValidationError, convert
 from rich.console import Console
 
@@ -15,6 +14,7 @@ from foregate.audit.reviewing import OpenReview
 from foregate.cli.commands import options
 from foregate.cli.commands.review_rows import KEYS, format_item
 from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.keys import Keys
 from foregate.cli.terminal.layout import CARE, build_console, pluralise
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
@@ -65,17 +65,22 @@ class ReviewAtTerminal:
     """Shows one ruling on one screen; a key labels it."""
 
     def __init__(self, review: OpenReview, console: Console | None = None) -> None:
-        self._at, self._console = Progress(review), console or build_console()
+        self._at, self._console, self._keys = Progress(review), console or build_console(), Keys()
 
     def run(self) -> None:
         """Go through everything, until the end or `q`."""
+        with self._keys:
+            self._go_through()
+        self._console.print(f"\n{pluralise(self._at.done, 'label')} given; `foregate audit labels` lists them")
+
+    def _go_through(self) -> None:
         comment, problem = "", ""
         while not self._at.is_over:
             item = self._at.show()
             key = self._ask(item, comment, problem)
             problem = ""
             match key:
-                case "q" | "\x03" | "\x04":
+                case "q" | "" | "\x04":
                     break
                 case "c":
                     comment = self._read_comment()
@@ -90,22 +95,23 @@ class ReviewAtTerminal:
                     comment = ""
                 case _:
                     problem = "r, s, l or u labels it; space leaves it for later"
-        self._console.print(f"{pluralise(self._at.done, 'label')} given; `foregate audit labels` lists them")
 
     def _ask(self, item: ReviewItem, comment: str, problem: str) -> str:
+        self._keys.forget()
         self._console.clear()
         width, height = self._console.size
         for row in format_item(item, self._at.title, comment, width, height):
             self._console.print(row, soft_wrap=True)
         self._console.print(problem, style=CARE, end="")
         try:
-            return typer.getchar().lower()
-        except (KeyboardInterrupt, EOFError):
+            return self._keys.read().lower()
+        except KeyboardInterrupt:
             return "q"
 
     def _read_comment(self) -> str:
         try:
-            return input("\ncomment: ").strip()
+            with self._keys.pause():
+                return input("\ncomment: ").strip()
         except (KeyboardInterrupt, EOFError):
             return ""
 
