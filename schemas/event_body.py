@@ -44,6 +44,7 @@ Kind = Literal[
     "session_ended",
     "checkpoint",
     "decision_labelled",
+    "label_withdrawn",
     "queue_drawn",
     "session_signed_off",
 ]

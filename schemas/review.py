@@ -58,6 +58,13 @@ class DecisionLabelled(ReviewBody, frozen=True, kw_only=True, tag="decision_labe
     queue: str = ""
 
 
+class LabelWithdrawn(ReviewBody, frozen=True, kw_only=True, tag="label_withdrawn"):
+    """A reviewer takes back the label that they gave in event `label`; what they said of the ruling before stands."""
+
+    label: int
+    by: Identity
+
+
 class Canary(Struct, frozen=True, forbid_unknown_fields=True):
     """A ruling of which the right label is known, put among others to see whether reviewers find it."""
 
@@ -98,5 +105,5 @@ class SessionSignedOff(ReviewBody, frozen=True, kw_only=True, tag="session_signe
     comment: str = ""
 
 
-AnyReviewBody: TypeAlias = DecisionLabelled | QueueDrawn | SessionSignedOff
+AnyReviewBody: TypeAlias = DecisionLabelled | LabelWithdrawn | QueueDrawn | SessionSignedOff
 """What the review log holds."""

@@ -13,10 +13,18 @@ from foregate.schemas.errors import SessionHeld, TamperedLog, UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Readable
-from foregate.schemas.review import AnyReviewBody, DecisionLabelled, Label, QueueDrawn, RuledCall, SessionSignedOff
+from foregate.schemas.review import (
+    AnyReviewBody,
+    DecisionLabelled,
+    Label,
+    LabelWithdrawn,
+    QueueDrawn,
+    RuledCall,
+    SessionSignedOff,
+)
 from foregate.telemetry.log.chain import verify_lines
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.reviews import Reviews
+from foregate.telemetry.review.reviews import GivenLabel, Reviews
 from foregate.telemetry.review.ruling import check_ruling
 
 CHAIN = "reviews"
@@ -71,6 +79,13 @@ class ReviewLog:
         check_ruling(sessions, ruled)
         head = format_head(sessions, ruled.session)
         return await self._record(DecisionLabelled(ruled=ruled, head=head, by=by, **said._asdict()), now)
+
+    async def withdraw(self, given: GivenLabel, by: Identity, now: str) -> Event:
+        """Record that a reviewer takes back a label of theirs; raise UsageError for one that is not theirs to take."""
+        reviews = await self.read()
+        if given.body.by.user != by.user or given.seq in reviews.withdrawn:
+            raise UsageError(f"label {given.seq} is not yours, or was taken back already, so nothing was written")
+        return await self._record(LabelWithdrawn(label=given.seq, by=by), now)
 
     async def add_queue(self, queue: QueueDrawn, now: str) -> Event:
         """Record a queue that was drawn."""

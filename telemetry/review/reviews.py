@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from foregate.schemas.event import Event
-from foregate.schemas.review import Canary, DecisionLabelled, Label, QueueDrawn, RuledCall, SessionSignedOff
+from foregate.schemas.review import (
+    LABELS,
+    Canary,
+    DecisionLabelled,
+    LabelWithdrawn,
+    QueueDrawn,
+    RuledCall,
+    SessionSignedOff,
+)
 
 Key: TypeAlias = tuple[str, int, str, str]
 """What is labelled, whatever its hash: session, event, gate, call."""
@@ -18,11 +27,12 @@ def key_of(ruled: RuledCall) -> Key:
 
 
 class GivenLabel(NamedTuple):
-    """A label with the event that gave it."""
+    """A label with the event that gave it. Independent is one that was given in sight of no other reviewer's."""
 
     seq: int
     time: str
     body: DecisionLabelled
+    is_independent: bool
 
 
 class SignOff(NamedTuple):
@@ -37,14 +47,18 @@ class SignOff(NamedTuple):
 
 
 class Reviews:
-    """A fold over the events of the review log. Of labels the last of each reviewer stands; `given` are all."""
+    """A fold over the events of the review log.
+
+    Of labels the last of each reviewer stands; `given` are all, and `withdrawn` the events of those taken back.
+    """
 
     def __init__(self) -> None:
         self.seq = 0
         self.given: list[GivenLabel] = []
+        self.withdrawn: set[int] = set()
         self.queues: dict[str, QueueDrawn] = {}
         self.sign_offs: dict[str, SignOff] = {}
-        self._standing: dict[Key, dict[str, GivenLabel]] = {}
+        self._by_reviewer: dict[Key, dict[str, list[GivenLabel]]] = {}
         self._blind: dict[Key, None] = {}
 
     def apply(self, event: Event) -> None:
@@ -52,11 +66,13 @@ class Reviews:
         self.seq = event.seq
         match event.body:
             case DecisionLabelled() as body:
-                given = GivenLabel(event.seq, event.time, body)
+                by_reviewer = self._by_reviewer.setdefault(key_of(body.ruled), {})
+                is_first = by_reviewer.keys() <= {body.by.user}
+                given = GivenLabel(event.seq, event.time, body, body.blind or is_first)
                 self.given.append(given)
-                of_ruling = self._standing.setdefault(key_of(body.ruled), {})
-                of_ruling.pop(body.by.user, None)  # what is changed comes last
-                of_ruling[body.by.user] = given
+                by_reviewer.setdefault(body.by.user, []).append(given)
+            case LabelWithdrawn() as body:
+                self._withdraw(body)
             case QueueDrawn() as body:
                 self.queues[body.name] = body
                 if body.blind:
@@ -66,17 +82,43 @@ class Reviews:
             case _:
                 pass
 
+    def _withdraw(self, body: LabelWithdrawn) -> None:
+        """Take a label out of those that stand; nobody can take back what another one has said."""
+        place = bisect_left(self.given, body.label, key=lambda given: given.seq)
+        if place == len(self.given) or self.given[place].seq != body.label:
+            return
+        given = self.given[place]
+        if given.body.by.user == body.by.user and body.label not in self.withdrawn:
+            self.withdrawn.add(body.label)
+            self._by_reviewer[key_of(given.body.ruled)][body.by.user].remove(given)
+
     def list_labels(self, ruled: RuledCall) -> list[GivenLabel]:
         """Return the labels of a ruling that stand, by different reviewers, in the order they were given."""
-        return list(self._standing.get(key_of(ruled), {}).values())
+        by_reviewer = self._by_reviewer.get(key_of(ruled), {})
+        return sorted(labels[-1] for labels in by_reviewer.values() if labels)
 
     def find_label(self, ruled: RuledCall, reviewer: str) -> GivenLabel | None:
         """Return the label of a reviewer that stands, None for none."""
-        return self._standing.get(key_of(ruled), {}).get(reviewer)
+        labels = self._by_reviewer.get(key_of(ruled), {}).get(reviewer)
+        return labels[-1] if labels else None
+
+    def find_last(self, rulings: Iterable[RuledCall], reviewer: str) -> GivenLabel | None:
+        """Return the label that a reviewer gave last to one of some rulings, None for none."""
+        found = (self.find_label(ruled, reviewer) for ruled in rulings)
+        return max((given for given in found if given is not None), default=None, key=lambda given: given.seq)
 
     def list_standing(self) -> Iterator[list[GivenLabel]]:
         """Yield for each ruling that is labelled the labels that stand."""
-        yield from (list(labels.values()) for labels in self._standing.values())
+        for by_reviewer in self._by_reviewer.values():
+            if standing := sorted(labels[-1] for labels in by_reviewer.values() if labels):
+                yield standing
+
+    def list_independent(self) -> Iterator[list[GivenLabel]]:
+        """Yield for each ruling that is labelled what each reviewer said last before they saw what others said."""
+        for by_reviewer in self._by_reviewer.values():
+            alone = [[given for given in labels if given.is_independent] for labels in by_reviewer.values()]
+            if found := sorted(labels[-1] for labels in alone if labels):
+                yield found
 
     def may_see_others(self, ruled: RuledCall, reviewer: str) -> bool:
         """Whether a reviewer may see what others said: of what is in a blind queue only once they have labelled it."""
@@ -119,9 +161,12 @@ def _list_canaries(queues: Iterable[QueueDrawn]) -> list[Canary]:
     return list(known.values())
 
 
-def count_labels(labels: Iterable[GivenLabel]) -> dict[Label, int]:
-    """Return how often each label stands."""
-    counts: dict[Label, int] = {}
-    for given in labels:
-        counts[given.body.label] = counts.get(given.body.label, 0) + 1
-    return counts
+def count_by_gate(reviews: Reviews) -> dict[str, dict[str, int]]:
+    """Return by gate how often each label stands, each reviewer's counted."""
+    counts: dict[str, dict[str, int]] = {}
+    nothing: dict[str, int] = {**dict.fromkeys(LABELS, 0)}
+    for labels in reviews.list_standing():
+        for given in labels:
+            of_gate = counts.setdefault(given.body.ruled.gate, {**nothing})
+            of_gate[given.body.label] += 1
+    return dict(sorted(counts.items()))

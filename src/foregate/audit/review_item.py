@@ -72,8 +72,8 @@ def _find_nearest(log: Readable, ruled: RuledCall) -> str:
     return max(near, key=lambda pair: pair[0])[1] if near else ruled.gate
 
 
-def dump_label(given: GivenLabel) -> dict[str, Json]:
-    """Return a label as a row of JSON."""
+def dump_label(given: GivenLabel, *, withdrawn: bool = False) -> dict[str, Json]:
+    """Return a label as a row of JSON; `withdrawn` says that it was taken back."""
     body = given.body
     return {
         "decision": body.ruled.address,
@@ -87,6 +87,7 @@ def dump_label(given: GivenLabel) -> dict[str, Json]:
         "head": body.head,
         "digest": body.ruled.digest,
         "event": given.seq,
+        "withdrawn": withdrawn,
     }
 
 

@@ -21,10 +21,12 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.drawing import Draw, draw_queue, find_disagreements, is_same_draw, order_queue
 from foregate.telemetry.review.population import Filter, RulingRow, read_population
 from foregate.telemetry.review.review_log import ReviewLog, SaidLabel
-from foregate.telemetry.review.reviews import Reviews
+from foregate.telemetry.review.reviews import GivenLabel, Reviews
 from foregate.telemetry.review.ruling import find_ruling, parse_address
 
 _SEEDS = 1_000_000
+_LONGEST = 3600
+"""Seconds at most that count as taken for one label: who left the page open did not look at it all night."""
 
 
 class QueueRequest(Struct, frozen=True, kw_only=True):
@@ -71,13 +73,41 @@ class OpenReview:
     async def label(self, item: ReviewItem, label: Label, *, now: str, comment: str = "", seconds: int = 0) -> None:
         """Record a label of what is shown; blind is one that was given in sight of no other."""
         blind = not item.others and (self.blind or not self.reviews.may_see_others(item.ruled, self.reviewer.user))
-        said = SaidLabel(label, scrub(comment), seconds, blind, self.queue)
+        said = SaidLabel(label, scrub(comment), min(max(0, seconds), _LONGEST), blind, self.queue)
         await self.kept.label(self.log, item.ruled, said, self.reviewer, now)
+        self.reviews = await self.kept.read()
 
-    def find_first(self) -> int:
-        """Return the place of the first ruling that the reviewer has not labelled, else the first."""
-        mine = (self.reviews.find_label(ruled, self.reviewer.user) for ruled in self.items)
-        return next((place for place, label in enumerate(mine) if label is None), 0)
+    async def undo(self, now: str, label: int = 0) -> int | None:
+        """Take back the label that the reviewer gave last here; return its place, None where there is none.
+
+        With `label` it must be that event's, so that one order is not carried out twice: else UsageError.
+        """
+        self.reviews = await self.kept.read()
+        last = self.reviews.find_last(self.items, self.reviewer.user)
+        if label and (last is None or last.seq != label):
+            raise UsageError(f"label {label} is not the last one you gave here, so nothing was written")
+        if last is None:
+            return None
+        await self.kept.withdraw(last, self.reviewer, now)
+        self.reviews = await self.kept.read()
+        return self.find_place(last.body.ruled.address)
+
+    def find_next(self, after: int = -1) -> int | None:
+        """Return the place of the next ruling that the reviewer has not labelled; after the last one come those that
+        were skipped. None where all are labelled."""
+        places = [place for place, label in enumerate(self.list_own()) if label is None]
+        return next((place for place in places if place > after), places[0] if places else None)
+
+    def find_place(self, address: str) -> int:
+        """Return the place of the ruling at an address; raise UsageError where it is none of these."""
+        for place, ruled in enumerate(self.items):
+            if ruled.address == address:
+                return place
+        raise UsageError(f"`{address[:100]}` is not among what is reviewed here, so nothing was written")
+
+    def list_own(self) -> list[GivenLabel | None]:
+        """Return the reviewer's own label of each ruling, None where they have given none."""
+        return [self.reviews.find_label(ruled, self.reviewer.user) for ruled in self.items]
 
 
 async def open_review(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by: Identity, now: str) -> OpenReview:

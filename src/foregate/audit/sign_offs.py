@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from foregate.schemas import strict_json
-from foregate.schemas.errors import LogError
+from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Readable
-from foregate.schemas.strict_json import Json
+from foregate.schemas.review import SessionSignedOff
+from foregate.schemas.strict_json import Json, scrub
+from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.review.review_log import ReviewLog, format_head
 
 
@@ -21,3 +24,17 @@ async def read_sign_offs(log: Readable, kept: ReviewLog) -> dict[str, dict[str, 
         about: dict[str, Json] = {"by": strict_json.dump(body.by), "at": signed.time, "head": body.head}
         found[session] = {**about, "comment": body.comment, "void": void}
     return found
+
+
+async def sign_session_off(
+    log: Readable, kept: ReviewLog, session: str, *, by: Identity, now: str, comment: str = ""
+) -> SessionSignedOff:
+    """Verify a session and record that somebody signs it off as it stands, at a UTC time; return what was recorded.
+
+    Raises UsageError for a session that does not verify, and LogError for one that is not there.
+    """
+    if not (found := verify_session(log, session, None)).ok:
+        raise UsageError(f"session `{session}` does not verify, so it was not signed off: {found.sentence}")
+    event = await kept.sign_off(log, session, by=by, now=now, comment=scrub(comment))
+    assert isinstance(event.body, SessionSignedOff)
+    return event.body

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from pathlib import Path
@@ -12,9 +13,15 @@ import pytest
 import foregate
 from foregate.agent.session.permissions import find_user
 from foregate.assembly import identity
+from foregate.audit.labelling import label_decision
+from foregate.audit.reviewing import QueueRequest, open_review
+from foregate.cli.commands.audit_review import open_reviews
+from foregate.schemas.errors import TamperedLog, UsageError
+from foregate.schemas.identity import Identity
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
 
+NOW = "2026-01-01T00:00:00.000000Z"
 READ = ("read_file", {"path": "a.txt"})
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 LIST = ("list_directory", {"path": "."})
@@ -178,6 +185,53 @@ def test_what_two_reviewers_label_differently_can_be_drawn(
     *items, _ = review(cli, piped, [{"quit": True}], "--disagreement")
     assert [item["decision"].rpartition(":")[0] for item in items] == [decision]
     assert [one["label"] for one in items[0]["others"]] == ["right"]
+
+
+def test_the_last_label_can_be_taken_back_and_the_same_decision_is_shown_again(
+    cli: Cli, piped: Piped, name: str
+) -> None:
+    lines = [{"label": "too lax"}, {"undo": True}, {"undo": True}, {"label": "right"}, {"quit": True}]
+    first, second, again, problem, after, done = review(cli, piped, lines, name)
+    assert [first["place"], second["place"], again["place"], after["place"]] == [1, 2, 1, 2]
+    assert (again["own"], done["done"]) == (None, 1)
+    assert "no label of yours here to take back" in problem["error"]
+    assert [one["label"] for one in list_labels(cli)] == ["right"]
+    assert [(one["label"], one["withdrawn"]) for one in list_labels(cli, "--all")] == [
+        ("too lax", True),
+        ("right", False),
+    ]
+
+
+async def test_an_undo_that_was_meant_for_another_label_writes_nothing(name: str) -> None:
+    by, request = Identity("ann"), QueueRequest(session=name)
+    with foregate.open_log() as log, open_reviews() as kept:
+        at = await open_review(log, kept, request, by, NOW)
+        for place in (0, 1):
+            await at.label(await at.show(place), "right", now=NOW)
+        assert (at.find_next(), at.find_place(at.items[1].address)) == (None, 1)
+        with pytest.raises(UsageError, match="label 1 is not the last one you gave here"):
+            await at.undo(NOW, label=1)
+        assert (await at.undo(NOW, label=2), at.find_next(), (await kept.read()).withdrawn) == (1, 1, {2})
+        (first, second) = at.list_own()
+        assert first is not None
+        assert second is None
+        with pytest.raises(UsageError, match="is not yours, or was taken back already"):
+            await kept.withdraw(first, Identity("bob"), NOW)
+
+
+async def test_after_the_last_one_come_those_that_were_skipped(name: str) -> None:
+    with foregate.open_log() as log, open_reviews() as kept:
+        at = await open_review(log, kept, QueueRequest(session=name), Identity("ann"), NOW)
+        assert [at.find_next(), at.find_next(0), at.find_next(1)] == [0, 1, 0]
+
+
+def test_a_label_for_a_decision_that_is_another_than_was_shown_is_refused(cli: Cli, name: str, home: Path) -> None:
+    decision = find_decision(cli, name)
+    with foregate.open_log() as log, open_reviews() as kept:
+        given = label_decision(log, kept, decision, "right", by=Identity("ann"), now=NOW, event="0" * 64)
+        with pytest.raises(TamperedLog, match="is not what you were shown"):
+            asyncio.run(given)
+        assert not (home / "reviews").exists()
 
 
 def test_a_line_that_says_nothing_clear_is_one_error_and_the_same_decision_waits(

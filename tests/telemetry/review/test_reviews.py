@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from foregate.schemas.identity import Identity
-from foregate.schemas.review import Canary, QueueDrawn, SessionSignedOff
+from foregate.schemas.review import Canary, LabelWithdrawn, QueueDrawn, SessionSignedOff
 from foregate.telemetry.review.agreement import compute_kappa, measure_agreement
-from foregate.telemetry.review.reviews import count_canaries
+from foregate.telemetry.review.reviews import count_by_gate, count_canaries
 from tests.telemetry.review.made import HEAD, fold, label, ruled
 
 BLIND = QueueDrawn(
@@ -29,6 +29,32 @@ def test_a_later_label_of_a_reviewer_stands_and_both_stay_in_the_log() -> None:
         ("ann", "too lax"),
     ]
     assert [one.body.label for one in reviews.given] == ["right", "unclear", "too lax"]
+
+
+def test_a_label_that_is_taken_back_leaves_what_its_reviewer_said_before_and_stays_in_the_log() -> None:
+    reviews = fold(label(1, "right"), label(1, "too lax"), LabelWithdrawn(label=2, by=Identity("ann")))
+    assert [one.body.label for one in reviews.list_labels(ruled(1))] == ["right"]
+    assert ([one.body.label for one in reviews.given], reviews.withdrawn) == (["right", "too lax"], {2})
+    none = fold(label(1, "right"), LabelWithdrawn(label=1, by=Identity("ann")))
+    assert (none.list_labels(ruled(1)), list(none.list_standing()), count_by_gate(none)) == ([], [], {})
+
+
+def test_nobody_takes_back_the_label_of_another_or_one_that_is_not_there() -> None:
+    others = [LabelWithdrawn(label=1, by=Identity("bob")), LabelWithdrawn(label=9, by=Identity("ann"))]
+    reviews = fold(label(1, "right"), *others)
+    assert ([one.body.label for one in reviews.list_labels(ruled(1))], reviews.withdrawn) == (["right"], set())
+
+
+def test_the_label_given_last_is_found_among_some_rulings() -> None:
+    reviews = fold(label(1, "right"), label(2, "too lax"), label(3, "unclear"), label(1, "unclear", "bob"))
+    found = reviews.find_last([ruled(1), ruled(2)], "ann")
+    assert found is not None
+    assert (found.seq, reviews.find_last([ruled(3)], "bob")) == (2, None)
+
+
+def test_labels_are_counted_by_gate_each_reviewers_once() -> None:
+    reviews = fold(label(1, "right"), label(1, "too lax"), label(1, "too lax", "bob"), label(2, "unclear"))
+    assert count_by_gate(reviews) == {"evidence": {"right": 0, "too strict": 0, "too lax": 2, "unclear": 1}}
 
 
 def test_of_a_blind_queue_nobody_sees_what_others_said_before_they_have_labelled_it() -> None:
@@ -70,6 +96,22 @@ def test_a_second_label_in_sight_of_the_first_does_not_count() -> None:
     found = measure_agreement(fold(label(1, "right"), label(1, "right", "bob")))
     assert (found.double, found.seen) == (0, 1)
     assert found.sentence.endswith("1 more were given in sight of the first and do not count")
+
+
+def test_who_changes_a_label_in_sight_of_the_others_counts_with_what_they_said_first() -> None:
+    ann, bob = label(1, "right"), label(1, "too lax", "bob", blind=True)
+    found = measure_agreement(fold(ann, bob, label(1, "right", "bob")))
+    assert (found.double, found.same, found.seen) == (1, 0, 0)
+    assert measure_agreement(fold(ann, bob, label(1, "too lax"))).same == 0
+    corrected = fold(ann, bob, LabelWithdrawn(label=2, by=Identity("bob")), label(1, "right", "bob", blind=True))
+    assert measure_agreement(corrected).same == 1
+
+
+def test_how_many_double_labels_are_enough_can_be_said() -> None:
+    bodies = [label(1, "right"), label(1, "right", "bob", blind=True), label(2, "unclear")]
+    reviews = fold(*bodies, label(2, "unclear", "bob", blind=True))
+    assert (measure_agreement(reviews, 2).kappa, measure_agreement(reviews, 3).kappa) == (1000, None)
+    assert "too few, below 3 nothing follows" in measure_agreement(reviews, 3).sentence
 
 
 def test_a_sign_off_is_void_once_the_session_has_grown() -> None:

@@ -15,10 +15,10 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.audit.reviewing import QueueRequest
-    from foregate.schemas.review import Label, QueueDrawn
+    from foregate.schemas.review import Label
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.review.review_log import ReviewLog
-    from foregate.telemetry.review.reviews import GivenLabel, Reviews
+    from foregate.telemetry.review.reviews import GivenLabel
 
 Names = list[str]
 Comment = Annotated[str, take("--comment", "Words that go with it.", "TEXT")]
@@ -50,6 +50,10 @@ def review(
     agreement: Annotated[
         bool, take("--agreement", "Show how far reviewers agree, and what queues have come to.")
     ] = False,
+    enough: Annotated[
+        int | None,
+        take("--enough", "With --agreement: claim nothing below so many double labels; else 20.", "N", min=1),
+    ] = None,
     as_json: Annotated[bool, take("--json", "For programs: a decision a line; read labels as lines of JSON.")] = False,
 ) -> None:
     """Review decisions one at a time: label each as right, too strict, too lax or unclear. Queues are recorded."""
@@ -57,7 +61,7 @@ def review(
     from foregate.telemetry.review.population import Filter
 
     if agreement:
-        _print_agreement(as_json)
+        _print_agreement(enough, as_json)
         return
     wanted = Filter(
         gates=tuple(gate or ()),
@@ -125,24 +129,18 @@ def label(
 
 async def _label(decision: str, word: str, comment: str, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
-    from foregate.assembly.home import find_session
     from foregate.assembly.identity import find_identity
+    from foregate.audit.labelling import label_decision
+    from foregate.audit.review_item import dump_label
     from foregate.cli.commands.review_work import read_label
-    from foregate.schemas.strict_json import scrub
-    from foregate.telemetry.review.review_log import SaidLabel
-    from foregate.telemetry.review.ruling import find_ruling, parse_address
 
-    chosen, address = read_label(word), parse_address(decision)
+    chosen, by = read_label(word), find_identity()
     with open_home_log() as log, open_reviews() as reviews:
-        ruled = find_ruling(log, await find_session(log, address.session), address.seq, address.gate, address.call)
-        by, known = find_identity(), await reviews.read()
-        blind = not known.may_see_others(ruled, by.user)
-        said = SaidLabel(chosen, scrub(comment), blind=blind)
-        event = await reviews.label(log, ruled, said, by, utc_now())
+        given = await label_decision(log, reviews, decision, chosen, by=by, now=utc_now(), comment=comment)
     if as_json:
-        options.print_json({"decision": ruled.address, "label": chosen, "comment": scrub(comment), "event": event.seq})
+        options.print_json(dump_label(given))
     else:
-        options.print_text(f"{ruled.address} is labelled {chosen}, by {by}")
+        options.print_text(f"{given.body.ruled.address} is labelled {chosen}, by {by}")
 
 
 @audit.app.command("sign", short_help="Sign a session off.")
@@ -155,26 +153,21 @@ async def _sign(session: str, comment: str, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.home import find_session
     from foregate.assembly.identity import find_identity
-    from foregate.schemas.strict_json import scrub
-    from foregate.telemetry.audit.verify import verify_session
-    from foregate.telemetry.review.review_log import format_head
+    from foregate.audit.sign_offs import sign_session_off
 
     with open_home_log() as log, open_reviews() as reviews:
         name, by = await find_session(log, session), find_identity()
-        if not (found := verify_session(log, name, None)).ok:
-            raise UsageError(f"session `{name}` does not verify, so it was not signed off: {found.sentence}")
-        head = format_head(log, name)
-        await reviews.sign_off(log, name, by=by, now=utc_now(), comment=scrub(comment))
+        signed = await sign_session_off(log, reviews, name, by=by, now=utc_now(), comment=comment)
     if as_json:
-        options.print_json({"session": name, "head": head, "by": by.user})
+        options.print_json({"session": name, "head": signed.head, "by": by.user})
     else:
-        options.print_text(f"{name} is signed off at event {head.partition(':')[0]}, by {by}")
+        options.print_text(f"{name} is signed off at event {signed.head.partition(':')[0]}, by {by}")
 
 
 @audit.app.command("labels", short_help="List the labels that were given.")
 def labels(
     sessions: options.SessionNames = None,
-    given: Annotated[bool, take("--all", "Also those that a later label took the place of.")] = False,
+    given: Annotated[bool, take("--all", "Also those that were taken back or replaced.")] = False,
     as_csv: Annotated[bool, take("--csv", "Print a table for spreadsheets.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -196,7 +189,7 @@ async def _list_labels(names: Names | tuple[()], everything: bool, as_csv: bool,
     chosen = [one for one in found if wanted is None or one.body.ruled.session in wanted]
     me = find_identity().user
     seen = [one for one in chosen if one.body.by.user == me or reviews.may_see_others(one.body.ruled, me)]
-    rows = [dump_label(one) for one in seen]
+    rows = [dump_label(one, withdrawn=one.seq in reviews.withdrawn) for one in seen]
     if as_json:
         options.print_json_rows(rows)
     elif as_csv:
@@ -242,50 +235,32 @@ def _disarm(text: str) -> str:
     return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
 
 
-def _print_agreement(as_json: bool) -> None:
+def _print_agreement(enough: int | None, as_json: bool) -> None:
+    from foregate.assembly.identity import find_identity
     from foregate.cli.terminal.layout import pluralise
     from foregate.schemas import strict_json
-    from foregate.telemetry.review.agreement import measure_agreement
-    from foregate.telemetry.review.reviews import count_canaries
+    from foregate.telemetry.review.agreement import ENOUGH, measure_agreement
+    from foregate.telemetry.review.progress import measure_progress
+    from foregate.telemetry.review.reviews import count_by_gate, count_canaries
 
     with open_reviews() as kept:
         reviews = run_async(kept.read())
-    found, canaries = measure_agreement(reviews), count_canaries(reviews, reviews.queues.values())
+    found, canaries = measure_agreement(reviews, enough or ENOUGH), count_canaries(reviews, reviews.queues.values())
+    queues, gates = measure_progress(reviews, find_identity().user), count_by_gate(reviews)
     if as_json:
-        told: dict[str, Json] = {"canaries": [one._asdict() for one in canaries], "queues": _describe_queues(reviews)}
-        options.print_json({**strict_json.dump(found), **told})
+        told: dict[str, Json] = {"canaries": [one._asdict() for one in canaries]}
+        told |= {"gates": {**gates}}
+        options.print_json({**strict_json.dump(found), **told, "queues": [one.to_json() for one in queues]})
         return
     options.print_text(found.sentence)
+    for gate, counts in gates.items():
+        options.print_text(f"{gate}: {', '.join(f'{count} {word}' for word, count in counts.items() if count)}")
     for one in canaries:
         options.print_text(f"{one.reviewer} found {one.found} of {one.met} known answers")
-    for queue in reviews.queues.values():
+    for queue in queues:
         chance = f", each with probability {queue.probability / 1_000_000:.4f}" if queue.probability else ""
-        drawn = f"{len(queue.items)} of {pluralise(queue.population, 'decision')}{chance}"
-        options.print_text(f"queue {queue.name}: {drawn}, {_count_labelled(reviews, queue)} labelled")
-
-
-def _count_labelled(reviews: Reviews, queue: QueueDrawn) -> int:
-    return sum(bool(reviews.list_labels(ruled)) for ruled in queue.items)
-
-
-def _describe_queues(reviews: Reviews) -> list[Json]:
-    """Return what a list says of queues; of what is hidden in them nothing."""
-    return [
-        {
-            "queue": queue.name,
-            "way": queue.way,
-            "filter": dict(queue.filter),
-            "seed": queue.seed,
-            "sessions": queue.sessions,
-            "population": queue.population,
-            "population_hash": queue.population_hash,
-            "size": len(queue.items),
-            "probability": queue.probability,
-            "blind": queue.blind,
-            "labelled": _count_labelled(reviews, queue),
-        }
-        for queue in reviews.queues.values()
-    ]
+        drawn = f"{queue.size} of {pluralise(queue.population, 'decision')}{chance}"
+        options.print_text(f"queue {queue.queue}: {drawn}, {queue.labelled} labelled")
 
 
 def open_reviews() -> ReviewLog:

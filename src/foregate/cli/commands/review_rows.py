@@ -16,7 +16,7 @@ KEYS: dict[str, Label] = {"r": "right", "s": "too strict", "l": "too lax", "u": 
 """What a key says of the ruling that is shown."""
 _WAYS = (
     *(f"{key} {label}" for key, label in KEYS.items()),
-    *("c comment", "space skip", "b back", "q quit"),
+    *("c comment", "space skip", "b back", "z undo", "q quit"),
 )
 _COLOURS = {"allow": GOOD, "deny": BAD}
 _TIGHT = 24

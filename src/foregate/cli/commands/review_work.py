@@ -20,15 +20,12 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.review import LABELS, Label
 
-_LONGEST = 3600
-"""Seconds at most that count as taken for one label: who left the screen open did not look at it all night."""
-
 
 class Progress:
     """Where somebody is in what they review, and since when they look at the ruling that is shown."""
 
     def __init__(self, review: OpenReview) -> None:
-        self.review, self.place, self.done = review, review.find_first(), 0
+        self.review, self.place, self.done = review, review.find_next() or 0, 0
         self.item: ReviewItem | None = None
         self._since = 0.0
 
@@ -46,10 +43,17 @@ class Progress:
     def label(self, label: Label, comment: str) -> None:
         """Record a label of what is shown, and go to the next."""
         assert self.item is not None
-        seconds = min(_LONGEST, round(time.monotonic() - self._since))
+        seconds = round(time.monotonic() - self._since)
         run_async(self.review.label(self.item, label, now=utc_now(), comment=comment, seconds=seconds))
         self.done += 1
         self.place += 1
+
+    def undo(self) -> bool:
+        """Take back the label given last, and go back to what it was of; return whether there was one."""
+        place = run_async(self.review.undo(utc_now()))
+        if place is not None:
+            self.done, self.place = max(0, self.done - 1), place
+        return place is not None
 
     def move(self, step: int) -> None:
         """Go on to the next, or back to the one before."""
@@ -90,6 +94,9 @@ class ReviewAtTerminal:
                 case "b":
                     comment = ""
                     self._at.move(-1)
+                case "z":
+                    comment = ""
+                    problem = "" if self._at.undo() else "there is no label of yours here to take back"
                 case _ if key in KEYS:
                     self._at.label(KEYS[key], comment)
                     comment = ""
@@ -123,10 +130,11 @@ class SaidLine(Struct, frozen=True, forbid_unknown_fields=True):
     comment: str = ""
     skip: bool = False
     back: bool = False
+    undo: bool = False
     quit: bool = False
 
 
-_FORMS = '{"label": LABEL, "comment": TEXT}, {"skip": true}, {"back": true} or {"quit": true}'
+_FORMS = '{"label": LABEL, "comment": TEXT}, {"skip": true}, {"back": true}, {"undo": true} or {"quit": true}'
 
 
 class ReviewStream:
@@ -154,6 +162,9 @@ class ReviewStream:
                 said = _read_line(line)
                 if said.label:
                     self._at.label(read_label(said.label), said.comment)
+                elif said.undo:
+                    if not self._at.undo():
+                        raise UsageError("there is no label of yours here to take back")
                 elif not said.quit:
                     self._at.move(-1 if said.back else 1)
             except ForegateError as error:
@@ -168,7 +179,7 @@ def _read_line(line: str) -> SaidLine:
         said = convert(strict_json.parse(line), SaidLine)
     except (InvalidJson, ValidationError):
         raise UsageError(f"this line is none of {_FORMS}") from None
-    if sum((bool(said.label), said.skip, said.back, said.quit)) != 1 or (said.comment and not said.label):
+    if sum((bool(said.label), said.skip, said.back, said.undo, said.quit)) != 1 or (said.comment and not said.label):
         raise UsageError(f"this line is none of {_FORMS}")
     return said
 
