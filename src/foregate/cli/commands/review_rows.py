@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
 from rich.text import Text
 
@@ -19,49 +20,70 @@ _WAYS = (
     *("c comment", "space skip", "b back", "z undo", "q quit"),
 )
 _COLOURS = {"allow": GOOD, "deny": BAD}
-_TIGHT = 24
-"""Lines of the terminal every screen of ours fits."""
+
+
+class _Part(NamedTuple):
+    """Sentences behind a label: all their rows, and how many of them stand whatever else there is."""
+
+    rows: list[Text]
+    least: int
 
 
 def format_item(item: ReviewItem, title: str, comment: str, width: int, height: int) -> list[Text]:
     """Return the rows of a ruling, with its keys below it: no more than fit above a prompt in `height` lines."""
-    explained, spare = item.explained, max(0, height - _TIGHT)
-    parts = explain_in_parts(explained)
+    explained = item.explained
+    sentences = explain_in_parts(explained)
     ruling = ["No gate wanted it held."] if item.is_let_go else []
     said = [_describe_label(given.body.label, given.body.comment, str(given.body.by)) for given in item.others]
-    style = _COLOURS.get(explained.standing, CARE)
-    rows = [
+    own = [_describe_label(item.own.body.label, item.own.body.comment)] if item.own is not None else []
+
+    def build_part(label: str, sentences: Iterable[str], least: int, style: str = "") -> _Part:
+        return _Part(list(islice(_format_sentences(label, sentences, width, style), height + 1)), least)
+
+    asked = build_part("asked", [item.asked.replace("\n", " ")], 2)
+    call = build_part("call", sentences["asked"], 5)
+    ours = [
+        build_part("ruling", [*ruling, *sentences["ruling"]], 3, _COLOURS.get(explained.standing, CARE)),
+        build_part("numbers", sentences["numbers"], 2),
+        build_part("instead", sentences["instead"], 3),
+        build_part("approved", item.approvals, 1),
+        build_part("others", said, 1),
+        build_part("yours", own, 1),
+        build_part("comment", [comment] if comment else [], 1),
+    ]
+    head = [
         Text(shorten_text(title, width), "bold"),
         Text(shorten_text(f"{item.ruled.address}, {explained.point.time[:16].replace('T', ' ')} UTC", width), NAME),
-        *_format_part("asked", [item.asked.replace("\n", " ")], width, 2 + spare // 3),
-        *_format_part("call", parts["asked"], width, 5 + spare // 3),
-        *_format_part("ruling", [*ruling, *parts["ruling"]], width, 3 + spare // 6, style),
-        *_format_part("numbers", parts["numbers"], width, 2),
-        *_format_part("instead", parts["instead"], width, 3 + spare // 6),
-        *_format_part("approved", item.approvals, width, 1),
-        *_format_part("others", said, width, 1),
     ]
-    if item.own is not None:
-        rows += _format_part("yours", [_describe_label(item.own.body.label, item.own.body.comment)], width, 1)
-    if comment:
-        rows += _format_part("comment", [comment], width, 1)
     keys = [*pack_parts(_WAYS, width, "dim")]
-    return [*rows[: max(2, height - 1 - len(keys))], *keys]
+    room = max(0, height - 1 - len(head) - len(keys))
+    lines = _share_room([*ours, call, asked], room)
+    body = [row for part in (asked, call, *ours) for row in _cut(part.rows, lines[id(part)], width)]
+    return [*head, *body[:room], *keys]
+
+
+def _share_room(parts: Sequence[_Part], room: int) -> dict[int, int]:
+    """Return how many rows each part gets: what it needs at least, and of what is left the first ones most."""
+    lines = {id(part): min(len(part.rows), part.least) for part in parts}
+    left = max(0, room - sum(lines.values()))
+    for part in parts:
+        more = min(left, len(part.rows) - lines[id(part)])
+        lines[id(part)] += more
+        left -= more
+    return lines
+
+
+def _cut(rows: list[Text], most: int, width: int) -> list[Text]:
+    """Return the first rows; the last one says so where there are more."""
+    kept = rows[:most]
+    if kept and len(rows) > most:
+        kept[-1].truncate(width - 2)
+        kept[-1].append(" …", "dim")
+    return kept
 
 
 def _describe_label(label: str, comment: str, by: str = "") -> str:
     return f"{label}{f' by {by}' if by else ''}{f': {comment}' if comment else ''}"
-
-
-def _format_part(label: str, sentences: Iterable[str], width: int, most: int, style: str = "") -> list[Text]:
-    """Return sentences behind a label in `most` lines; the last says so where there are more."""
-    rows = list(islice(_format_sentences(label, sentences, width, style), most + 1))
-    if len(rows) > most:
-        rows = rows[:most]
-        kept = rows[-1]
-        kept.truncate(width - 2)
-        kept.append(" …", "dim")
-    return rows
 
 
 def _format_sentences(label: str, sentences: Iterable[str], width: int, style: str) -> Iterator[Text]:
