@@ -68,10 +68,6 @@ def get_kind(body: type[EventBody]) -> Kind:
     return cast(Kind, body.__struct_config__.tag)
 
 
-class ReviewBody(EventBody, frozen=True, kw_only=True):
-    """The body of an event of the review log; a session has none, and its state does not change by one."""
-
-
 class Remotes(Struct, frozen=True, forbid_unknown_fields=True):
     """Where the workspace's repository pushes to: the address behind each remote's name.
 

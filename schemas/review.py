@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias, get_args
 
 from msgspec import Struct, field
 
-from foregate.schemas.event_body import ReviewBody
+from foregate.schemas.event_body import EventBody
 from foregate.schemas.identity import Identity
 from foregate.schemas.strict_json import Json
 
@@ -19,6 +19,10 @@ Label = Literal["right", "too strict", "too lax", "unclear"]
 LABELS: tuple[Label, ...] = get_args(Label)
 Way = Literal["random", "risk", "disagreement"]
 """How the decisions of a queue were chosen."""
+
+
+class ReviewBody(EventBody, frozen=True, kw_only=True):
+    """The body of an event of the review log; a session has none, and its state does not change by one."""
 
 
 class RuledCall(Struct, frozen=True, forbid_unknown_fields=True):

@@ -304,8 +304,8 @@ class Session:
     async def close(self, *, end: bool = True) -> None:
         """Give the session back; with `end` its log is complete, and says so."""
         if end and not self.state.ended and not self.log.is_empty:
-            await self.log.record_prepared()  # it would be more events than are counted here
-            await self.record(Draft(SessionEnded(events=self.state.seq + 1), "foregate"))
+            events = self.state.seq + self.log.prepared + 1
+            await self.record(Draft(SessionEnded(events=events), "foregate"))
         await self.log.settle()
         await self.log.store.release(self.log.lease)
 

@@ -71,7 +71,7 @@ class SessionLog:
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
         drafts, self._first = (*self._first, *drafts), []
-        if self.is_taken_over and not (drafts and isinstance(drafts[0].body, SessionStarted)):
+        if drafts and self.is_taken_over and not isinstance(drafts[0].body, SessionStarted):
             drafts = (Draft(PolicyChanged(by=self.by), "foregate"), *drafts)
         hidden = self._hidden() if any(map(may_mask, drafts)) else ()
         kept = [mask_draft(draft, hidden) for draft in drafts]
@@ -87,10 +87,10 @@ class SessionLog:
         """Whether somebody else runs the session now than its log says."""
         return self.by is not None and self.state.by != self.by
 
-    async def record_prepared(self) -> None:
-        """Record what would stand before whatever is recorded next."""
-        if self._first or self.is_taken_over:
-            await self.record()
+    @property
+    def prepared(self) -> int:
+        """How many events would stand before the one that is recorded next."""
+        return len(self._first) + self.is_taken_over
 
     def prepare(self, *drafts: Draft) -> None:
         """Record these before whatever is recorded next, and only then: looking at a session writes nothing."""

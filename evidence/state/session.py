@@ -16,7 +16,7 @@ from foregate.evidence.state.task import WHY, CallResult, LeftCall, OpenNeed, Op
 from foregate.evidence.state.truncate import format_line
 from foregate.evidence.state.uses import Uses
 from foregate.evidence.state.waiting import begin_waiting, start_clock, take_answer, waits_for_person
-from foregate.schemas import event_body
+from foregate.schemas import event_body, review
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
@@ -142,7 +142,7 @@ class SessionState:
                 self.running_task.pause_clock(event.time, body)
             case TaskEnded() as body:
                 self._end_task(body)
-            case event_body.SessionEnded() | event_body.Checkpoint() | event_body.ReviewBody():
+            case event_body.SessionEnded() | event_body.Checkpoint() | review.ReviewBody():
                 pass
             case _:
                 assert_never(event.body)

@@ -14,6 +14,7 @@ from foregate.schemas.event import GENESIS, Continuation, Event, ModelResponded,
 from foregate.schemas.event_body import TaskEnded, TaskPaused, TaskStarted, UserMessage
 from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.protocols import Readable
+from foregate.schemas.review import ReviewBody
 from foregate.schemas.session_link import is_of_other_session
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import hash_surveys
@@ -84,7 +85,7 @@ class InvariantChecker:
                 pass
             case event_body.ContextCompressed() | event_body.Checkpoint():
                 pass
-            case event_body.ReviewBody():
+            case ReviewBody():
                 yield "misplaced", f"event {event.seq} is one of the review log, and no session has any"
             case UserMessage() | TaskPaused() | NeedRaised() | NeedAnswered() | event_body.EffectUndone():
                 pass

@@ -20,7 +20,6 @@ from foregate.schemas.event_body import (
     OutcomeResolved,
     OutcomeUnknown,
     PolicyChanged,
-    ReviewBody,
     SandboxEnded,
     SessionEnded,
     SessionStarted,
@@ -34,6 +33,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import Usage
 from foregate.schemas.recorded_call import RecordedCall
+from foregate.schemas.review import ReviewBody
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions

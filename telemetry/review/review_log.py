@@ -29,6 +29,10 @@ from foregate.telemetry.review.ruling import check_ruling
 
 CHAIN = "reviews"
 """The name of the one chain in the file."""
+_READ_ONLY = (
+    "this home may only be read, so nothing was written; copy it by `foregate log backup`, and label with "
+    "FOREGATE_HOME set to the copy"
+)
 _PATIENCE, _PAUSE = 10.0, 0.05
 """Seconds to wait while another process writes, and at most between two looks."""
 
@@ -99,7 +103,7 @@ class ReviewLog:
     async def _record(self, body: AnyReviewBody, now: str) -> Event:
         """Append one event durably; whoever writes just now is waited for."""
         if self.read_only:
-            raise UsageError("this log may only be read here, so nothing was written; label in a home of your own")
+            raise UsageError(_READ_ONLY)
         log = self._log = self._log or SqliteLog(self.path)
         until = time.monotonic() + _PATIENCE
         while True:

@@ -29,10 +29,10 @@ def policy(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return path
 
 
-def ask(*wanted: tuple[str, dict[str, Any]], tools: Any = (), text: str = "I will fix a.txt.") -> str:
+def ask(*wanted: tuple[str, dict[str, Any]], tools: Any = (), text: str = "I will fix a.txt.", user: str = "") -> str:
     """Have a session ask about calls and be gone; return its name."""
     model = ScriptedModel([calls(*wanted, text=text)])
-    with foregate.Agent(model=model, person=foregate.AbsentPerson(), tools=tools) as agent:
+    with foregate.Agent(model=model, person=foregate.AbsentPerson(), tools=tools, user=user) as agent:
         assert agent.run_sync("fix teh in a.txt").status == "awaiting_approval"
         return agent.session
 

@@ -39,7 +39,7 @@ def find_answerers(name: str) -> list[Identity | None]:
 def test_a_session_says_the_systems_user_and_host_and_the_list_shows_them(cli: Cli, policy: Path) -> None:
     name = ask(EDIT)
     assert find_people(name) == [Identity(**HERE)]
-    assert parse_lines(cli("audit", "list", "--json")[1])[0]["by"] == HERE
+    assert parse_lines(cli("audit", "list", "--json")[1])[0]["by"] == f"{HERE['user']}@{HERE['host']}"
     assert f"run by {Identity(**HERE)}" in cli("audit", "show", name)[1]
     assert parse_lines(cli("approvals", "list", "--json")[1])[0]["run_by"] == HERE
     assert str(Identity(**HERE)) in " ".join(cli("approvals", "show", name)[1].split())
@@ -52,15 +52,14 @@ def test_no_variable_of_the_environment_can_name_another_user(monkeypatch: pytes
     assert find_user() == before != "somebody-else"
 
 
-def test_a_session_says_whom_the_caller_has_authenticated_and_only_another_one_who_goes_on(home: Path) -> None:
-    model = [calls(("read_file", {"path": "a.txt"})), says("read")]
-    with foregate.Agent(model=ScriptedModel(model), user="ann@example.org") as agent:
-        agent.run_sync("read a.txt")
-        name = agent.session
+def test_a_session_says_whom_the_caller_has_authenticated_and_only_another_one_who_goes_on(policy: Path) -> None:
+    name = ask(EDIT, user="ann@example.org")
     ann = Identity("ann@example.org", socket.gethostname(), "program")
-    for user in (ann, Identity("bob", "quay", "console"), Identity("bob", "quay", "console")):
-        with foregate.Agent(model=ScriptedModel([says("done")]), resume=name, user=user) as agent:
-            agent.run_sync("say done")
+    people = (ann, Identity("bob", "quay", "console"), Identity("bob", "quay", "console"))
+    for number, user in enumerate(people):
+        asks = ScriptedModel([calls(("write_file", {"path": f"{number}.txt", "content": "x"}), text="I write it.")])
+        with foregate.Agent(model=asks, resume=name, user=user, person=foregate.AbsentPerson()) as agent:
+            assert agent.run_sync(f"write {number}.txt").status == "awaiting_approval"
     assert find_people(name) == [ann, Identity("bob", "quay", "console")]
 
 
@@ -92,6 +91,16 @@ def test_an_answer_from_elsewhere_is_by_who_gave_it_there_and_explained_so(
     assert f"{Identity(**HERE)} answered `yes`" in " ".join(
         cli("audit", "explain", f"{name}/{seq}.approval")[1].split()
     )
+
+
+def test_a_session_that_goes_on_with_an_ended_one_is_by_who_goes_on(home: Path) -> None:
+    with foregate.Agent(model=ScriptedModel([says("done")]), user="ann") as agent:
+        agent.run_sync("say done")
+        name = agent.session
+    with foregate.Agent(model=ScriptedModel([says("more")]), resume=name, user="bob") as agent:
+        agent.run_sync("say more")
+        further = agent.session
+    assert [[one.user for one in find_people(each) if one] for each in (name, further)] == [["ann"], ["bob"]]
 
 
 async def test_an_answer_through_the_library_is_by_whom_it_names(home: Path, policy: Path) -> None:

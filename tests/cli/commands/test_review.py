@@ -19,11 +19,12 @@ from foregate.cli.commands.audit_review import open_reviews
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
 from foregate.testing import ScriptedModel, calls, says
+from tests.cli.commands.test_approvals import EDIT, ask, policy
 from tests.cli.conftest import Cli, Piped, parse_lines
 
+__all__ = ["policy"]
 NOW = "2026-01-01T00:00:00.000000Z"
 READ = ("read_file", {"path": "a.txt"})
-EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 LIST = ("list_directory", {"path": "."})
 
 
@@ -262,13 +263,15 @@ def test_what_cannot_be_reviewed_is_one_sentence(
     assert (code, out, err.count("\n"), sentence in err) == (2, "", 1, True), err
 
 
-def test_a_session_is_signed_off_as_it_stands_and_void_once_it_has_grown(cli: Cli, name: str) -> None:
+def test_a_session_is_signed_off_as_it_stands_and_void_once_it_has_grown(cli: Cli, policy: Path) -> None:
+    name = ask(EDIT)
     code, out, _ = cli("audit", "sign", name, "--comment", "looked at all of it")
     assert (code, f"{name} is signed off at event" in out) == (0, True)
     signed = parse_lines(cli("audit", "list", "--json")[1])[0]["signed"]
     assert (signed["by"]["user"], signed["void"], signed["comment"]) == (find_user(), False, "looked at all of it")
-    with foregate.Agent(model=ScriptedModel([says("more")]), resume=name) as agent:
-        agent.run_sync("go on")
+    assert "(signed off by " in cli("audit", "list")[1]
+    assert cli("approvals", "approve", name)[0] == 0
+    assert "(sign-off void: it has grown)" in cli("audit", "list")[1]
     assert parse_lines(cli("audit", "list", "--json")[1])[0]["signed"]["void"] is True
 
 
