@@ -59,6 +59,7 @@ def test_a_session_says_whom_the_caller_has_authenticated_and_only_another_one_w
     for number, user in enumerate(people):
         asks = ScriptedModel([calls(("write_file", {"path": f"{number}.txt", "content": "x"}), text="I write it.")])
         with foregate.Agent(model=asks, resume=name, user=user, person=foregate.AbsentPerson()) as agent:
+            agent._get_runner().run(agent.cancel())
             assert agent.run_sync(f"write {number}.txt").status == "awaiting_approval"
     assert find_people(name) == [ann, Identity("bob", "quay", "console")]
 

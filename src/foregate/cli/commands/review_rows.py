@@ -9,7 +9,7 @@ from typing import NamedTuple
 from rich.text import Text
 
 from foregate.audit.review_item import ReviewItem
-from foregate.cli.commands.reports import explain_in_parts
+from foregate.audit.sentences import describe_in_parts
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled, pack_parts, shorten_text
 from foregate.schemas.review import Label
 
@@ -32,7 +32,7 @@ class _Part(NamedTuple):
 def format_item(item: ReviewItem, title: str, comment: str, width: int, height: int) -> list[Text]:
     """Return the rows of a ruling, with its keys below it: no more than fit above a prompt in `height` lines."""
     explained = item.explained
-    sentences = explain_in_parts(explained)
+    sentences = describe_in_parts(explained)
     ruling = ["No gate wanted it held."] if item.is_let_go else []
     said = [_describe_label(given.body.label, given.body.comment, str(given.body.by)) for given in item.others]
     own = [_describe_label(item.own.body.label, item.own.body.comment)] if item.own is not None else []
