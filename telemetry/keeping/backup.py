@@ -15,11 +15,13 @@ from msgspec import Struct
 from foregate.schemas.errors import LogError
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.keeping.place import LogPlace, hold_place
+from foregate.telemetry.keeping.reviews import copy_reviews
 from foregate.telemetry.keeping.target import make_target
 from foregate.telemetry.keeping.used_blobs import BlobCount, find_used, read_texts
 from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.file_blobs import FileBlobs, StoredBlob
 from foregate.telemetry.log.sqlite_reader import SqliteReader
+from foregate.telemetry.review.verify import VerifiedReviews
 
 _TOGETHER = 1000
 """Stored bytes that are copied with one sync."""
@@ -32,8 +34,8 @@ _COPIED = ("parts", "cuts", "erased")
 class Backup(Struct, frozen=True):
     """What a copy holds: sessions, events, stored bytes and further files.
 
-    `damaged` names stored bytes that were changed and are left out, and `unverified` the sessions that do not verify in
-    the copy, with why; both are no better where they come from.
+    `reviews` are the events of the review log. `damaged` names stored bytes that were changed and are left out, and
+    `unverified` the sessions that do not verify in the copy, with why; both are no better where they come from.
     """
 
     target: str
@@ -43,6 +45,7 @@ class Backup(Struct, frozen=True):
     files: tuple[str, ...]
     damaged: tuple[str, ...]
     unverified: tuple[tuple[str, str], ...]
+    reviews: int = 0
 
     @property
     def is_sound(self) -> bool:
@@ -68,7 +71,7 @@ def back_up(place: LogPlace, store: FileBlobs, target: Path) -> Backup:
             sqlite_file.retry_while_busy(place.events, lambda: reader.backup(copy))
             _leave(copy)
         files = [one.name for one in place.others if _copy_file(one, made)]
-        return _finish(place, store, made, target, files)
+        return _finish(place, store, made, target, files, _copy_reviews(place, made))
 
 
 def copy_sessions(place: LogPlace, store: FileBlobs, sessions: Sequence[str], target: Path) -> Backup:
@@ -86,7 +89,7 @@ def copy_sessions(place: LogPlace, store: FileBlobs, sessions: Sequence[str], ta
                 _copy_rows(copy, sessions)
             copy.execute("DETACH source")
             _leave(copy)
-        return _finish(place, store, made, target, [])
+        return _finish(place, store, made, target, [], _copy_reviews(place, made, sessions))
 
 
 def _copy_rows(copy: sqlite3.Connection, sessions: Iterable[str]) -> None:
@@ -125,7 +128,15 @@ def _copy_file(source: Path, folder: Path) -> bool:
     return True
 
 
-def _finish(place: LogPlace, store: FileBlobs, made: Path, target: Path, files: Sequence[str]) -> Backup:
+def _copy_reviews(place: LogPlace, made: Path, sessions: Sequence[str] | None = None) -> VerifiedReviews:
+    if place.reviews is None:
+        return VerifiedReviews()
+    return copy_reviews(place.reviews, made / place.reviews.parent.name / place.reviews.name, sessions)
+
+
+def _finish(
+    place: LogPlace, store: FileBlobs, made: Path, target: Path, files: Sequence[str], reviews: VerifiedReviews
+) -> Backup:
     """Copy the stored bytes that the copied events name, and verify the copy."""
     copied = LogPlace(made / place.events.name, made / place.blobs.name)
     damaged: list[str] = []
@@ -139,8 +150,10 @@ def _finish(place: LogPlace, store: FileBlobs, made: Path, target: Path, files: 
         if not found.ok:
             unverified.append((session, found.sentence))
     reader.close()
+    unverified += [("reviews", reviews.sentence)] if not reviews.ok else []
     begun = [count for _, count in counts if count]
-    return Backup(str(target), len(begun), sum(begun), blobs, tuple(files), tuple(damaged), tuple(unverified))
+    held = (str(target), len(begun), sum(begun), blobs, tuple(files))
+    return Backup(*held, tuple(damaged), tuple(unverified), reviews.events)
 
 
 def _copy_blobs(store: FileBlobs, copy: FileBlobs, place: LogPlace, damaged: list[str]) -> BlobCount:

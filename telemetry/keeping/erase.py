@@ -9,8 +9,10 @@ from msgspec import Struct
 
 from foregate.schemas.errors import SessionHeld, TamperedLog, UsageError
 from foregate.schemas.event_body import KINDS
+from foregate.schemas.protocols import Erasure
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.keeping.place import LogPlace, hold_place, list_running
+from foregate.telemetry.keeping.reviews import erase_reviews
 from foregate.telemetry.keeping.used_blobs import Collected, collect_unused
 from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -25,7 +27,7 @@ class Erasable(Struct, frozen=True):
 
 
 class Erased(Struct, frozen=True):
-    """What was erased: sessions, events, and stored bytes that nothing names any more.
+    """What was erased: sessions, events, what reviewers said of them, and stored bytes that nothing names any more.
 
     `blobs.kept` are such that stay for now, because a session runs that may still name them; `compact` removes them.
     """
@@ -33,6 +35,7 @@ class Erased(Struct, frozen=True):
     sessions: tuple[str, ...]
     events: int
     blobs: Collected
+    reviews: int = 0
 
 
 def check_erasable(place: LogPlace, names: Sequence[str], kinds: Sequence[str] = ()) -> Erasable:
@@ -89,4 +92,5 @@ async def erase_sessions(
         check_erasable(place, names, kinds)
         with closing(SqliteLog(place.events, create=False)) as log:
             events = sum([await log.erase(name, at=at, by=by, why=why, kinds=kinds) for name in names])
-        return Erased(tuple(names), events, collect_unused(place, store, is_busy=bool(list_running(place))))
+        said = 0 if place.reviews is None or kinds else await erase_reviews(place.reviews, names, Erasure(at, by, why))
+        return Erased(tuple(names), events, collect_unused(place, store, is_busy=bool(list_running(place))), said)

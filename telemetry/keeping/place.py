@@ -18,11 +18,15 @@ _LOCK = ".keeping"
 
 @dataclass(frozen=True, slots=True)
 class LogPlace:
-    """The file of a log, the folder of its blobs, and further files and folders that a backup takes along."""
+    """The file of a log, the folder of its blobs, and further files and folders that a backup takes along.
+
+    `reviews` is the file of what people said of its decisions, in a folder of its own.
+    """
 
     events: Path
     blobs: Path
     others: tuple[Path, ...] = ()
+    reviews: Path | None = None
 
     @property
     def files(self) -> tuple[Path, ...]:

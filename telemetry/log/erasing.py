@@ -13,10 +13,11 @@ from foregate.telemetry.log import sqlite_file, tables
 
 _ALL = f"""SELECT seq FROM events WHERE session = :session AND text != '' AND NOT (
   seq = (SELECT max(seq) FROM events WHERE session = :session) AND coalesce({tables.KIND}, '') = 'session_ended')
-  AND (:kinds = '[]' OR {tables.KIND} IN (SELECT value FROM json_each(:kinds)))"""  # noqa: S608
+  AND (:kinds = '[]' OR {tables.KIND} IN (SELECT value FROM json_each(:kinds)))
+  AND (:seqs IS NULL OR seq IN (SELECT value FROM json_each(:seqs)))"""  # noqa: S608
 """All that say something, but an event that ends the session: it holds nothing but their number, and proves it.
 
-Where `:kinds` names some, only events of those."""
+Where `:kinds` names some, only events of those; where `:seqs` does, only events of these numbers."""
 _ERASE = (
     f"""INSERT INTO erased (session, seq, at, "by", why)
   SELECT :session, seq, :at, :by, :why FROM ({_ALL})""",  # noqa: S608
@@ -31,15 +32,23 @@ _MINE = "session = :session AND seq IN (SELECT seq FROM erased WHERE session = :
 
 
 def erase_session(
-    connection: sqlite3.Connection, path: Path, session: str, erasure: Erasure, kinds: Sequence[str] = ()
+    connection: sqlite3.Connection,
+    path: Path,
+    session: str,
+    erasure: Erasure,
+    kinds: Sequence[str] = (),
+    seqs: Sequence[int] | None = None,
 ) -> int:
-    """Erase the texts of a session's events, all or those of some kinds, in one write transaction; return how many.
+    """Erase the texts of a session's events in one write transaction; return how many.
+
+    All, or those of some kinds, or of some numbers where `seqs` names them.
 
     What it takes away is overwritten in the file. It is gone from the file beside it, too, unless somebody reads the
     log just then.
     """
-    values = {"session": session, "at": erasure.at, "by": erasure.by, "why": erasure.why}
+    values: dict[str, str | None] = {"session": session, "at": erasure.at, "by": erasure.by, "why": erasure.why}
     values["kinds"] = json.dumps(list(kinds))
+    values["seqs"] = None if seqs is None else json.dumps(list(seqs))
     (before,) = connection.execute("PRAGMA secure_delete").fetchone()
     connection.execute("PRAGMA secure_delete=ON").fetchone()
     try:

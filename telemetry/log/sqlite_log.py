@@ -55,12 +55,14 @@ class SqliteLog(SqliteReader):
             self._reading = self._file.reading
         self._held: dict[str, SessionQueue] = {}
 
-    async def claim(self, session: str, *, create: bool = False, take_over: bool = False) -> Lease:
+    async def claim(
+        self, session: str, *, create: bool = False, take_over: bool = False, despite_erased: bool = False
+    ) -> Lease:
         """Take the session; see Log. A holder of which nothing runs any more is succeeded under a higher fence.
 
         `take_over` succeeds a living holder too, which can write nothing from then on; for a person who knows that
         it is stuck, or that its container is gone. Raises TamperedLog when the session's last events are missing, and
-        LogError when events of it were erased.
+        LogError when events of it were erased, unless `despite_erased` says that what is left tells enough.
         """
         if create and not (0 < len(session) <= _NAME and session.isprintable()):
             raise LogError(f"`{session[:40]!r}` cannot name a session; use up to {_NAME} printable characters")
@@ -68,7 +70,7 @@ class SqliteLog(SqliteReader):
         def take(connection: sqlite3.Connection) -> SessionQueue:
             self._own_file.set_mark(connection)
             with sqlite_file.write_transaction(connection, self.path):
-                if erased := connection.execute(_ERASED, (session,)).fetchone():
+                if not despite_erased and (erased := connection.execute(_ERASED, (session,)).fetchone()):
                     raise build_erased_error(session, Erasure(*erased))
                 return self._take_session(connection, session, create=create, take_over=take_over)
 
@@ -162,12 +164,22 @@ class SqliteLog(SqliteReader):
             )
             connection.executemany(_FORGET, [(lease.session,) for lease in leases])
 
-    async def erase(self, session: str, *, at: str, by: str, why: str, kinds: Sequence[str] = ()) -> int:
+    async def erase(
+        self,
+        session: str,
+        *,
+        at: str,
+        by: str,
+        why: str,
+        kinds: Sequence[str] = (),
+        seqs: Sequence[int] | None = None,
+    ) -> int:
         """Erase what the events of a session say, their hashes stay; return how many events that are.
 
-        With `kinds` only events of those are erased. An event that ends the session stays, since it holds no more than
-        their number. `at` is the time, `by` who it was. Verify the session before: afterwards nobody can. Raises
-        SessionHeld while a process has it open, and TamperedLog where its last events are missing.
+        With `kinds` only events of those are erased, with `seqs` only those of these numbers. An event that ends the
+        session stays, since it holds no more than their number. `at` is the time, `by` who it was. Verify the session
+        before: afterwards nobody can. Raises SessionHeld while a process has it open, and TamperedLog where its last
+        events are missing.
         """
 
         def take(connection: sqlite3.Connection) -> SessionQueue:
@@ -178,7 +190,9 @@ class SqliteLog(SqliteReader):
         lease = await self._claim(session, take)
         try:
             erasure = Erasure(at, by, why)
-            return await self._writer.run_job(lambda file: erase_session(file, self.path, session, erasure, kinds))
+            return await self._writer.run_job(
+                lambda file: erase_session(file, self.path, session, erasure, kinds, seqs)
+            )
         finally:
             await self.release(lease)
 

@@ -22,8 +22,9 @@ from foregate.schemas.review import (
     RuledCall,
     SessionSignedOff,
 )
-from foregate.telemetry.log.chain import verify_lines
+from foregate.telemetry.log.chain import verify_rows
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.sqlite_reader import SqliteReader
 from foregate.telemetry.review.reviews import GivenLabel, Reviews
 from foregate.telemetry.review.ruling import check_ruling
 
@@ -57,6 +58,7 @@ class ReviewLog:
         self.path, self.read_only = path, read_only
         self._log: SqliteLog | None = None
         self._reviews: Reviews | None = None
+        self._erased = 0
 
     async def read(self) -> Reviews:
         """Return everything the log says by now; raise TamperedLog where its chain does not hold."""
@@ -65,14 +67,13 @@ class ReviewLog:
         log = self._log = self._log or SqliteLog(self.path, read_only=self.read_only)
         if CHAIN not in await log.sessions():
             return Reviews()
-        known = self._reviews
-        reviews = self._reviews = known or Reviews()
-        events = verify_lines(log.lines(CHAIN), CHAIN) if known is None else log.events(CHAIN, after=known.seq)
-        for event in events:
-            reviews.apply(event)
-        if reviews.seq < log.head_anchor(CHAIN)[0] and known is None:
-            raise TamperedLog(f"the review log `{self.path}` ends too early; restore it from a copy", reviews.seq + 1)
-        return reviews
+        erased = log.list_erased(CHAIN)
+        if self._reviews is not None and len(erased) == self._erased:
+            for event in log.events(CHAIN, after=self._reviews.seq):
+                self._reviews.apply(event)
+        else:
+            self._reviews, self._erased = read_verified(log, self.path), len(erased)
+        return self._reviews
 
     async def label(self, sessions: Readable, ruled: RuledCall, said: SaidLabel, by: Identity, now: str) -> Event:
         """Record what somebody says of a ruling in the log of sessions, at a UTC time.
@@ -108,7 +109,7 @@ class ReviewLog:
         until = time.monotonic() + _PATIENCE
         while True:
             try:
-                lease = await log.claim(CHAIN, create=True)
+                lease = await log.claim(CHAIN, create=True, despite_erased=True)
                 break
             except SessionHeld:
                 if time.monotonic() > until:
@@ -132,6 +133,19 @@ class ReviewLog:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def read_verified(log: SqliteReader, path: Path) -> Reviews:
+    """Return what the review log at a path says; raise TamperedLog where its chain does not hold to its end."""
+    reviews = Reviews()
+    try:
+        for seq, _, event in verify_rows(log.lines(CHAIN), CHAIN, log.list_erased(CHAIN)):
+            reviews.skip(seq) if event is None else reviews.apply(event)
+    except TamperedLog as error:
+        raise TamperedLog(f"the review log `{path}` is not to be believed: {error}", error.seq) from None
+    if reviews.seq < log.head_anchor(CHAIN)[0]:
+        raise TamperedLog(f"the review log `{path}` ends too early; restore it from a copy", reviews.seq + 1)
+    return reviews
 
 
 def format_head(log: Readable, session: str) -> str:

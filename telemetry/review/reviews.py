@@ -61,6 +61,10 @@ class Reviews:
         self._by_reviewer: dict[Key, dict[str, list[GivenLabel]]] = {}
         self._blind: dict[Key, None] = {}
 
+    def skip(self, seq: int) -> None:
+        """Go past an event that was erased."""
+        self.seq = seq
+
     def apply(self, event: Event) -> None:
         """Take in one event."""
         self.seq = event.seq

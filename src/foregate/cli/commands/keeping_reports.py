@@ -77,6 +77,8 @@ def format_erased(done: Erased) -> Iterator[str]:
     """Yield what erasing did."""
     of = pluralise(len(done.sessions), "session")
     yield f"erased {pluralise(done.events, 'event')} of {of}, and {_format_count(done.blobs.removed)}"
+    if done.reviews:
+        yield f"with them went {pluralise(done.reviews, 'label')} and sign-offs of reviewers"
     yield from _format_kept(done.blobs)
     if done.events:
         yield "backups and copies still have them; `foregate log compact` gives the room back to the disk"
@@ -101,7 +103,8 @@ def format_retention(found: Retention) -> Iterator[str]:
 def format_backup(done: Backup) -> Iterator[str]:
     """Yield what a copy holds."""
     held = f"{pluralise(done.sessions, 'session')}, {pluralise(done.events, 'event')}, {_format_count(done.blobs)}"
-    more = f", {', '.join(done.files)}" if done.files else ""
+    said = f", {pluralise(done.reviews, 'event')} of the review log" if done.reviews else ""
+    more = said + (f", {', '.join(done.files)}" if done.files else "")
     yield f"copied to {done.target}: {held}{more}"
     if done.is_sound:
         yield f"all of it verified there; `foregate audit list --home {done.target}` reads it"

@@ -151,8 +151,8 @@ def _find_place(home: Home) -> tuple[LogPlace, FileBlobs]:
     from foregate.telemetry.log.file_blobs import FileBlobs
 
     home.open_log().close()
-    own = (home.memory, home.pins, home.declarations, home.permissions, home.root / "reviews.db")
-    return LogPlace(home.events, home.blobs, own), FileBlobs(home.blobs, read_only=home.read_only)
+    own = (home.memory, home.pins, home.declarations, home.permissions)
+    return LogPlace(home.events, home.blobs, own, home.reviews), FileBlobs(home.blobs, read_only=home.read_only)
 
 
 def _open_place() -> tuple[LogPlace, FileBlobs]:
@@ -174,13 +174,12 @@ def _find_families(home: Home, wanted: list[str]) -> list[str]:
 
 
 def _erase(place: LogPlace, store: FileBlobs, names: list[str], kinds: list[str], why: str) -> Erased:
-    import getpass
-    import socket
-
     from foregate.agent.session.session_log import utc_now
+    from foregate.assembly.identity import find_identity
     from foregate.telemetry.keeping.erase import erase_sessions
 
-    by = f"{getpass.getuser()}@{socket.gethostname()}"
+    me = find_identity()
+    by = f"{me.user}@{me.host}"
     return run_async(erase_sessions(place, store, names, kinds=kinds, at=utc_now(), by=by, why=why))
 
 
