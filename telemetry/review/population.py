@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatchcase
 
 from msgspec import Struct, structs
 
@@ -38,7 +39,7 @@ class Filter(Struct, frozen=True):
     """Which rulings somebody wants; an empty field wants all.
 
     Without `gates` those are wanted that decided about their call, one to each; with them, all rulings of these gates.
-    `since` and `until` are UTC times, or the beginnings of such.
+    `tools` are patterns with `*` and `?`, `since` and `until` UTC times as events have them.
     """
 
     gates: tuple[str, ...] = ()
@@ -50,17 +51,23 @@ class Filter(Struct, frozen=True):
     until: str = ""
 
     def to_json(self) -> dict[str, Json]:
-        """Return the fields that are not empty."""
-        return {name: value for name, value in structs.asdict(self).items() if value}
+        """Return the fields that are not empty, as they are when read from JSON again."""
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in structs.asdict(self).items()
+            if value
+        }
 
     def is_wanted(self, row: RulingRow) -> bool:
         """Whether a ruling is one of these."""
-        named = ((self.codes, row.code), (self.standings, row.standing), (self.tools, row.tool))
+        named = ((self.codes, row.code), (self.standings, row.standing))
         if any(wanted and value not in wanted for wanted, value in named):
+            return False
+        if self.tools and not any(fnmatchcase(row.tool, pattern) for pattern in self.tools):
             return False
         if not (row.ruled.gate in self.gates if self.gates else row.is_verdict):
             return False
-        return row.time >= self.since and (not self.until or row.time[: len(self.until)] <= self.until)
+        return row.time >= self.since and (not self.until or row.time <= self.until)
 
 
 def read_population(log: Readable, sessions: Iterable[str], wanted: Filter) -> list[RulingRow]:

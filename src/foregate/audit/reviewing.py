@@ -152,7 +152,9 @@ async def _draw(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by: Iden
         return known
     canaries = tuple([Canary(await _find_ruling(log, text), label) for text, label in request.canaries])
     sessions = await find_sessions(log, wanted.sessions)
-    rows = read_population(log, sessions, wanted)
+    rows = [
+        row for row in read_population(log, sessions, wanted) if row.time <= now
+    ]  # those that begin now are no part
     if way == "disagreement":
         rows = find_disagreements(rows, reviews, _judge_otherwise(log, sessions, request.against, rows))
     queue = draw_queue(draw._replace(canaries=canaries), rows, wanted, len(sessions), by, reviews)

@@ -110,7 +110,7 @@ def test_a_queue_draws_the_same_again_keeps_what_is_skipped_and_goes_on_where_it
 ) -> None:
     for _ in range(3):
         work(READ, LIST)
-    asked = ("--random", "4", "--seed", "7")
+    asked = ("--random", "4", "--seed", "7", "--verdict", "allow", "--since", "2026-01-01")
     *items, done = review(cli, piped, [{"label": "right"}, {"skip": True}, {"quit": True}], *asked)
     assert ([item["place"] for item in items], items[0]["of"], done["done"]) == ([1, 2, 3], 4, 1)
     work(READ)  # the population has grown, and what was drawn from it before has not changed
@@ -252,6 +252,8 @@ def test_a_line_that_says_nothing_clear_is_one_error_and_the_same_decision_waits
         (("--queue", "nothing"), "there is no queue `nothing`"),
         (("--random", "-3"), "give a number above 0"),
         (("--random", "3", "--tool", "nothing"), "no decision fits"),
+        (("--random", "3", "--gate", "evidense"), "did you mean `evidence`"),
+        (("--random", "3", "--since", "yesterdayish"), "yesterdayish"),
         (("--random", "3", "--canary", "last/1.rules=right"), "is no judged turn"),
         (("last",), "nobody can press keys here"),
     ],

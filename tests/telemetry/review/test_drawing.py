@@ -32,7 +32,7 @@ def test_the_same_seed_draws_the_same_whatever_the_order_of_the_population() -> 
 def test_a_queue_states_its_population_and_the_probability_of_each() -> None:
     queue = draw(ROWS)
     assert (queue.population, queue.sessions, len(queue.items), queue.probability) == (100, 3, 10, 100_000)
-    assert (queue.seed, dict(queue.filter)) == (7, {"codes": ("stale_evidence",)})
+    assert (queue.seed, dict(queue.filter)) == (7, {"codes": ["stale_evidence"]})
     addresses = sorted(one.ruled.address for one in ROWS)
     assert queue.population_hash == hashlib.sha256("".join(f"{one}\n" for one in addresses).encode()).hexdigest()
 
@@ -82,6 +82,18 @@ def test_a_queue_is_known_as_the_draw_that_made_it() -> None:
     assert not is_same_draw(queue, asked._replace(size=11), WANTED)
     assert not is_same_draw(queue, asked._replace(seed=8), WANTED)
     assert not is_same_draw(queue, asked, Filter())
+
+
+def test_a_queue_is_known_again_once_it_was_written_and_read() -> None:
+    queue = fold(draw(ROWS)).queues["q"]
+    assert is_same_draw(queue, Draw("q", "random", 10, 7), WANTED)
+
+
+def test_a_tool_may_be_a_pattern_and_a_time_is_one_of_an_event() -> None:
+    rows = [row(1, tool="read_file"), row(2, time="2026-01-02T00:00:00.000000Z")]
+    assert [one.ruled.seq for one in rows if Filter(tools=("read_*", "nothing")).is_wanted(one)] == [1]
+    assert [one.ruled.seq for one in rows if Filter(since="2026-01-01T12:00:00.000000Z").is_wanted(one)] == [2]
+    assert [one.ruled.seq for one in rows if Filter(until="2026-01-01T12:00:00.000000Z").is_wanted(one)] == [1]
 
 
 def test_what_reviewers_label_differently_is_in_dispute() -> None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
+from datetime import UTC
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.assembly.home import Home, open_home_log
-from foregate.cli.commands import audit, options
+from foregate.cli.commands import audit, options, selecting
 from foregate.cli.commands.options import take
+from foregate.cli.commands.selecting import Selection
 from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
 
@@ -17,16 +20,20 @@ if TYPE_CHECKING:
     from foregate.audit.reviewing import QueueRequest
     from foregate.schemas.review import Label
     from foregate.schemas.strict_json import Json
+    from foregate.telemetry.review.population import Filter
     from foregate.telemetry.review.review_log import ReviewLog
     from foregate.telemetry.review.reviews import GivenLabel
 
 Names = list[str]
 Comment = Annotated[str, take("--comment", "Words that go with it.", "TEXT")]
+_SELECTION = {name: selecting.OF_ONE[name] for name in ("gate", "code", "standing", "tool", "since", "until")}
 _DECISION = "SESSION/SEQ.GATE, with :CALL where it ruled on several."
 
 
 @audit.app.command("review", short_help="Review decisions, one at a time.")
+@selecting.takes_selection(_SELECTION)
 def review(
+    selection: Selection,
     session: Annotated[str, typer.Argument(metavar="[SESSION]", help="All calls of one session, in order.")] = "",
     queue: Annotated[str, take("--queue", "Go on with a queue that was drawn.", "NAME")] = "",
     random: Annotated[int, take("--random", "Draw so many by chance from all that fit.", "N")] = 0,
@@ -40,13 +47,7 @@ def review(
     canary: Annotated[
         Names | None, take("--canary", "Hide one whose label is known among them. Repeatable.", "DECISION=LABEL")
     ] = None,
-    gate: Annotated[Names | None, take("--gate", "Only rulings of this gate; may be repeated.")] = None,
-    code: Annotated[Names | None, take("--code", "Only this code; may be repeated.")] = None,
-    verdict: Annotated[Names | None, take("--verdict", "Only `allow`, `ask`, `hold` or `deny`; repeatable.")] = None,
-    tool: Annotated[Names | None, take("--tool", "Only calls of this tool; may be repeated.")] = None,
     of: Annotated[Names | None, take("--session", "Only this session; may be repeated.")] = None,
-    since: Annotated[str, take("--since", "Only from this UTC time on, such as 2026-11-21.", "TIME")] = "",
-    until: Annotated[str, take("--until", "Only up to this UTC time.", "TIME")] = "",
     agreement: Annotated[
         bool, take("--agreement", "Show how far reviewers agree, and what queues have come to.")
     ] = False,
@@ -58,20 +59,10 @@ def review(
 ) -> None:
     """Review decisions one at a time: label each as right, too strict, too lax or unclear. Queues are recorded."""
     from foregate.audit.reviewing import QueueRequest
-    from foregate.telemetry.review.population import Filter
 
     if agreement:
         _print_agreement(enough, as_json)
         return
-    wanted = Filter(
-        gates=tuple(gate or ()),
-        codes=tuple(code or ()),
-        standings=tuple(verdict or ()),
-        tools=tuple(tool or ()),
-        sessions=tuple(of or ()),
-        since=since,
-        until=until,
-    )
     request = QueueRequest(
         session=session,
         queue=queue,
@@ -84,9 +75,22 @@ def review(
         name=name,
         blind=blind,
         canaries=tuple(_read_canary(one) for one in canary or ()),
-        wanted=wanted,
+        wanted=_build_filter(selection, of or ()),
     )
     _work_through(request, as_json)
+
+
+def _build_filter(selection: Selection, sessions: Iterable[str]) -> Filter:
+    """Return the filter that options make; raise UsageError for one that names nothing there is."""
+    from foregate.telemetry.review.population import Filter
+
+    found = selecting.select_decisions(selection)
+    since, until = (
+        moment and f"{moment.astimezone(UTC):%Y-%m-%dT%H:%M:%S.%fZ}" for moment in (found.since, found.until)
+    )
+    named = (found.gate, found.code, found.standing, found.tool, sessions)
+    gates, codes, standings, tools, names = map(tuple, named)
+    return Filter(gates, codes, standings, tools, names, since or "", until or "")
 
 
 def _read_canary(text: str) -> tuple[str, Label]:
