@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from foregate.schemas import strict_json
-from foregate.schemas.errors import TamperedLog, UsageError
+from foregate.schemas.errors import LogError, TamperedLog, UsageError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import Judgement, Mode, Standing
 from foregate.schemas.protocols import Readable
@@ -70,6 +70,14 @@ def check_ruling(log: Readable, ruled: RuledCall) -> None:
     if found != ruled:
         now = f"event {ruled.seq} of session `{ruled.session}` is another one than when it was chosen"
         raise TamperedLog(f"{now}, so nothing was written; `foregate audit verify` tells what was changed", ruled.seq)
+
+
+def is_there(log: Readable, ruled: RuledCall) -> bool:
+    """Whether the log still holds the event of a ruling, and it was not erased."""
+    try:
+        return next(iter(log.events(ruled.session, after=ruled.seq - 1, until=ruled.seq)), None) is not None
+    except LogError:
+        return False
 
 
 class GateRuling(NamedTuple):

@@ -12,7 +12,7 @@ from foregate.schemas.protocols import Readable
 from foregate.telemetry.log.sqlite_reader import SqliteReader
 from foregate.telemetry.review.review_log import CHAIN, read_verified
 from foregate.telemetry.review.reviews import Reviews
-from foregate.telemetry.review.ruling import find_ruling
+from foregate.telemetry.review.ruling import find_ruling, is_there
 
 
 class VerifiedReviews(Struct, frozen=True):
@@ -70,10 +70,7 @@ def _check_labels(reviews: Reviews, sessions: Readable) -> tuple[int, list[str]]
     unchecked, defects = 0, []
     for given in reviews.given:
         ruled = given.body.ruled
-        try:
-            if next(iter(sessions.events(ruled.session, after=ruled.seq - 1, until=ruled.seq)), None) is None:
-                raise LogError("erased")
-        except LogError:
+        if not is_there(sessions, ruled):
             unchecked += 1
             continue
         try:

@@ -22,7 +22,7 @@ from foregate.telemetry.review.drawing import Draw, draw_queue, find_disagreemen
 from foregate.telemetry.review.population import Filter, RulingRow, read_population
 from foregate.telemetry.review.review_log import ReviewLog, SaidLabel
 from foregate.telemetry.review.reviews import GivenLabel, Reviews
-from foregate.telemetry.review.ruling import find_ruling, parse_address
+from foregate.telemetry.review.ruling import find_ruling, is_there, parse_address
 
 _SEEDS = 1_000_000
 _LONGEST = 3600
@@ -127,7 +127,11 @@ async def open_review(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by
     queue = _find_queue(reviews, request.queue) if request.queue else await _draw(log, kept, request, by, now)
     title = f"{queue.name} ({queue.way}{f', seed {queue.seed}' if queue.way == 'random' else ''})"
     blind = request.blind or queue.blind
-    return OpenReview(log, kept, by, order_queue(queue), title, queue.name, blind, await kept.read())
+    ordered = order_queue(queue)
+    items = [ruled for ruled in ordered if is_there(log, ruled)]
+    gone = len(ordered) - len(items)
+    title += f", {gone} erased since" if gone else ""
+    return OpenReview(log, kept, by, items, title, queue.name, blind, await kept.read())
 
 
 def _find_queue(reviews: Reviews, name: str) -> QueueDrawn:

@@ -18,6 +18,7 @@ from foregate.audit.reviewing import QueueRequest, open_review
 from foregate.cli.commands.audit_review import open_reviews
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
+from foregate.telemetry.review.verify import verify_reviews
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.commands.test_approvals import EDIT, ask, policy
 from tests.cli.conftest import Cli, Piped, parse_lines
@@ -126,6 +127,41 @@ def test_a_queue_draws_the_same_again_keeps_what_is_skipped_and_goes_on_where_it
         "seed": 7,
     }
     assert "another queue is named `random-7`" in cli("audit", "review", "--random", "2", "--seed", "7", "--json")[2]
+
+
+def test_a_queue_goes_on_without_the_decisions_that_were_erased_since_and_the_sample_stays(
+    cli: Cli, piped: Piped, home: Path
+) -> None:
+    gone, _ = work(READ, LIST), work(READ)
+    review(cli, piped, [{"label": "right"}, {"quit": True}], "--random", "9", "--seed", "7")
+    code, _, err = cli("log", "erase", gone, "--yes", "--json")
+    assert code == 0, err
+    shown = review(cli, piped, [{"quit": True}], "--queue", "random-7")
+    assert (shown[0]["of"], gone in shown[0]["decision"]) == (1, False)
+    queue = json.loads(cli("audit", "review", "--agreement", "--json")[1])["queues"][0]
+    assert (queue["population"], queue["size"]) == (3, 3)
+
+
+def test_labels_are_checked_against_the_log_they_are_about(cli: Cli, name: str, home: Path) -> None:
+    decision = find_decision(cli, name)
+    cli("audit", "label", decision, "right")
+    with foregate.open_log() as log:
+        found = verify_reviews(home / "reviews" / "reviews.db", log)
+        assert (found.ok, found.unchecked) == (True, 0)
+    seq = int(decision.rpartition("/")[2].partition(".")[0])
+    with sqlite3.connect(home / "events.db") as file:
+        file.execute("UPDATE events SET text = replace(text, '3600', '3601') WHERE seq = ?", (seq,))
+    with foregate.open_log() as log:
+        found = verify_reviews(home / "reviews" / "reviews.db", log)
+    assert (found.ok, "label 1 of the review log cannot be checked" in found.sentence) == (False, True)
+
+
+def test_a_home_that_may_only_be_read_is_reviewed_and_not_labelled(cli: Cli, name: str, home: Path) -> None:
+    decision = find_decision(cli, name)
+    cli("audit", "label", decision, "right")
+    assert cli("audit", "labels", "--home", str(home))[0] == 0
+    code, out, err = cli("audit", "label", decision, "too lax", "--home", str(home))
+    assert (code, out, err.count("\n"), "may only be read, so nothing was written" in err) == (2, "", 1, True)
 
 
 def test_a_decision_is_shown_with_the_persons_words_its_numbers_and_who_approved(
