@@ -37,6 +37,43 @@ def check_reply(need: Need, reply: Reply) -> None:
     check_calls(need, reply)
 
 
+def build_reply(need: Need, word: str, text: str, calls: Sequence[str], named: Sequence[str], by: str) -> Reply:
+    """Return the reply that a command line or a form says; a yes where `word` says none.
+
+    `calls` answer single calls by their numbers, as in `2=no`; `named` are values that were typed. Raises UsageError,
+    one sentence, for what cannot answer this question.
+    """
+    choices = list_choices(need)
+    if word == "no" and "no" not in choices:
+        word = "stop"
+    if word:
+        return Reply(word, text, by)
+    if need.gate != "approval":
+        choice = next((one for one in ("yes", "anyway") if one in choices), "")
+        if not choice or calls or named:
+            ways = f"answer it with a word: `foregate approvals answer`, one of {', '.join(choices)}"
+            raise UsageError(f"this question is no approval of calls that a yes answers so; {ways}")
+        return Reply(choice, text, by)
+    answers = {**dict.fromkeys(need.calls, "yes"), **_read_calls(need, calls)}
+    granted = [call for call, answer in answers.items() if answer == "yes"]
+    mixed = len({*answers.values()}) > 1
+    choice = "yes" if len(granted) == len(answers) else "no"
+    return Reply(choice, text, by, answers if mixed else {}, name_values(need, granted, named))
+
+
+def _read_calls(need: Need, calls: Sequence[str]) -> dict[str, str]:
+    """Return the answers to single calls, by their ids."""
+    found = {}
+    for said in calls:
+        number, _, answer = said.replace(" ", "=").partition("=")
+        if not (number.isascii() and number.isdigit() and 0 < int(number[:6]) <= len(need.calls)):
+            raise UsageError(f"`{said[:40]}` names no call; this question has {len(need.calls)}, numbered from 1")
+        if answer not in ("yes", "no"):
+            raise UsageError(f"`{said[:40]}` answers no call; say {number}=yes or {number}=no")
+        found[need.calls[int(number) - 1]] = answer
+    return found
+
+
 def name_values(need: Need, granted: Sequence[str], typed: Sequence[str]) -> dict[str, tuple[str, ...]]:
     """Return the typed values by the calls with a yes whose values they name, as a Reply has them.
 

@@ -33,7 +33,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "audit cli.terminal",
         "pages",
         "cli.demo cli.plan",
-        "cli.acp cli.chat",
+        "cli.acp cli.chat console",
         "cli.commands",
         "cli",
         "foregate",

@@ -108,6 +108,11 @@ class SqliteReader:
         query = f"{_COLUMNS} {_build_condition(kinds)} ORDER BY session, seq"
         yield from _read_rows(self._stream_events(query, (*kinds[:1], *kinds)))
 
+    def count_events(self) -> int:
+        """Return how many events all sessions have, as noted beside the leases: another number means news."""
+        ((count,),) = self._fetch_rows("SELECT coalesce(sum(seq), 0) FROM leases", ())
+        return int(count)
+
     def list_erased(self, session: str) -> Mapping[int, Erasure]:
         """Return which events of a session were erased, by their numbers, and by whom."""
         query = 'SELECT seq, at, "by", why FROM erased WHERE session = ? ORDER BY seq'

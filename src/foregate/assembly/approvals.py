@@ -8,8 +8,10 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from foregate.assembly.home import Home, find_session
+from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Blobs, Log, Reply
+from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 
 if TYPE_CHECKING:
     from foregate.agent.effects.undo import Preview
@@ -62,6 +64,28 @@ class Approvals:
                 raise UsageError(f"{len(children)} tasks of session `{session}` ask; name one of {named}")
             session = children[0]  # a task it handed on asks in its place
         return await find_question(self._log, self._blobs, session, seq)
+
+    async def describe(self, question: Question) -> dict[str, Json]:
+        """Return what a list says of a question."""
+        from foregate.agent.session.session_log import utc_now
+
+        need, keys = question.need, ("call", "tool", "target", "effect")
+        calls = [as_object(call) for call in get_list(need.request, "calls")] if "calls" in need.request else []
+        return {
+            "question": question.name,
+            "session": question.session,
+            "event": question.asked.seq,
+            "gate": need.gate,
+            "code": need.code,
+            "asks": question.problem or get_text(need.request, "question", "") or "May this run?",
+            "calls": [{key: str(call.get(key, "")) for key in keys} for call in calls],
+            "asked_at": question.asked.time,
+            "expires_at": need.expires_at,
+            "expired": question.is_expired(utc_now()),
+            "answered_by": question.given.by or "somebody" if question.given is not None else "",
+            "held_by": await self.find_holder(question),
+            "run_by": strict_json.dump(by) if (by := await self.find_runner(question)) is not None else None,
+        }
 
     def read_previews(self, question: Question) -> Mapping[str, Preview]:
         """Return what the calls of a question would change, by their ids, as it was when it was asked."""

@@ -16,6 +16,7 @@ from foregate.cli.commands import (
     audit_queries,  # noqa: F401  # it adds its commands to those of `audit`
     audit_review,  # noqa: F401  # it adds its commands to those of `audit`
     completion,
+    console,
     doctor,
     execute,
     log,
@@ -54,6 +55,7 @@ app.add_typer(plans.app, name="plans")
 app.command("acp", short_help="Serve an editor.")(acp.acp)
 app.command("undo", short_help="Undo a change of a session.")(sessions.undo)
 app.add_typer(audit.app, name="audit")
+app.command("console", short_help="Show it all in a browser.")(console.console)
 app.add_typer(log.app, name="log")
 app.add_typer(policy.app, name="policy")
 app.add_typer(policy.config_app, name="config")

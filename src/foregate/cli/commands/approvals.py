@@ -10,15 +10,11 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import run_async
-from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from foregate.agent.session.answering import Delivery
     from foregate.assembly.approvals import Approvals
-    from foregate.schemas.judgement import Need
-    from foregate.schemas.protocols import Reply
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.questions import Question
 
@@ -88,32 +84,7 @@ async def _read_rows() -> list[dict[str, Json]]:
     from foregate.assembly.approvals import Approvals
 
     with Approvals() as approvals:
-        return [await _describe(approvals, question) for question in await approvals.list()]
-
-
-async def _describe(approvals: Approvals, question: Question) -> dict[str, Json]:
-    """Return what a list says of a question."""
-    from foregate.agent.session.session_log import utc_now
-    from foregate.schemas import strict_json
-    from foregate.schemas.strict_json import as_object, get_list, get_text
-
-    need, keys = question.need, ("call", "tool", "target", "effect")
-    calls = [as_object(call) for call in get_list(need.request, "calls")] if "calls" in need.request else []
-    return {
-        "question": question.name,
-        "session": question.session,
-        "event": question.asked.seq,
-        "gate": need.gate,
-        "code": need.code,
-        "asks": question.problem or get_text(need.request, "question", "") or "May this run?",
-        "calls": [{key: str(call.get(key, "")) for key in keys} for call in calls],
-        "asked_at": question.asked.time,
-        "expires_at": need.expires_at,
-        "expired": question.is_expired(utc_now()),
-        "answered_by": question.given.by or "somebody" if question.given is not None else "",
-        "held_by": await approvals.find_holder(question),
-        "run_by": strict_json.dump(by) if (by := await approvals.find_runner(question)) is not None else None,
-    }
+        return [await approvals.describe(question) for question in await approvals.list()]
 
 
 async def _show(name: str, as_json: bool) -> None:
@@ -122,7 +93,7 @@ async def _show(name: str, as_json: bool) -> None:
 
     with Approvals() as approvals:
         question = await approvals.show(name)
-        row = await _describe(approvals, question)
+        row = await approvals.describe(question)
         if as_json:
             options.print_json(row | _dump_sheet(approvals, question))
             return
@@ -158,61 +129,19 @@ async def _answer(name: str, word: str, text: str, calls: list[str], named: list
 
     from foregate.assembly.approvals import Approvals
     from foregate.assembly.identity import find_identity
+    from foregate.cli.terminal.approval_rows import explain_delivery
+    from foregate.gates.replies import build_reply
 
     me = find_identity()
-
     with Approvals() as approvals:
         question = await approvals.show(name)
-        reply = replace(_build_reply(question.need, word, text, calls, named, me.user), person=me)
+        reply = replace(build_reply(question.need, word, text, calls, named, me.user), person=me)
         delivery = await approvals.answer(question, reply)
         holder = await approvals.find_holder(question)
     if as_json:
         told: dict[str, Json] = {"question": question.name, "answer": reply.choice, "by": reply.by}
         options.print_json(told | {"delivery": delivery, "held_by": holder})
         return
-    options.print_text(f"{reply.choice} to {question.name}, by {reply.by}: {_explain(delivery, question, holder)}")
-
-
-def _explain(delivery: Delivery, question: Question, holder: str) -> str:
-    """Return where an answer is and what comes next."""
-    if delivery == "taken":
-        return f"{holder or 'the process that asked'} goes on with it"
-    if delivery == "waiting":
-        return f"kept; {holder or 'the next process'} takes it once it comes to the question"
-    return f"recorded; `foregate resume {question.session.partition('.')[0]}` goes on with it"
-
-
-def _build_reply(need: Need, word: str, text: str, calls: list[str], named: list[str], by: str) -> Reply:
-    """Return the reply that the command line says; a yes where it says none."""
-    from foregate.gates.replies import list_choices, name_values
-    from foregate.schemas.protocols import Reply
-
-    choices = list_choices(need)
-    if word == "no" and "no" not in choices:
-        word = "stop"
-    if word:
-        return Reply(word, text, by)
-    if need.gate != "approval":
-        choice = next((one for one in ("yes", "anyway") if one in choices), "")
-        if not choice or calls or named:
-            ways = f"answer it with a word: `foregate approvals answer`, one of {', '.join(choices)}"
-            raise UsageError(f"this question is no approval of calls that a yes answers so; {ways}")
-        return Reply(choice, text, by)
-    answers = {**dict.fromkeys(need.calls, "yes"), **_read_calls(need, calls)}
-    granted = [call for call, answer in answers.items() if answer == "yes"]
-    mixed = len({*answers.values()}) > 1
-    choice = "yes" if len(granted) == len(answers) else "no"
-    return Reply(choice, text, by, answers if mixed else {}, name_values(need, granted, named))
-
-
-def _read_calls(need: Need, calls: list[str]) -> dict[str, str]:
-    """Return the answers to single calls, by their ids."""
-    found = {}
-    for said in calls:
-        number, _, answer = said.replace(" ", "=").partition("=")
-        if not (number.isascii() and number.isdigit() and 0 < int(number[:6]) <= len(need.calls)):
-            raise UsageError(f"`{said[:40]}` names no call; this question has {len(need.calls)}, numbered from 1")
-        if answer not in ("yes", "no"):
-            raise UsageError(f"`{said[:40]}` answers no call; say {number}=yes or {number}=no")
-        found[need.calls[int(number) - 1]] = answer
-    return found
+    options.print_text(
+        f"{reply.choice} to {question.name}, by {reply.by}: {explain_delivery(delivery, question, holder)}"
+    )

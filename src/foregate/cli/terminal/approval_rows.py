@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 
@@ -14,6 +15,10 @@ from foregate.schemas import strict_json
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Need
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
+
+if TYPE_CHECKING:
+    from foregate.agent.session.answering import Delivery
+    from foregate.telemetry.audit.questions import Question
 
 _LONGEST = 400
 """Characters of a question's row where no terminal cuts it."""
@@ -71,6 +76,15 @@ def format_answers(need: Need, name: str, width: int) -> Iterator[Text]:
     more = [one for one in choices if one not in ("yes", "no", "grant", "project")]
     ways = [*plain, *([f"`foregate approvals answer {name} {'|'.join(more)}`"] if more else [])]
     yield from format_labelled("answer", ", ".join(ways), width, "dim")
+
+
+def explain_delivery(delivery: Delivery, question: Question, holder: str) -> str:
+    """Return where an answer is and what comes next."""
+    if delivery == "taken":
+        return f"{holder or 'the process that asked'} goes on with it"
+    if delivery == "waiting":
+        return f"kept; {holder or 'the next process'} takes it once it comes to the question"
+    return f"recorded; `foregate resume {question.session.partition('.')[0]}` goes on with it"
 
 
 def _is_answered_by(verb: str, choices: list[str]) -> bool:

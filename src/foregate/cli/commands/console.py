@@ -1,0 +1,47 @@
+"""The command `foregate console`, which serves the pages of a home."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from foregate.cli.commands.options import print_problems, take
+from foregate.cli.terminal.exit_codes import run_async
+from foregate.schemas.errors import UsageError
+
+_PORT = "Where to listen; 0 takes any that is free."
+_HOST = "Listen at another address of this machine, which others may reach; unencrypted."
+
+
+def console(
+    port: Annotated[int, take("--port", _PORT, "N")] = 4747,
+    host: Annotated[str, take("--host", _HOST, "ADDRESS")] = "127.0.0.1",
+    no_open: Annotated[bool, take("--no-open", "Do not open a browser.")] = False,
+    read_only: Annotated[bool, take("--read-only", "Only look: nothing is answered or labelled.")] = False,
+) -> None:
+    """Show sessions and decisions in a browser, answer what waits, and label decisions; on this machine alone."""
+    try:
+        from foregate.console.server import serve_console
+    except ImportError:
+        raise UsageError("this needs the extra `console`; install it with `pip install 'foregate[console]'`") from None
+    from foregate.assembly.home import Home
+    from foregate.cli.terminal.browser import open_browser
+    from foregate.console.address import is_loopback
+
+    if not is_loopback(host):
+        seen = "whoever is on that network can read what is sent, the token among it"
+        print_problems([f"warning: {host} is not this machine alone, and nothing is encrypted: {seen}"])
+    home = Home(Home.path())
+    opened = []
+
+    def print_ready(url: str) -> None:
+        typer.echo(f"console {url}\nCtrl-C ends it")
+        if not no_open:
+            opened.append(open_browser(url))
+
+    try:
+        run_async(serve_console(home, host, port, print_ready, read_only=read_only))
+    finally:
+        for file in filter(None, opened):
+            file.unlink(missing_ok=True)

@@ -1,0 +1,98 @@
+"""What all pages of a console stand on: one home, who may come in, and how a page is filled in."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import jinja2
+from starlette.responses import HTMLResponse
+
+from foregate.assembly.approvals import Approvals
+from foregate.assembly.audit_index import find_index_path
+from foregate.assembly.home import Home
+from foregate.console.address import Address
+from foregate.console.entry import Entry
+from foregate.console.form import WORD
+from foregate.console.index import SharedIndex
+from foregate.console.live import Live
+from foregate.pages.links import ConsoleLinks
+from foregate.pages.rendering import build_environment
+from foregate.schemas.errors import UsageError
+
+LINKS = ConsoleLinks()
+SECTIONS = (
+    ("sessions", "Sessions"),
+    ("decisions", "Decisions"),
+    ("waiting", "Waiting"),
+    ("statistics", "Statistics"),
+    ("policy", "Policy"),
+)
+"""The parts of the console, by the address they begin with and the name they are called by."""
+
+
+class Console:
+    """One home, open for its pages: no request names a file, and none reaches another home.
+
+    `workspace` is the folder whose own policy file counts on the page of the policy. Close it when done.
+    """
+
+    def __init__(
+        self,
+        home: Home,
+        entry: Entry,
+        address: Address,
+        *,
+        environ: Mapping[str, str],
+        workspace: Path,
+        read_only: bool = False,
+    ) -> None:
+        if not home.events.is_file():
+            raise UsageError(f"there is no log in `{home.root}` yet; `foregate chat` begins one")
+        self.home, self.entry, self.address = home, entry, address
+        self.environ, self.workspace, self.read_only = environ, workspace, read_only or home.read_only
+        self.log = home.open_log()
+        self.blobs = home.open_blobs()
+        self.approvals = Approvals(self.log, self.blobs, environ=environ)
+        self.live = Live(self.log)
+        self.index = SharedIndex(self.log, find_index_path(home.root, environ, keeps_out=home.read_only))
+
+    @cached_property
+    def _templates(self) -> jinja2.Environment:
+        shared = build_environment()
+        theirs = shared.loader or jinja2.DictLoader({})
+        # A template of ours goes before a shared one of the same name, and may build on it by its longer name.
+        loaders = [jinja2.PackageLoader("foregate.console"), theirs, jinja2.PrefixLoader({"shared": theirs})]
+        own = shared.overlay(loader=jinja2.ChoiceLoader(loaders))
+        own.filters = {**shared.filters, "minute": shorten_time, "pair": lambda value: (value, value)}
+        return own
+
+    def render(self, template: str, section: str, status: int = 200, follow: str = "", **data: Any) -> HTMLResponse:
+        """Return a page; `follow` is the address that says when it has changed, "" where it does not."""
+        about = {
+            "section": section,
+            "sections": SECTIONS,
+            "read_only": self.read_only,
+            "follow": follow,
+            "links": LINKS,
+        }
+        about |= {"form_field": WORD, "form_word": self.entry.form_word}
+        return HTMLResponse(self._templates.get_template(template).render(**about, **data), status)
+
+    async def follow_all(self) -> str:
+        """Return the address that says when any session has gone on."""
+        return f"/events?after={await asyncio.to_thread(self.log.count_events)}"
+
+    def close(self) -> None:
+        """End what follows, and let go of index and log."""
+        self.live.end()
+        self.index.close()
+        self.log.close()
+
+
+def shorten_time(time: str) -> str:
+    """Return a recorded UTC time to the minute, as `2026-11-21 06:45 UTC`; "" for none."""
+    return f"{time[:16].replace('T', ' ')} UTC" if time else ""

@@ -1,0 +1,95 @@
+"""The pages that list: sessions, and decisions of all of them, by what is asked for in the address."""
+
+from __future__ import annotations
+
+from typing import Any, get_args
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from foregate.cli.terminal.exit_codes import STATUS
+from foregate.console.console import Console
+from foregate.console.query import Query
+from foregate.console.tallies import Segment, lay_segments
+from foregate.pages.words import STATE, describe_state
+from foregate.schemas.codes import GATES
+from foregate.schemas.judgement import Severity, Standing
+from foregate.telemetry.index.audit_index import AuditIndex
+from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
+from foregate.telemetry.index.rows import DecisionRow, SessionRow
+
+PAGE = 100
+"""Rows of a page."""
+STATES = ("open", *STATUS)
+STANDINGS = tuple(standing.value for standing in Standing)
+ALL_GATES = (*GATES, "postlude")
+
+
+class ListedSession(Struct, frozen=True):
+    """A session in the list: `tone` and `state` say how it stands, `strip` how its calls were judged."""
+
+    row: SessionRow
+    tone: str
+    state: str
+    strip: tuple[Segment, ...]
+    says: str
+
+
+async def show_sessions(console: Console, request: Request) -> Response:
+    """Show the sessions, newest first."""
+    query = Query(request.query_params)
+    wanted = SessionFilter(
+        state=query.choose("state", STATES),
+        since=query.read_day("since"),
+        until=query.read_day("until", end=True),
+        text=query.list_words("text"),
+        who=query.list_pattern("who"),
+        workspace=query.list_pattern("workspace"),
+        waiting=bool(query.get("waiting")),
+    )
+    start = query.read_number("from") or 0
+    rows = await console.index.ask(lambda index: index.list_sessions(wanted, limit=start + PAGE + 1))
+    later = query.build_address("/sessions", **{"from": start + PAGE}) if len(rows) > start + PAGE else ""
+    sessions = [build_session(row) for row in rows[start : start + PAGE]]
+    states = [(state, describe_state(state)) for state in STATES]
+    about: dict[str, Any] = {"query": query, "states": states, "later": later}
+    follow = await console.follow_all()
+    return console.render("sessions.html.j2", "sessions", follow=follow, sessions=sessions, start=start, **about)
+
+
+def build_session(row: SessionRow) -> ListedSession:
+    """Return a session as the list shows it."""
+    counts = {"allow": row.allowed, "ask": row.asked_about, "hold": row.held, "deny": row.denied}
+    words = (("allow", "let pass"), ("ask", "asked about"), ("hold", "held"), ("deny", "denied"))
+    says = ", ".join(f"{counts[tone]} {word}" for tone, word in words if counts[tone]) or "no call was judged"
+    tone = STATE.get(row.state, "quiet")
+    return ListedSession(row, tone, describe_state(row.state), tuple(lay_segments(counts)), says)
+
+
+async def show_decisions(console: Console, request: Request) -> Response:
+    """Show decisions of all sessions, newest first; what only passed is left out unless it is asked for."""
+    query = Query(request.query_params)
+    standing = query.choose("standing", STANDINGS)
+    wanted = DecisionFilter(
+        gate=query.choose("gate", ALL_GATES),
+        standing=standing,
+        severity=query.choose("severity", get_args(Severity)),
+        code=query.list_words("code"),
+        since=query.read_day("since"),
+        until=query.read_day("until", end=True),
+        tool=query.list_pattern("tool"),
+        text=query.list_words("text"),
+        sessions=query.list_words("session"),
+        passed=bool(query.get("passed")) or standing == ("allow",),
+    )
+    after = query.read_number("after")
+
+    def find(index: AuditIndex) -> list[DecisionRow]:
+        return index.find_decisions(wanted, after=after, limit=PAGE + 1)
+
+    rows = await console.index.ask(find)
+    later = query.build_address("/decisions", after=rows[PAGE - 1].id) if len(rows) > PAGE else ""
+    about: dict[str, Any] = {"query": query, "gates": ALL_GATES, "standings": STANDINGS, "later": later}
+    follow = await console.follow_all() if after is None else ""
+    return console.render("decisions.html.j2", "decisions", follow=follow, rows=rows[:PAGE], **about)

@@ -1,0 +1,121 @@
+"""The page of the policy: every value in force, what it is by default, and where it comes from."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Iterator, Mapping
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from foregate.assembly.home import find_session
+from foregate.assembly.open import find_policy_file
+from foregate.console.console import Console
+from foregate.console.query import Query
+from foregate.policy.policy import Policy
+from foregate.policy.source.load import default_policy, describe_origin, load_policy_layers, restore_policy
+from foregate.policy.source.strict_yaml import Data, format_path
+from foregate.policy.source.values import format_value, list_effective_values, list_values
+from foregate.schemas.errors import LogError
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import Kind, PolicyChanged, SessionStarted
+from foregate.schemas.strict_json import Json
+
+
+class PolicyValue(Struct, frozen=True):
+    """A value in force; `default` is what it is by default, "" where it is that, and `origin` where it comes from."""
+
+    key: str
+    value: str
+    origin: str
+    default: str
+    is_own: bool
+
+
+class PolicyPage(Struct, frozen=True):
+    """The policy in force: of a session as recorded, or of a session that would begin now.
+
+    `layers` are the files it is made of, or how often the session changed it; `remarks` are for a person.
+    """
+
+    hash: str
+    session: str
+    layers: tuple[str, ...]
+    values: tuple[PolicyValue, ...]
+    remarks: tuple[str, ...]
+
+
+async def show_policy(console: Console, request: Request) -> Response:
+    """Show the policy of a session, or without one that of the next session begun in the console's folder."""
+    query = Query(request.query_params)
+    name = query.get("session")
+    if name:
+        name = await find_session(console.log, name)
+        page = await asyncio.to_thread(build_recorded, name, console.log.events(name, kinds=_KINDS))
+    else:
+        page = await asyncio.to_thread(build_current, console)
+    total = len(page.values)
+    values = [value for value in page.values if is_wanted(value, query)]
+    return console.render("policy.html.j2", "policy", page=page, values=values, total=total, query=query)
+
+
+def is_wanted(value: PolicyValue, query: Query) -> bool:
+    """Whether a value is asked for: by words in its key, value or origin, and only what is not the default's."""
+    texts = f"{value.key} {value.value} {value.origin}".casefold()
+    return query.get("text").casefold() in texts and (value.is_own or not query.get("own"))
+
+
+_KINDS: tuple[Kind, ...] = ("session_started", "policy_changed")
+
+
+def build_current(console: Console) -> PolicyPage:
+    """Return the policy that the person's file, and the workspace file of the console's folder, put in force."""
+    loaded = load_policy_layers(find_policy_file(None, console.environ), console.workspace)
+    default = _write_values(default_policy())
+    values = []
+    for key, value in list_effective_values(loaded).items():
+        if (origin := loaded.provenance.get(key)) is not None:
+            values.append(_build_value(key, value, origin, origin != "default", default))
+    remarks = tuple(f"left as it is, which is tighter: {key}" for key in loaded.ignored)
+    return PolicyPage(loaded.policy.hash, "", loaded.sources, tuple(values), remarks)
+
+
+def build_recorded(session: str, events: Iterable[Event]) -> PolicyPage:
+    """Return the policy that a session recorded last; raise LogError where it recorded none that can be read."""
+    recorded: Mapping[str, Json] | None = None
+    layers: Mapping[str, Json] | None = None
+    changes = []
+    for event in events:
+        match event.body:
+            case SessionStarted(policy=policy, layers=laid):
+                recorded, layers = policy, laid
+            case PolicyChanged(policy=policy, layers=laid) if policy is not None:
+                recorded, layers = policy, laid if laid is not None else layers
+                changes.append(f"changed by event {event.seq}")
+            case _:
+                pass
+    try:
+        found = restore_policy(recorded)
+    except ValueError:
+        why = f"the policy of session `{session}` cannot be read"
+        raise LogError(f"{why}; `foregate audit verify` tells what was changed") from None
+    return PolicyPage(found.hash, session, ("as recorded", *changes), tuple(_list_recorded(found, layers)), ())
+
+
+def _list_recorded(policy: Policy, layers: Mapping[str, Json] | None) -> Iterator[PolicyValue]:
+    default = _write_values(default_policy())
+    for path, value in list_values(policy).items():
+        key = format_path(path)
+        same = default.get(key) == format_value(value)
+        yield _build_value(key, value, describe_origin(key, layers, same), not same, default)
+
+
+def _write_values(policy: Policy) -> dict[str, str]:
+    return {format_path(path): format_value(value) for path, value in list_values(policy).items()}
+
+
+def _build_value(key: str, value: Data, origin: str, is_own: bool, default: Mapping[str, str]) -> PolicyValue:
+    shown = format_value(value)
+    before = default.get(key, "") if is_own and default.get(key) != shown else ""
+    return PolicyValue(key, shown, origin, before, is_own)

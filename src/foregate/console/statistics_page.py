@@ -1,0 +1,88 @@
+"""The page of the statistics: what each gate asked and held, what that cost, and how often a person overrode it."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+from starlette.requests import Request
+from starlette.responses import Response
+
+from foregate.console.console import Console
+from foregate.console.query import Query
+from foregate.console.tallies import scale_width
+from foregate.telemetry.audit.decisions import GateCounts, Statistics
+from foregate.telemetry.index.counting import count_selection
+from foregate.telemetry.index.filters import DecisionFilter
+
+
+class GateRow(Struct, frozen=True):
+    """A gate's figures, and how wide their bars are."""
+
+    gate: str
+    asked: int
+    fired: int
+    overridden: int
+    shadow: str
+    asked_width: int
+    fired_width: int
+
+
+async def show_statistics(console: Console, request: Request) -> Response:
+    """Show the figures of all sessions, or of some days, one session or one folder."""
+    query = Query(request.query_params)
+    wanted = DecisionFilter(
+        since=query.read_day("since"),
+        until=query.read_day("until", end=True),
+        sessions=query.list_words("session"),
+        workspace=query.list_pattern("workspace"),
+    )
+    found = await console.index.ask(lambda index: count_selection(index, wanted))
+    return console.render(
+        "statistics.html.j2",
+        "statistics",
+        follow=await console.follow_all(),
+        query=query,
+        tiles=list_tiles(found),
+        gates=list_gates(found),
+        advice=[(who, cost.calls, cost.tokens) for who, cost in found.advice.items()],
+        answers=list_answers(found),
+        rules=sorted(found.rules.items(), key=lambda rule: (-rule[1], rule[0])),
+    )
+
+
+def list_tiles(found: Statistics) -> list[tuple[str, int]]:
+    """Return the figures that come first."""
+    names = ("sessions", "tasks", "turns", "calls", "held")
+    return [("calls stopped" if name == "held" else name, int(getattr(found, name))) for name in names]
+
+
+def list_gates(found: Statistics) -> list[GateRow]:
+    """Return the figures of each gate that was asked, in the gates' order."""
+    most = max((counts.asked for counts in found.gates.values()), default=0)
+    return [_build_gate(gate, counts, most) for gate, counts in found.gates.items() if _is_used(counts)]
+
+
+def _is_used(counts: GateCounts) -> bool:
+    return bool(counts.asked or counts.shadow_asked or counts.overridden)
+
+
+def _build_gate(gate: str, counts: GateCounts, most: int) -> GateRow:
+    widths = [scale_width(count, most) for count in (counts.asked, counts.fired)]
+    shadow = f"{counts.shadow_fired} of {counts.shadow_asked}" if counts.shadow_asked else ""
+    return GateRow(gate, counts.asked, counts.fired, counts.overridden, shadow, *widths)
+
+
+def list_answers(found: Statistics) -> list[tuple[str, str]]:
+    """Return what was asked of people, and how they answered."""
+    answers, held = found.approvals, found.questions
+    rows = [("asked for a yes", str(answers["asked"])), ("answered", str(answers["answered"]))]
+    if answers["answered"]:
+        rows.append(("said yes", f"{answers['yes']}, {round(100 * answers['yes'] / answers['answered'])} %"))
+    if (wait := found.median_wait) is not None:
+        rows.append(("median wait", f"{wait} s"))
+    if held["asked"]:
+        named = ", ".join(f"{held[choice]} {word}" for choice, word in _HELD if held[choice])
+        rows.append(("asked about a call held again", f"{held['asked']}{f': {named}' if named else ''}"))
+    return rows
+
+
+_HELD = (("anyway", "ran all the same"), ("stop", "stopped"), ("more", "with more words"))
