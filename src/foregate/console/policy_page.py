@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -33,6 +34,15 @@ class PolicyValue(Struct, frozen=True):
     is_own: bool
 
 
+class PolicyGroup(Struct, frozen=True):
+    """The values of one section; `own` counts those that are not the default's."""
+
+    name: str
+    values: tuple[PolicyValue, ...]
+    own: int
+    is_open: bool
+
+
 class PolicyPage(Struct, frozen=True):
     """The policy in force: of a session as recorded, or of a session that would begin now.
 
@@ -55,15 +65,28 @@ async def show_policy(console: Console, request: Request) -> Response:
         page = await asyncio.to_thread(build_recorded, name, console.log.events(name, kinds=_KINDS))
     else:
         page = await asyncio.to_thread(build_current, console)
-    total = len(page.values)
     values = [value for value in page.values if is_wanted(value, query)]
-    return console.render("policy.html.j2", "policy", page=page, values=values, total=total, query=query)
+    about: dict[str, Any] = {"groups": group_values(values, query), "shown": len(values), "total": len(page.values)}
+    return console.render("policy.html.j2", "policy", page=page, query=query, **about)
 
 
 def is_wanted(value: PolicyValue, query: Query) -> bool:
     """Whether a value is asked for: by words in its key, value or origin, and only what is not the default's."""
     texts = f"{value.key} {value.value} {value.origin}".casefold()
     return query.get("text").casefold() in texts and (value.is_own or not query.get("own"))
+
+
+def group_values(values: Iterable[PolicyValue], query: Query) -> list[PolicyGroup]:
+    """Return values by their sections; those are open in which something differs, or something was asked for."""
+    found: dict[str, list[PolicyValue]] = {}
+    for value in values:
+        found.setdefault(value.key.partition(".")[0], []).append(value)
+    asked = bool(query.get("text") or query.get("own"))
+    groups = []
+    for name, inside in found.items():
+        own = sum(value.is_own for value in inside)
+        groups.append(PolicyGroup(name, tuple(inside), own, asked or own > 0))
+    return groups
 
 
 _KINDS: tuple[Kind, ...] = ("session_started", "policy_changed")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 
-from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from foregate.assembly.home import find_session
 from foregate.console.console import LINKS, Console
 from foregate.console.query import Query
+from foregate.pages.decision_page import build_decision_page
 from foregate.pages.session_page import build_session_page
 
 _DECISION = "/decisions/"
@@ -27,7 +27,6 @@ async def show_session(console: Console, request: Request) -> Response:
         return await show_decision(console, request, name, decision)
     query = Query(request.query_params)
     number = query.read_number("page") or 1
-
     seq, _ = await asyncio.to_thread(console.log.head_anchor, name)
     page = await asyncio.to_thread(build_session_page, console.log, name, blobs=console.blobs, page=number)
     follow = f"/events?{Query({'session': name, 'after': str(seq)}).build_address('')[1:]}"
@@ -36,10 +35,6 @@ async def show_session(console: Console, request: Request) -> Response:
 
 async def show_decision(console: Console, request: Request, session: str, decision: str) -> Response:
     """Show one decision of a session."""
-    try:
-        from foregate.pages.decision_page import build_decision_page
-    except ImportError:
-        raise HTTPException(404) from None
     call = Query(request.query_params).get("call")
-    page = await asyncio.to_thread(build_decision_page, console.log, session, decision, call)
+    page = await asyncio.to_thread(build_decision_page, console.log, session, decision, call, blobs=console.blobs)
     return console.render("decision.html.j2", "sessions", page=page)
