@@ -19,7 +19,7 @@ from foregate.assembly.home import Home
 from foregate.console import pages
 from foregate.console.address import Address
 from foregate.console.assets import list_assets
-from foregate.console.console import Console
+from foregate.console.console import LINKS, Console
 from foregate.console.entry import Entry, TooMany
 from foregate.console.form import Refused
 from foregate.console.guard import ENTRANCE, Guard, refuse
@@ -100,7 +100,8 @@ async def enter(console: Console, request: Request) -> Response:
         return refuse(429, str(error), [("Retry-After", str(error.seconds))])
     except UsageError as error:
         return refuse(403, str(error))
-    page = console.render("enter.html.j2", "")
+    name = request.query_params.get("session", "")
+    page = console.render("enter.html.j2", "", first=LINKS.session(name) if name else "/sessions")
     page.headers["Set-Cookie"] = cookie
     return page
 

@@ -8,11 +8,12 @@ import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from urllib.parse import quote
 
 import uvicorn
 from starlette.applications import Starlette
 
-from foregate.assembly.home import Home
+from foregate.assembly.home import Home, find_session
 from foregate.console.address import Address, bind
 from foregate.console.app import build_app
 from foregate.console.entry import Entry
@@ -74,8 +75,9 @@ async def serve_console(
     environ: Mapping[str, str] = os.environ,
     workspace: Path | None = None,
     read_only: bool = False,
+    session: str = "",
 ) -> None:
-    """Serve the console of a home until the process is told to end.
+    """Serve the console of a home until the process is told to end; it begins with a session, or with all.
 
     `ready` is called with the address that lets a browser in, once one can connect. Raises UsageError or LogError, one
     sentence, where it cannot be served.
@@ -84,6 +86,7 @@ async def serve_console(
         address = Address(host.removeprefix("[").removesuffix("]"), listening.getsockname()[1])
         entry = Entry(address.port)
         app = build_app(home, entry, address, environ=environ, workspace=workspace, read_only=read_only)
+        first = f"&session={quote(await find_session(app.state.console.log, session), safe='')}" if session else ""
         server = ConsoleServer(app)
-        ready(f"{address.url}{ENTRANCE}?token={entry.token}")
+        ready(f"{address.url}{ENTRANCE}?token={entry.token}{first}")
         await server.serve(sockets=[listening])

@@ -5,13 +5,18 @@ from __future__ import annotations
 import asyncio
 import io
 import os
+import re
+import shlex
+import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from html import unescape
 from pathlib import Path
 
+import httpx2
 import pytest
 from rich.console import Console
 
@@ -35,10 +40,12 @@ from foregate.cli.demo.demo import (
     collect_codes,
     run_demo,
     run_git,
+    show_demo,
 )
 from foregate.cli.demo.post import ADDRESS, FOREIGN, read_outbox
 from foregate.cli.terminal.timeline import format_decision
 from foregate.schemas.codes import GATES
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded, UserMessage
 from foregate.telemetry.audit.decisions import read_decisions
@@ -58,8 +65,8 @@ class Shown:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Shown:
     """One run of the demonstration, kept for all tests of this module."""
-    place, out = tmp_path_factory.mktemp("demo"), io.StringIO()
-    asyncio.run(run_demo(Console(file=out, width=80, highlight=False), place))
+    out = io.StringIO()
+    place = asyncio.run(show_demo(Console(file=out, width=80, highlight=False), tmp_path_factory.mktemp("demo")))
     log = Home(place / "home").open_log()
     (session,) = asyncio.run(sessions(log))
     events = list(log.events(session))
@@ -180,8 +187,36 @@ def test_what_is_printed_ends_with_the_number_of_events_in_the_log(shown: Shown)
 
 
 def test_every_line_fits_eighty_columns_without_colour_codes(shown: Shown) -> None:
-    assert max(map(len, shown.text.splitlines())) <= 80
+    *lines, opens = shown.text.splitlines()
+    assert max(map(len, lines)) <= 80
+    assert opens.startswith("FOREGATE_HOME=")  # a folder may be longer
     assert "\x1b" not in shown.text
+
+
+def test_the_last_line_opens_the_console_on_its_own_session(shown: Shown) -> None:
+    variable, program, *words = shlex.split(shown.text.splitlines()[-1])
+    assert (program, words) == ("foregate", ["console", "last"])
+    environ = {**os.environ, **dict([variable.split("=", 1)])}
+    command = [sys.executable, "-P", "-m", "foregate", *words, "--port", "0", "--no-open"]
+    with subprocess.Popen(command, env=environ, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        try:
+            entrance = process.stdout.readline().split()[-1]
+            with httpx2.Client(timeout=20) as browser:
+                leads = re.search(r'href="(/sessions/[^"]*)">Go on', browser.get(entrance).text)
+                assert leads is not None
+                page = browser.get(f"{entrance.partition('/enter')[0]}{leads[1]}").text
+        finally:
+            process.send_signal(signal.SIGINT)
+    assert process.returncode == 0
+    assert MESSAGE in unescape(page)
+
+
+def test_after_an_error_no_folder_stays(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UsageError, match="needs git"):
+        asyncio.run(show_demo(Console(file=io.StringIO()), tmp_path))
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_each_gate_that_did_not_step_in_breaks_the_promise(shown: Shown) -> None:

@@ -72,10 +72,10 @@ app.command(
 
 @app.command("demo", short_help="Show a session with every ruling.")
 def demo() -> None:
-    """Show a session in a temporary workspace, with every ruling; needs no model and no network."""
-    from foregate.cli.demo.demo import run_demo
+    """Show a session in a workspace of its own, with every ruling; needs no model and no network."""
+    from foregate.cli.demo.demo import show_demo
 
-    run_async(run_demo())
+    run_async(show_demo())
 
 
 @app.command("help", short_help="Show what a command does and takes.")

@@ -10,11 +10,13 @@ from foregate.cli.commands.options import print_problems, take
 from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
 
+_SESSION = "Begin with this session: its name, its beginning, or `last`."
 _PORT = "Where to listen; 0 takes any that is free."
 _HOST = "Listen at another address of this machine, which others may reach; unencrypted."
 
 
 def console(
+    session: Annotated[str, typer.Argument(metavar="[SESSION]", help=_SESSION)] = "",
     port: Annotated[int, take("--port", _PORT, "N")] = 4747,
     host: Annotated[str, take("--host", _HOST, "ADDRESS")] = "127.0.0.1",
     no_open: Annotated[bool, take("--no-open", "Do not open a browser.")] = False,
@@ -41,7 +43,7 @@ def console(
             opened.append(open_browser(url))
 
     try:
-        run_async(serve_console(home, host, port, print_ready, read_only=read_only))
+        run_async(serve_console(home, host, port, print_ready, read_only=read_only, session=session))
     finally:
         for file in filter(None, opened):
             file.unlink(missing_ok=True)

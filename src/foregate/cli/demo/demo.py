@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import shlex
+import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -192,24 +195,47 @@ class DemoPerson:
         return Reply(reply, by="demo")
 
 
-async def run_demo(console: Console | None = None, place: Path | None = None) -> None:
-    """Run and print the demonstration, in a temporary folder or in the empty `place`, which is kept; raise
-    BrokenPromise when something is not as promised."""
-    screen = Screen(console or Console(highlight=False))
-    with tempfile.TemporaryDirectory(prefix="foregate-demo-") if place is None else nullcontext(place) as named:
-        folder, home = Path(named).resolve() / "workspace", Path(named).resolve() / "home"
-        folder.mkdir()
-        build_workspace(folder)
-        _print_heading(screen, "foregate demo")
-        screen.say(INTRODUCTION)
-        opened = await _open_demo_session(screen, folder, home)
-        try:
-            for note in (*opened.notes, *describe_missing_sandbox(opened.session)):
-                screen.row(note, CARE)
-            await _send_messages(screen, opened, folder)
-        finally:
-            await opened.close()
-        _print_proof(screen, home, opened.name)
+async def show_demo(console: Console | None = None, parent: Path | None = None) -> Path:
+    """Run and print the demonstration in a temporary folder, and how its session is opened in a browser.
+
+    Returns the folder, which stays: the system's own cleaning removes it. After an error nothing stays.
+    """
+    console = console or Console(highlight=False)
+    place = Path(tempfile.mkdtemp(prefix="foregate-demo-", dir=parent)).resolve()
+    try:
+        await run_demo(console, place)
+    except BaseException:
+        shutil.rmtree(place, ignore_errors=True)
+        raise
+    screen = Screen(console)
+    screen.say("\nThis session in a browser:", "bold")
+    console.print(f"FOREGATE_HOME={shlex.quote(str(place / 'home'))} {_name_program()} console last", soft_wrap=True)
+    return place
+
+
+def _name_program() -> str:
+    """Return how this program is called from here."""
+    called = Path(sys.argv[0])
+    is_ours = called.name == "foregate" and shutil.which("foregate") != str(called)
+    return shlex.quote(str(called)) if is_ours else "foregate"
+
+
+async def run_demo(console: Console, place: Path) -> None:
+    """Run and print the demonstration in an empty folder; raise BrokenPromise when something is not as promised."""
+    screen = Screen(console)
+    folder, home = place.resolve() / "workspace", place.resolve() / "home"
+    folder.mkdir()
+    build_workspace(folder)
+    _print_heading(screen, "foregate demo")
+    screen.say(INTRODUCTION)
+    opened = await _open_demo_session(screen, folder, home)
+    try:
+        for note in (*opened.notes, *describe_missing_sandbox(opened.session)):
+            screen.row(note, CARE)
+        await _send_messages(screen, opened, folder)
+    finally:
+        await opened.close()
+    _print_proof(screen, home, opened.name)
 
 
 async def _open_demo_session(screen: Screen, folder: Path, home: Path) -> OpenSession:
