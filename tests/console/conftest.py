@@ -61,12 +61,12 @@ Serve = Callable[..., Awaitable[Served]]
 
 
 @asynccontextmanager
-async def serve_home(root: Path, **more: Any) -> AsyncIterator[Served]:
-    """Serve the console of a home until the context ends."""
+async def serve_home(root: Path, *, read_only: bool = False, **more: Any) -> AsyncIterator[Served]:
+    """Serve the console of a home, or of a copy that is only read, until the context ends."""
     listening = bind("127.0.0.1", 0)
     address = Address("127.0.0.1", listening.getsockname()[1])
     entry = Entry(address.port)
-    app = build_app(Home(root), entry, address, **more)
+    app = build_app(Home(root, read_only=read_only), entry, address, **more)
     server = ConsoleServer(app)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:

@@ -77,7 +77,7 @@ def bind(console: Console, page: Page) -> Callable[[Request], Awaitable[Response
         if len(str(request.url)) > _LONGEST:
             raise Refused(414, f"this address is longer than {_LONGEST} characters; shorten it")
         if request.method == "POST" and console.read_only:
-            raise Refused(403, "this console was started with --read-only: nothing is answered or labelled here")
+            raise Refused(403, "this console only looks: nothing is answered or labelled here")
         return await page(console, request)
 
     return answer

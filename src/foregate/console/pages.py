@@ -9,7 +9,7 @@ from foregate.console.console import Console
 from foregate.console.form import read_form
 from foregate.console.lists import show_decisions, show_sessions
 from foregate.console.policy_page import show_policy
-from foregate.console.session_pages import show_session
+from foregate.console.session_pages import send_export, show_session
 from foregate.console.statistics_page import show_statistics
 from foregate.console.waiting import answer_question, list_waiting, show_question
 from foregate.schemas.errors import UsageError
@@ -46,6 +46,7 @@ def _read_name(request: Request) -> str:
 PAGES = (
     ("GET", "/sessions", show_sessions),
     ("GET", "/sessions/{session:path}", show_session),
+    ("GET", "/export", send_export),
     ("GET", "/decisions", show_decisions),
     ("GET", "/waiting", show_waiting),
     ("GET", "/waiting/{session:path}/{event:int}", show_open_question),

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import re
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from foregate.assembly.hidden import find_hidden
 from foregate.assembly.home import find_session
 from foregate.console.console import LINKS, Console
 from foregate.console.query import Query
 from foregate.pages.decision_page import build_decision_page
+from foregate.pages.export import export_page
+from foregate.pages.proof import describe_verification
 from foregate.pages.session_page import build_session_page
+from foregate.pages.views import ProofView, SessionPage
+from foregate.telemetry.audit.verify import verify_session
 
 _DECISION = "/decisions/"
+_UNCHECKED = "not verified on this page"
 
 
 async def show_session(console: Console, request: Request) -> Response:
@@ -28,9 +35,19 @@ async def show_session(console: Console, request: Request) -> Response:
     query = Query(request.query_params)
     number = query.read_number("page") or 1
     seq, _ = await asyncio.to_thread(console.log.head_anchor, name)
-    page = await asyncio.to_thread(build_session_page, console.log, name, blobs=console.blobs, page=number)
+    page = await asyncio.to_thread(build_page, console, name, number, is_verified=bool(query.get("verify")))
     follow = f"/events?{Query({'session': name, 'after': str(seq)}).build_address('')[1:]}"
-    return console.render("session.html.j2", "sessions", follow=follow, page=page)
+    return console.render("session.html.j2", "sessions", follow=follow, page=page, more=Query({"session": name}))
+
+
+def build_page(console: Console, name: str, number: int, *, is_verified: bool) -> SessionPage:
+    """Return a page of a session, which is verified first where that was asked for."""
+    log = console.log
+    if is_verified:
+        proof = describe_verification(verify_session(log, name))
+    else:
+        proof = ProofView("unchecked", _UNCHECKED, *log.head_anchor(name), "quiet")
+    return build_session_page(log, name, blobs=console.blobs, page=number, proof=proof)
 
 
 async def show_decision(console: Console, request: Request, session: str, decision: str) -> Response:
@@ -38,3 +55,13 @@ async def show_decision(console: Console, request: Request, session: str, decisi
     call = Query(request.query_params).get("call")
     page = await asyncio.to_thread(build_decision_page, console.log, session, decision, call, blobs=console.blobs)
     return console.render("decision.html.j2", "sessions", page=page)
+
+
+async def send_export(console: Console, request: Request) -> Response:
+    """Send a session as one file that opens from disk; what the policy calls sensitive is masked in it."""
+    name = await find_session(console.log, Query(request.query_params).get("session"))
+    hidden = await asyncio.to_thread(find_hidden, console.workspace, None, console.environ)
+    page = await asyncio.to_thread(export_page, console.log, name, console.blobs, hidden)
+    file = re.sub(r"[^0-9A-Za-z.-]", "_", name)[:100]
+    about = {"Content-Disposition": f'attachment; filename="{file}.html"'}
+    return Response(page.text, media_type="text/html", headers=about)

@@ -34,7 +34,7 @@ def console(
     if not is_loopback(host):
         seen = "whoever is on that network can read what is sent, the token among it"
         print_problems([f"warning: {host} is not this machine alone, and nothing is encrypted: {seen}"])
-    home = Home(Home.path())
+    home = Home.open_to_read()
     opened = []
 
     def print_ready(url: str) -> None:

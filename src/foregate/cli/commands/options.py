@@ -28,13 +28,14 @@ class HomeGroup(typer.Typer):
     def command(self, *named: Any, **about: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:  # type: ignore[override]
         """Return what makes a function a command of the group."""
         add = super().command(*named, **about)
-        return lambda command: add(_take_home(command))
+        return lambda command: add(take_home(command))
 
 
 _HOME = "The folder with the log, also a copy you may only read; else FOREGATE_HOME."
 
 
-def _take_home(command: Callable[..., Any]) -> Callable[..., Any]:
+def take_home(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a command that takes `--home`, too."""
     kind = Annotated[Path | None, take("--home", _HOME, "FOLDER")]
     own = [*inspect.signature(command, eval_str=True).parameters.values()]
     home = inspect.Parameter("home", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=kind)

@@ -129,16 +129,11 @@ def _build_options(
 
 
 def find_hidden(policy: str | None, workspace: Path) -> Hidden:
-    """Return what is masked in an export: what the policy in force there calls sensitive, and the secrets we hold."""
-    from foregate.agent.workspace.secret_values import SecretValues
-    from foregate.assembly.open import choose_policy
-    from foregate.assembly.own_secrets import find_own_secrets
-    from foregate.assembly.setting import SessionOptions
+    """Return what is masked in an export made in a folder that has to be there; see `assembly.hidden`."""
+    from foregate.assembly import hidden
     from foregate.cli.commands.policy import require_folder
 
-    _, in_force = choose_policy(SessionOptions(workspace=workspace, policy=policy), require_folder(workspace))
-    own = (*find_own_secrets(os.environ, in_force.sensitive), *SecretValues(workspace, in_force).find())
-    return (*own, *in_force.sensitive.expressions)
+    return hidden.find_hidden(require_folder(workspace), policy)
 
 
 def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None:
