@@ -31,15 +31,16 @@ OTHERS = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FOREGATE_MODEL", "FOREGATE_POLIC
 
 
 class ServedConsole(Struct):
-    """A console that runs: its address, and the one that lets a browser in."""
+    """A console that runs: its address, the one that lets a browser in, the folder its home is in, and its sessions."""
 
     url: str
     entrance: str
-    home: Path
+    root: Path
+    names: dict[str, str]
 
 
 @contextmanager
-def run_console(home: Path, *options: str) -> Iterator[ServedConsole]:
+def run_console(home: Path, names: dict[str, str], *options: str) -> Iterator[ServedConsole]:
     """Run `foregate console` over a home until the context ends, as a process of its own."""
     command = [sys.executable, "-P", "-m", "foregate", "console", "--port", "0", "--no-open", *options]
     environ = {name: value for name, value in os.environ.items() if name not in OTHERS}
@@ -48,7 +49,7 @@ def run_console(home: Path, *options: str) -> Iterator[ServedConsole]:
     try:
         assert process.stdout is not None
         entrance = process.stdout.readline().split()[-1]
-        yield ServedConsole(entrance.partition("/enter")[0], entrance, home)
+        yield ServedConsole(entrance.partition("/enter")[0], entrance, home.parent, names)
     finally:
         process.send_signal(signal.SIGINT)
         code = process.wait(20)
@@ -85,6 +86,15 @@ class Browser:
         """Return all elements of a CSS selector."""
         return list(self.driver.find_elements("css selector", selector))
 
+    def find_with_text(self, selector: str, text: str) -> Any:
+        """Return the first element of a CSS selector that holds a text."""
+        return next(found for found in self.find_all(selector) if text in found.text)
+
+    def find_overflow(self) -> int:
+        """Return how many pixels the page is wider than the window."""
+        script = "const e = document.documentElement; return e.scrollWidth - e.clientWidth"
+        return int(self.driver.execute_script(script))
+
     def read(self, selector: str) -> str:
         """Return the text of an element as a person reads it."""
         return str(self.find(selector).text)
@@ -111,14 +121,15 @@ class Browser:
         features = [{"name": "prefers-color-scheme", "value": theme}]
         self.driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
-    def check_accessible(self) -> list[str]:
-        """Return what axe finds wrong with the page, a line each."""
+    def check_accessible(self, *, colours_only: bool = False) -> list[str]:
+        """Return what axe finds wrong with the page, a line each; perhaps only where colours are too close."""
         from importlib.resources import files
 
         self.driver.execute_script((files("axe_core_python") / "axe.min.js").read_text("utf-8"))
         found = self.driver.execute_async_script(
-            "const [tell] = arguments; axe.run(document, {preload: false})"
-            ".then((found) => tell(found.violations), (error) => tell(String(error)));"
+            "const [rules, tell] = arguments; axe.run(document, {preload: false, ...rules})"
+            ".then((found) => tell(found.violations), (error) => tell(String(error)));",
+            {"runOnly": ["color-contrast"]} if colours_only else {},
         )
         assert not isinstance(found, str), found
         return [f"{one['id']}: {node['html'][:200]}" for one in found for node in one["nodes"]]
@@ -162,18 +173,12 @@ def browser(chromium: Browser) -> Browser:
     return chromium
 
 
-@pytest.fixture(scope="module")
-def seen_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A home that tests only look at; see `tests.browser.sessions`."""
+@pytest.fixture(scope="session")
+def console(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iterator[ServedConsole]:
+    """The console of a home with sessions of every kind; see `tests.browser.sessions`. Tests may add to it."""
     from tests.browser.sessions import build_home
 
-    root = tmp_path_factory.mktemp("seen")
-    asyncio.run(build_home(root))
-    return root / "home"
-
-
-@pytest.fixture(scope="module")
-def seen_console(seen_home: Path, chromium: Browser) -> Iterator[ServedConsole]:
-    """The console of that home."""
-    with run_console(seen_home) as console:
-        yield console
+    root = tmp_path_factory.mktemp("console")
+    names = asyncio.run(build_home(root))
+    with run_console(root / "home", names) as served:
+        yield served

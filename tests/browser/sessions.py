@@ -50,6 +50,7 @@ async def build_home(root: Path) -> dict[str, str]:
         "words": await run_session(root, "Say hello.", says("Hello.")),
         "blocked": await run_session(root, "Drop the table users.", *careless, tools=[drop], person=None, policy=None),
         "waiting": await ask_about_edit(root),
+        "answered": await ask_about_edit(root),
         "hostile": await run_hostile(root),
     }
 

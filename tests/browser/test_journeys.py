@@ -1,0 +1,85 @@
+"""What people come to the console for, each as they do it: with keys and buttons, in a real browser."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+
+from foregate.assembly.approvals import Approvals
+from foregate.assembly.home import Home
+from foregate.schemas.protocols import Reply
+from tests.browser.conftest import Browser, ServedConsole
+from tests.browser.sessions import ask_about_edit
+
+
+def test_find_a_blocked_call_of_these_days_and_say_why(browser: Browser, console: ServedConsole) -> None:
+    browser.enter(console)
+    browser.press("gd")
+    browser.wait_for("main h1", "Decisions")
+    yesterday = f"{datetime.now(UTC) - timedelta(days=1):%m%d%Y}"
+    browser.find("input[name=since]").send_keys(yesterday)
+    browser.find("select[name=standing] option[value=deny]").click()
+    browser.find("form.filters button").click()
+    browser.wait(lambda: len(browser.find_all(".entry")) == 1)
+    assert "standing=deny" in browser.driver.current_url
+    browser.press("j")
+    browser.press("\n")
+    browser.wait_for("main h1", "approval denied drop users")
+    why = browser.read("main")
+    assert "nobody can be asked" in why
+    assert "What would have changed it" in why
+    browser.find("a.session").click()
+    browser.wait_for("main h1", "Drop the table users.")
+
+
+def test_answer_a_waiting_approval(browser: Browser, console: ServedConsole) -> None:
+    name = console.names["answered"]
+    browser.enter(console)
+    browser.find(f'a.verdict.ask[href*="{name}"]').click()
+    browser.wait_for("main h1", "needs your yes")
+    assert "- teh cat" in browser.read(".sheet.wide")
+    browser.find("textarea").send_keys("not on a Friday")
+    browser.find("button[value=no]").click()
+    browser.wait_for("main h1", "Answered")
+    browser.find("main a").click()
+    browser.wait_for("main", "not on a Friday")
+    browser.press("gw")
+    browser.wait_for("main h1", "Waiting")
+    assert name not in browser.read("main")
+    assert browser.read_log() == []
+
+
+def test_a_page_shows_what_happens_while_it_is_open(browser: Browser, console: ServedConsole) -> None:
+    browser.enter(console)
+    browser.wait_for("#live", "live")
+    before = len(browser.find_all(".entry"))
+    browser.press("j")
+    browser.press("j")
+    held = browser.read(":focus")
+    name = asyncio.run(ask_about_edit(console.root))
+    browser.wait(lambda: len(browser.find_all(".entry")) == before + 1)
+    assert browser.read(":focus") == held
+    browser.open(f"{console.url}/sessions/{name}")
+    browser.wait_for("#live", "live")
+    home = Home(console.root / "home")
+    with closing(home.open_log()) as log, Approvals(log, home.open_blobs()) as approvals:
+        asyncio.run(approvals.answer(name, Reply("no", by="ann")))
+    browser.wait_for("main", "ann")
+
+
+def test_verify_a_session_export_it_and_open_the_file_from_disk(browser: Browser, console: ServedConsole) -> None:
+    folder, name = console.root / "downloads", console.names["blocked"]
+    about = {"behavior": "allow", "downloadPath": str(folder)}
+    browser.driver.execute_cdp_cmd("Browser.setDownloadBehavior", about)
+    browser.enter(console)
+    browser.open(f"{console.url}/sessions/{name}")
+    browser.find(".deeds a").click()
+    browser.wait_for(".facts", "verified: ")
+    head = browser.read(".facts code.hash")
+    browser.find('.deeds a[href^="/export"]').click()
+    file = folder / f"{name}.html"
+    browser.wait(file.is_file)
+    browser.open(file.as_uri())
+    browser.wait_for("#verdict", f"head {head}")
+    assert browser.read("#verdict").startswith("chain holds")
