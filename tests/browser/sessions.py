@@ -51,6 +51,7 @@ async def build_home(root: Path) -> dict[str, str]:
         "blocked": await run_session(root, "Drop the table users.", *careless, tools=[drop], person=None, policy=None),
         "waiting": await ask_about_edit(root),
         "answered": await ask_about_edit(root),
+        "many": await run_ten_calls(root),
         "hostile": await run_hostile(root),
     }
 
@@ -59,6 +60,19 @@ async def ask_about_edit(root: Path, *files: str) -> str:
     """Have a session ask whether it may edit files, and be gone; return its name."""
     wanted = [("edit_file", {"path": file, "old": "teh", "new": "the"}) for file in files or ("a.txt",)]
     return await run_session(root, "Fix the spelling of a.txt.", calls(*wanted, text="I will fix the spelling."))
+
+
+async def run_ten_calls(root: Path) -> str:
+    """Have a session in which the model looks ten times in one response; return its name."""
+
+    @foregate.tool(read_only=True)
+    def peek(page: int) -> str:
+        """Return a page."""
+        return f"This is page {page}."
+
+    wanted = [("peek", {"page": number}) for number in range(1, 11)]
+    steps = [calls(*wanted, text="I will read all ten pages."), says("They are numbered.")]
+    return await run_session(root, "Read pages 1 to 10.", *steps, tools=[peek], policy=None)
 
 
 async def run_hostile(root: Path) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from foregate.assembly.approvals import Approvals
 from foregate.assembly.home import Home
 from foregate.schemas.protocols import Reply
+from foregate.telemetry.review.review_log import ReviewLog
 from tests.browser.conftest import Browser, ServedConsole
 from tests.browser.sessions import ask_about_edit
 
@@ -66,6 +67,31 @@ def test_a_page_shows_what_happens_while_it_is_open(browser: Browser, console: S
     with closing(home.open_log()) as log, Approvals(log, home.open_blobs()) as approvals:
         asyncio.run(approvals.answer(name, Reply("no", by="ann")))
     browser.wait_for("main", "ann")
+
+
+def test_label_ten_decisions_by_keyboard(browser: Browser, console: ServedConsole) -> None:
+    browser.enter(console)
+    browser.open(f"{console.url}/sessions/{console.names['many']}")
+    browser.find('.deeds a[href^="/review"]').click()
+    for place, key in enumerate("rslurrrrrr", start=1):
+        browser.wait_for("main h1", f"{place} of 10")
+        if place == 3:
+            browser.press("c")
+            browser.press("nobody asked for this")
+            browser.press("\ue00c")  # Escape leaves the field
+        browser.press(key)
+    browser.wait_for("main h1", "All 10 are labelled")
+    browser.press("z")
+    browser.wait_for("main h1", "10 of 10")
+    browser.press("u")
+    browser.wait_for("main h1", "All 10 are labelled")
+    with ReviewLog(console.root / "home" / "reviews" / "reviews.db") as kept:
+        reviews = asyncio.run(kept.read())
+    standing = [labels[0].body for labels in reviews.list_standing()]
+    given = sorted((int(body.ruled.call.partition(".")[2]), body.label, body.comment) for body in standing)
+    assert [label for _, label, _ in given] == ["right", "too strict", "too lax", "unclear", *["right"] * 5, "unclear"]
+    assert given[2][2] == "nobody asked for this"
+    assert {body.by.via for body in standing} == {"console"}
 
 
 def test_verify_a_session_export_it_and_open_the_file_from_disk(browser: Browser, console: ServedConsole) -> None:

@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse
 from foregate.assembly.approvals import Approvals
 from foregate.assembly.audit_index import find_index_path
 from foregate.assembly.home import Home
+from foregate.assembly.identity import find_identity
 from foregate.console.address import Address
 from foregate.console.entry import Entry
 from foregate.console.form import WORD
@@ -28,6 +29,7 @@ SECTIONS = (
     ("sessions", "Sessions"),
     ("decisions", "Decisions"),
     ("waiting", "Waiting"),
+    ("review", "Review"),
     ("statistics", "Statistics"),
     ("policy", "Policy"),
 )
@@ -58,6 +60,7 @@ class Console:
         self.blobs = home.open_blobs()
         self.approvals = Approvals(self.log, self.blobs, environ=environ)
         self.live = Live(self.log)
+        self.kept, self.me = home.open_reviews(), find_identity("console")
         self.index = SharedIndex(self.log, find_index_path(home.root, environ, keeps_out=home.read_only))
 
     @cached_property
@@ -90,6 +93,7 @@ class Console:
         """End what follows, and let go of index and log."""
         self.live.end()
         self.index.close()
+        self.kept.close()
         self.log.close()
 
 

@@ -9,6 +9,15 @@ from foregate.console.console import Console
 from foregate.console.form import read_form
 from foregate.console.lists import show_decisions, show_sessions
 from foregate.console.policy_page import show_policy
+from foregate.console.review_pages import (
+    ITEMS,
+    draw_queue,
+    show_item,
+    show_review,
+    take_label,
+    take_sign_off,
+    take_single_label,
+)
 from foregate.console.session_pages import send_export, show_session
 from foregate.console.statistics_page import show_statistics
 from foregate.console.waiting import answer_question, list_waiting, show_question
@@ -51,6 +60,12 @@ PAGES = (
     ("GET", "/waiting", show_waiting),
     ("GET", "/waiting/{session:path}/{event:int}", show_open_question),
     ("POST", "/waiting/{session:path}/{event:int}", take_answer),
+    ("GET", "/review", show_review),
+    ("POST", "/review", draw_queue),
+    ("GET", ITEMS, show_item),
+    ("POST", ITEMS, take_label),
+    ("POST", "/label", take_single_label),
+    ("POST", "/sign", take_sign_off),
     ("GET", "/statistics", show_statistics),
     ("GET", "/policy", show_policy),
 )

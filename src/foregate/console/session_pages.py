@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import time
+from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -12,12 +14,16 @@ from foregate.assembly.hidden import find_hidden
 from foregate.assembly.home import find_session
 from foregate.console.console import LINKS, Console
 from foregate.console.query import Query
+from foregate.console.review_pages import KEYS
 from foregate.pages.decision_page import build_decision_page
 from foregate.pages.export import export_page
 from foregate.pages.proof import describe_verification
 from foregate.pages.session_page import build_session_page
 from foregate.pages.views import ProofView, SessionPage
+from foregate.schemas.errors import UsageError
 from foregate.telemetry.audit.verify import verify_session
+from foregate.telemetry.review.review_log import format_head
+from foregate.telemetry.review.ruling import find_ruling
 
 _DECISION = "/decisions/"
 _UNCHECKED = "not verified on this page"
@@ -37,7 +43,10 @@ async def show_session(console: Console, request: Request) -> Response:
     seq, _ = await asyncio.to_thread(console.log.head_anchor, name)
     page = await asyncio.to_thread(build_page, console, name, number, is_verified=bool(query.get("verify")))
     follow = f"/events?{Query({'session': name, 'after': str(seq)}).build_address('')[1:]}"
-    return console.render("session.html.j2", "sessions", follow=follow, page=page, more=Query({"session": name}))
+    signed = (await console.kept.read()).sign_offs.get(name)
+    is_void = signed is not None and signed.is_void(format_head(console.log, name))
+    about: dict[str, Any] = {"more": Query({"session": name}), "signed": signed, "is_void": is_void}
+    return console.render("session.html.j2", "sessions", follow=follow, page=page, **about)
 
 
 def build_page(console: Console, name: str, number: int, *, is_verified: bool) -> SessionPage:
@@ -54,7 +63,15 @@ async def show_decision(console: Console, request: Request, session: str, decisi
     """Show one decision of a session."""
     call = Query(request.query_params).get("call")
     page = await asyncio.to_thread(build_decision_page, console.log, session, decision, call, blobs=console.blobs)
-    return console.render("decision.html.j2", "sessions", page=page)
+    try:
+        ruled = find_ruling(console.log, session, page.seq, page.gate, page.call)
+    except UsageError:  # an answer in words, which no label is about
+        return console.render("decision.html.j2", "sessions", page=page, ruled=None)
+    reviews, me = await console.kept.read(), console.me.user
+    place = Query({"session": session, "seq": str(page.seq), "gate": page.gate, "call": ruled.call})
+    about: dict[str, Any] = {"send": place.build_address("/label"), "labels": KEYS, "now": int(time.time())}
+    about |= {"mine": reviews.find_label(ruled, me), "others": reviews.list_visible(ruled, me)}
+    return console.render("decision.html.j2", "sessions", page=page, ruled=ruled, **about)
 
 
 async def send_export(console: Console, request: Request) -> Response:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
@@ -9,9 +11,11 @@ from starlette.responses import Response
 from foregate.console.console import Console
 from foregate.console.query import Query
 from foregate.console.tallies import scale_width
+from foregate.schemas.codes import GATES
 from foregate.telemetry.audit.decisions import GateCounts, Statistics
 from foregate.telemetry.index.counting import count_selection
 from foregate.telemetry.index.filters import DecisionFilter
+from foregate.telemetry.review.reviews import count_by_gate
 
 
 class GateRow(Struct, frozen=True):
@@ -26,6 +30,17 @@ class GateRow(Struct, frozen=True):
     fired_width: int
 
 
+class LabelRow(Struct, frozen=True):
+    """How often reviewers said what of a gate's rulings; `wrong` is the share of those that are not unclear."""
+
+    gate: str
+    right: int
+    too_strict: int
+    too_lax: int
+    unclear: int
+    wrong: str
+
+
 async def show_statistics(console: Console, request: Request) -> Response:
     """Show the figures of all sessions, or of some days, one session or one folder."""
     query = Query(request.query_params)
@@ -36,6 +51,7 @@ async def show_statistics(console: Console, request: Request) -> Response:
         workspace=query.list_pattern("workspace"),
     )
     found = await console.index.ask(lambda index: count_selection(index, wanted))
+    reviews = await console.kept.read()
     return console.render(
         "statistics.html.j2",
         "statistics",
@@ -45,6 +61,7 @@ async def show_statistics(console: Console, request: Request) -> Response:
         gates=list_gates(found),
         advice=[(who, cost.calls, cost.tokens) for who, cost in found.advice.items()],
         answers=list_answers(found),
+        labels=list_labels(count_by_gate(reviews)),
         rules=sorted(found.rules.items(), key=lambda rule: (-rule[1], rule[0])),
     )
 
@@ -69,6 +86,17 @@ def _build_gate(gate: str, counts: GateCounts, most: int) -> GateRow:
     widths = [scale_width(count, most) for count in (counts.asked, counts.fired)]
     shadow = f"{counts.shadow_fired} of {counts.shadow_asked}" if counts.shadow_asked else ""
     return GateRow(gate, counts.asked, counts.fired, counts.overridden, shadow, *widths)
+
+
+def list_labels(counts: Mapping[str, Mapping[str, int]]) -> list[LabelRow]:
+    """Return the labels of each gate, in the gates' order, those of wrong rulings laid out as a bar."""
+    return [_build_labels(gate, counts[gate]) for gate in (*GATES, *sorted(set(counts) - {*GATES})) if gate in counts]
+
+
+def _build_labels(gate: str, given: Mapping[str, int]) -> LabelRow:
+    wrong, known = given["too strict"] + given["too lax"], sum(given.values()) - given["unclear"]
+    share = f"{wrong} of {known}, {round(100 * wrong / known)} %" if known else "nobody could tell"
+    return LabelRow(gate, given["right"], given["too strict"], given["too lax"], given["unclear"], share)
 
 
 def list_answers(found: Statistics) -> list[tuple[str, str]]:

@@ -10,10 +10,11 @@
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     if (isTyping(event.target) || document.querySelector("dialog[open]")) return;
     const place = goes ? PLACES[event.key] : "";
-    const button = document.querySelector(`button[data-key="${CSS.escape(event.key)}"]`);
+    const held = document.querySelector(`[data-key="${CSS.escape(event.key)}"]`);
     goes = event.key === "g" && !goes;
     if (place) location.assign(place);
-    else if (button) button.click();
+    else if (held?.matches("textarea")) held.focus();
+    else if (held) held.click();
     else return;
     event.preventDefault();
     event.stopImmediatePropagation();
