@@ -48,6 +48,24 @@ async def test_an_export_is_a_file_to_keep_and_holds_no_secret_of_ours(
     assert (refused.status_code, "there is no session `nobody`" in read_problem(refused.text)) == (404, True)
 
 
+async def test_no_session_of_another_home_is_shown(
+    serve: Serve, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await talk()
+    served = await serve()
+    monkeypatch.setenv("FOREGATE_HOME", str(tmp_path / "other"))
+    name = await talk()
+    for path in (
+        f"/sessions/{name}",
+        f"/export?session={name}",
+        f"/policy?session={name}",
+        f"/review/items?session={name}",
+    ):
+        answer = await served.browser.get(path)
+        assert (answer.status_code, "there is no session" in read_problem(answer.text)) == (404, True), path
+    assert name not in await open_page(served, "/sessions")
+
+
 async def test_a_copy_that_is_only_read_is_shown_whole_and_left_as_it_is(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
