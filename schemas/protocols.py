@@ -121,6 +121,29 @@ class QuestionStore(Protocol):
         """Return which live process holds a session, as a person would look for it, "" for none."""
 
 
+class Snapshot(Struct, frozen=True):
+    """What a session's events fold to, up to the event with this number and hash.
+
+    `version` names the code that folded them, which alone can read `data`.
+    """
+
+    seq: int
+    hash: str
+    version: str
+    data: bytes
+
+
+@runtime_checkable
+class SnapshotStore(Protocol):
+    """A log that keeps a snapshot of each session beside its events. It may lose them at any time."""
+
+    def keep_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """Keep a snapshot in the place of the one before, once what it stands for is durable. Nothing waits for it."""
+
+    async def read_snapshot(self, session: str) -> Snapshot | None:
+        """Return the snapshot of a session, None where there is none or where its event is another one."""
+
+
 class Blobs(Protocol):
     """Content-addressed bytes: before-images, requests to planner and critic, long outputs."""
 

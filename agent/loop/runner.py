@@ -18,7 +18,8 @@ from foregate.agent.loop.internal_calls import Prefetch, build_remark, find_bare
 from foregate.agent.loop.unmet import find_unmet
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.session import COUNTED, Session, fold_session
+from foregate.agent.session.session import COUNTED, Session
+from foregate.agent.session.snapshots import fold_session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.session import SessionState

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from foregate.agent.session.session import fold_session
+from foregate.agent.session.snapshots import fold_session
 from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import LogError, SessionHeld

@@ -17,6 +17,7 @@ from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
+from foregate.agent.session.snapshots import fold_session
 from foregate.agent.session.turn_builder import TurnBuilder
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.tools.builtin.git_push import read_remotes
@@ -308,11 +309,3 @@ class Session:
             await self.record(Draft(SessionEnded(events=events), "foregate"))
         await self.log.settle()
         await self.log.store.release(self.log.lease)
-
-
-async def fold_session(log: Log, session: str) -> SessionState:
-    """Return the state that the log of a session leads to."""
-    state = SessionState()
-    for event in await log.read(session):
-        state.apply(event)
-    return state

@@ -8,12 +8,13 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import lru_cache
 
+from foregate.agent.session.snapshots import SnapshotTaker
 from foregate.evidence.state.lineage import join_events
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.identity import Identity
-from foregate.schemas.protocols import Lease, Log
+from foregate.schemas.protocols import Lease, Log, SnapshotStore
 from foregate.telemetry.log.masking import Hidden, mask_draft, may_mask
 
 Clock = Callable[[], str]
@@ -67,6 +68,7 @@ class SessionLog:
         """The sessions that this one goes on with, oldest first."""
         self.is_further = False
         """Whether it was opened because the last of them had ended."""
+        self._snapshots = SnapshotTaker(store, lease, state) if isinstance(store, SnapshotStore) else None
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
@@ -80,6 +82,8 @@ class SessionLog:
             self.state.apply(event)
             for listener in tuple(self.listeners):  # one may end its own subscription
                 listener(event)
+        if self._snapshots is not None:
+            self._snapshots.take_if_due()
         return events
 
     @property

@@ -93,12 +93,16 @@ class GroupCommit:
 
     async def run_job(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run `job` on the writing thread after everything handed over before; return what it returns."""
+        return await asyncio.wrap_future(self.hand_job(job))
+
+    def hand_job(self, job: Callable[[sqlite3.Connection], T]) -> Future[T]:
+        """Hand over a job, which runs on the writing thread after everything handed over before."""
         future: Future[T] = Future()
         with self._changed:
             self._refuse_when_closed()
             self._jobs.append((job, future))  # type: ignore[arg-type]
             self._changed.notify()
-        return await asyncio.wrap_future(future)
+        return future
 
     def finish(self, job: Callable[[sqlite3.Connection], object]) -> None:
         """Run `job` after everything handed over before, and wait for it; whether it fails is nobody's concern."""

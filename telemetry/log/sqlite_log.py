@@ -12,12 +12,13 @@ from pathlib import Path
 
 from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft, Event
-from foregate.schemas.protocols import Erasure, Lease
+from foregate.schemas.protocols import Erasure, Lease, Snapshot
 from foregate.telemetry.log import chain, parts, sqlite_file
 from foregate.telemetry.log.erasing import build_erased_error, erase_session
 from foregate.telemetry.log.group_commit import BACKLOG, Cut, GroupCommit, Row, SessionQueue
 from foregate.telemetry.log.holder import LeaseHolder, get_own_holder
 from foregate.telemetry.log.shared_file import SharedFile, open_shared
+from foregate.telemetry.log.snapshots import READ, unpack_snapshot, write_snapshot
 from foregate.telemetry.log.sqlite_reader import LAST, SqliteReader
 
 _NAME = 200
@@ -163,6 +164,17 @@ class SqliteLog(SqliteReader):
                 [(lease.session, lease.owner, lease.fence) for lease in leases],
             )
             connection.executemany(_FORGET, [(lease.session,) for lease in leases])
+
+    def keep_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
+        """Keep a snapshot once what it stands for is durable, if it can be kept at all; see SnapshotStore."""
+        self._find_queue(lease)
+        self._writer.hand_job(lambda file: write_snapshot(file, self.path, lease, snapshot))
+
+    async def read_snapshot(self, session: str) -> Snapshot | None:
+        """Return the snapshot of a session, None where there is none that fits; see SnapshotStore."""
+        await self._settle_own(session)
+        rows = await asyncio.to_thread(self._fetch_rows, READ, (session,))
+        return await asyncio.to_thread(unpack_snapshot, *rows[0]) if rows else None
 
     async def erase(
         self,

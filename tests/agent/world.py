@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.reconcile import resume as resume_session
 from foregate.agent.loop.runner import run_child_task
-from foregate.agent.session.session import Session, fold_session
+from foregate.agent.session.session import Session
+from foregate.agent.session.snapshots import fold_session
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox

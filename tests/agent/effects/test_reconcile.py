@@ -14,7 +14,8 @@ import pytest
 from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes, resume
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.session.session import Session, fold_session
+from foregate.agent.session.session import Session
+from foregate.agent.session.snapshots import fold_session
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.tools.tool import Toolbox, WrappedToolSource

@@ -15,7 +15,8 @@ from msgspec.structs import asdict
 
 from foregate.agent.loop.runner import take_step
 from foregate.agent.session.result import RunResult
-from foregate.agent.session.session import Session, fold_session
+from foregate.agent.session.session import Session
+from foregate.agent.session.snapshots import fold_session
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import LogError

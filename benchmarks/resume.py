@@ -1,0 +1,119 @@
+"""What opening a session again costs after 100,000 events, one long task and many small ones, with long results.
+
+Each is opened as the command line opens it, in a process of its own, against the start of that process without a
+session; its processor seconds and its memory are what a person waits for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from endless import NAME, SESSION, Endless, opened, turns
+
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import calls, says
+from foregate.agent.workspace.workspace import MemoryWorkspace
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.telemetry.log.sqlite_log import SqliteLog
+
+EVENTS = 100_000
+LONG = b"value 0\n" + b"".join(b"%d: a line of some length, as they stand in a log\n" % number for number in range(160))
+"""A file of some 8,000 characters, which is read in each turn."""
+SECONDS, MEGABYTES = 2.0, 200
+"""What opening may take of the processor, and of memory."""
+
+
+class Reading(Endless):
+    """Like the endless model, but it reads the whole file after each edit."""
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        """Return the next edit with a read behind it, or the plan for all of them."""
+        found = await super().respond(request)
+        if not self.turn or request.purpose == "plan":
+            return found
+        return calls(("edit_file", json.loads(found.calls[0].raw)), ("read_file", {"path": NAME}))
+
+
+class Asked:
+    """A model that answers each task after one read."""
+
+    name = "asked"
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    async def respond(self, request: ModelRequest, on_text: object = None) -> ModelResponse:
+        """Return a read, and then words."""
+        self.turn += 1
+        return calls(("read_file", {"path": NAME})) if self.turn % 2 else says(f"There is no answer {self.turn} in it.")
+
+
+async def write_log(home: Path, workspace: Path, kind: str, events: int) -> None:
+    """Write a home with one session of that many events."""
+    log = SqliteLog(home / "events.db")
+    memory = MemoryWorkspace({NAME: LONG})
+    memory.root = workspace
+    session = await opened(log, memory)
+    if kind == "one task":
+        before, session.model = session.model, Reading()
+        session.model.turn = before.turn  # type: ignore[attr-defined]
+        while session.state.seq < events:
+            await turns(session, 100)
+    else:
+        await session.end_task("cancelled")
+        session.model = Asked()  # type: ignore[assignment]
+        while session.state.seq < events:
+            await run(session, f"What does line {session.state.tasks} of {NAME} say?")
+    await session.close(end=False)
+    log.close()
+
+
+OPEN = """
+import asyncio, json, os, resource, sys, time
+from foregate.assembly.open import open_session
+from foregate.assembly.setting import SessionOptions
+async def main():
+    opened = await open_session(SessionOptions(model="rehearsal", resume=sys.argv[1] or None, workspace=sys.argv[2]))
+    told = opened.session.state.seq
+    await opened.close(end=False)
+    print(json.dumps([time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, told]))
+asyncio.run(main())
+"""
+
+
+def open_again(home: Path, workspace: Path, session: str) -> tuple[float, float, int]:
+    """Return processor seconds, megabytes and events of a process that opens a session, a new one for no name."""
+    command = [sys.executable, "-c", OPEN, session, str(workspace)]
+    done = subprocess.run(
+        command, check=True, stdout=subprocess.PIPE, env={**os.environ, "FOREGATE_HOME": str(home)}, cwd=workspace
+    )
+    seconds, megabytes, events = json.loads(done.stdout)
+    return seconds, megabytes, events
+
+
+def main(events: int = EVENTS) -> None:
+    """Print what opening takes, with its bounds."""
+    for kind in ("one task", "many tasks"):
+        with tempfile.TemporaryDirectory() as folder:
+            home, workspace = Path(folder, "home"), Path(folder, "workspace")
+            home.mkdir(mode=0o700)
+            workspace.mkdir()
+            (workspace / NAME).write_bytes(LONG)
+            asyncio.run(write_log(home, workspace, kind, events))
+            bare, least, _ = open_again(home, workspace, "")
+            seconds, megabytes, count = open_again(home, workspace, SESSION)
+        print(
+            f"resume    {seconds:5.2f} s  (bound {SECONDS:g} s)  {megabytes:.0f} MB (bound {MEGABYTES} MB)   "
+            f"{count} events in {kind}; a new session takes {bare:.2f} s and {least:.0f} MB"
+        )
+
+
+if __name__ == "__main__":
+    main(*map(int, sys.argv[1:2]))
