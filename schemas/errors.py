@@ -23,6 +23,10 @@ class SessionErased(LogError):
     """What a session said was erased: only the hashes of its events are left."""
 
 
+class UnreadableSnapshot(LogError):
+    """What a log keeps of a session's state is not what it put there, or no state; its events tell the same."""
+
+
 class SessionHeld(LogError):
     """Another live process owns the session; the message says which."""
 

@@ -141,7 +141,10 @@ class SnapshotStore(Protocol):
         """Keep a snapshot in the place of the one before, once what it stands for is durable. Nothing waits for it."""
 
     async def read_snapshot(self, session: str) -> Snapshot | None:
-        """Return the snapshot of a session, None where there is none or where its event is another one."""
+        """Return the snapshot of a session, None where there is none or where its event is another one.
+
+        Raises UnreadableSnapshot for one that is not as it was kept.
+        """
 
 
 class Blobs(Protocol):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from foregate.agent.session.snapshots import fold_session
-from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import Draft
@@ -70,13 +69,8 @@ async def _read_link(log: Log, name: str) -> SessionLink | None:
 
 async def fold_lineage(log: Log, lineage: Lineage) -> SessionState:
     """Return the state that the sessions of a lineage lead to, those that have begun."""
-    first, *further = lineage.before if lineage.follows is not None else (*lineage.before, lineage.name)
-    state = await fold_session(log, first)
-    for name in further:
-        begin_further(state)
-        for event in await log.read(name):
-            state.apply(event)
-    return state
+    *before, newest = lineage.before if lineage.follows is not None else (*lineage.before, lineage.name)
+    return await fold_session(log, newest, before)
 
 
 def draft_switches(state: SessionState) -> list[Draft]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from weakref import WeakKeyDictionary
 
+from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
-from foregate.evidence.state.snapshot import UnreadableSnapshot, decode_state, encode_state, find_version
-from foregate.schemas.errors import LogError
+from foregate.evidence.state.snapshot import decode_state, encode_state, find_version, is_same_state
+from foregate.schemas.errors import LogError, UnreadableSnapshot
 from foregate.schemas.protocols import Lease, Log, Snapshot, SnapshotStore
 from foregate.telemetry.diagnostics import get_diagnostics
 
@@ -29,12 +31,13 @@ class SnapshotTaker:
 
     def __init__(self, store: SnapshotStore, lease: Lease, state: SessionState) -> None:
         self._store, self._lease, self._state = store, lease, state
-        self._due = _find_next(*_KEPT.get(state, (0, 0)))
+        is_own = state.session == lease.session  # else it is what this session, yet to begin, goes on with
+        self._due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else _LEAST
 
     def take_if_due(self) -> None:
         """Hand over the state where it is time to, and no response is in hand; a session can go on without."""
         state = self._state
-        if state.seq < self._due or state.open is not None:
+        if state.seq < self._due or state.open is not None or state.session != self._lease.session:
             return
         size = 0
         try:
@@ -50,33 +53,78 @@ def _find_next(seq: int, size: int) -> int:
     return seq + max(_LEAST, size // _SHARE)
 
 
-async def fold_session(log: Log, session: str) -> SessionState:
+async def fold_session(log: Log, session: str, before: Sequence[str] = ()) -> SessionState:
     """Return the state that the log of a session leads to: what the newest snapshot holds, and the events after it.
 
-    A snapshot that cannot be read, or is not of the event it names, counts as none. Raises LogError for a session that
-    is not there or cannot be read.
+    `before` are the sessions that it goes on with, oldest first; what it knows of them is in its snapshots. A snapshot
+    that cannot be read, or is not of the event it names, counts as none. Raises LogError for a session that is not
+    there or cannot be read.
     """
-    state = await _read_snapshot(log, session)
-    kept = state.seq
-    while events := await log.read(session, after=state.seq, limit=_READ):
-        if kept and kept == state.seq and events[0].prev != state.hash:
-            state, kept = SessionState(), 0
-            continue
-        for event in events:
-            state.apply(event)
-        if len(events) < _READ:
-            break
+    names, state = (*before, session), None
+    first = len(names)
+    while state is None and first:
+        first -= 1
+        state = await _resume_fold(log, names[first])
+    if state is None:
+        state = SessionState()
+        await _apply_events(log, names[0], state)
+    for name in names[first + 1 :]:
+        _KEPT.pop(state, None)
+        begin_further(state)
+        await _apply_events(log, name, state)
     return state
 
 
-async def _read_snapshot(log: Log, session: str) -> SessionState:
-    kept = await log.read_snapshot(session) if isinstance(log, SnapshotStore) else None
-    if kept is None or kept.version != find_version():
-        return SessionState()
+async def _resume_fold(log: Log, session: str) -> SessionState | None:
+    """Return the state of a session by its snapshot and the events after it, None where it has none that fits."""
     try:
-        state = await asyncio.to_thread(decode_state, kept.data, session, kept.seq, kept.hash)
+        state = await _read_snapshot(log, session)
+        if state is not None:
+            await _apply_events(log, session, state, state.seq)
     except UnreadableSnapshot as error:
         get_diagnostics().warning("snapshot_not_read", session=session, why=str(error))
-        return SessionState()
+        return None
+    return state
+
+
+async def _read_snapshot(log: Log, session: str) -> SessionState | None:
+    kept = await log.read_snapshot(session) if isinstance(log, SnapshotStore) else None
+    if kept is None or kept.version != find_version():
+        return None
+    state = await asyncio.to_thread(decode_state, kept.data, session, kept.seq, kept.hash)
     _KEPT[state] = kept.seq, len(kept.data)
     return state
+
+
+async def _apply_events(log: Log, session: str, state: SessionState, after: int = 0, until: int = 0) -> None:
+    """Fold events after a number, up to another, into a state; raise UnreadableSnapshot where they follow another."""
+    begin = after
+    while events := await log.read(session, after=after, limit=min(_READ, until - after) if until else _READ):
+        if after == begin > 0 and events[0].prev != state.hash:
+            raise UnreadableSnapshot(f"event {events[0].seq} does not follow it")
+        for event in events:
+            state.apply(event)
+        after = events[-1].seq
+        if after == until or len(events) < _READ:
+            break
+
+
+async def check_snapshot(log: Log, session: str, before: Sequence[str] = ()) -> str:
+    """Return what is wrong with the snapshot of a session, "" for nothing, or for none that would be used.
+
+    All events up to it are folded again. `before` are the sessions that it goes on with, oldest first.
+    """
+    state = SessionState()
+    try:
+        kept = await _read_snapshot(log, session)
+        if kept is None:
+            return ""
+        for name in before:
+            await _apply_events(log, name, state)
+            begin_further(state)
+        await _apply_events(log, session, state, until=kept.seq)
+    except UnreadableSnapshot as error:
+        return f"the snapshot of its state is not used: {error}"
+    if is_same_state(kept, state):
+        return ""
+    return f"the snapshot of its state after event {kept.seq} holds what its events do not lead to"

@@ -1,7 +1,7 @@
 """A session's state as bytes, and back: what its events fold to, so that not all of them need be folded again.
 
 The bytes name no code. They hold values, and by name the classes of the state and of the nouns in it; what names
-anything else is no snapshot. Whoever reads one compares session, number and hash with the log.
+anything else is no snapshot. Whoever keeps them makes sure that they come back as they were, of the event they name.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from foregate.schemas import (
     tool_spec,
     turn,
 )
+from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.version import __version__
 
 _STATES = (ledger, passages, reads, conversation, dataflow, earlier, session, steps, task, uses)
@@ -45,8 +46,6 @@ _NOUNS = (
 )
 _Format: TypeAlias = tuple[list[tuple[str, list[str]]], Any]
 """The classes that occur, by name and with their fields, and the state."""
-_SUM = 32
-"""Bytes of the SHA-256 in front, which finds damage; it proves nothing of who wrote the rest."""
 _LONG = 64
 """Characters of a text that is written once, however often the state holds it."""
 _PLAIN = {str, int, bool, float, type(None)}
@@ -59,12 +58,9 @@ _BUILDERS: dict[int, Callable[[Any], Any]] = {
     **{code: kind for kind, code in _LISTS.items()},
     **{code: kind for kind, code in _MAPS.items()},
 }
+_MISSING = object()
 _VALUES = (msgspec.Struct, Enum, BaseModel, tuple)
 """What a noun is that holds nothing but values."""
-
-
-class UnreadableSnapshot(ValueError):
-    """Bytes that are no state of a session, or not the one that was asked for."""
 
 
 def encode_state(state: SessionState) -> bytes:
@@ -72,18 +68,15 @@ def encode_state(state: SessionState) -> bytes:
     writer = _Writer()
     try:
         root = writer.write(state)
-        data = msgspec.msgpack.encode([writer.classes, root])
+        return msgspec.msgpack.encode([writer.classes, root])
     except (TypeError, OverflowError, RecursionError, UnicodeError) as error:
         raise ValueError(f"the state of the session cannot be kept: {error}") from None
-    return sha256(data).digest() + data
 
 
 def decode_state(data: bytes, session: str, seq: int, hash: str) -> SessionState:  # noqa: A002
     """Return the state of a session after the event with this number and hash; raise UnreadableSnapshot for another."""
-    if sha256(memoryview(data)[_SUM:]).digest() != data[:_SUM]:
-        raise UnreadableSnapshot("it is damaged")
     try:
-        classes, root = msgspec.msgpack.decode(memoryview(data)[_SUM:], type=_Format)
+        classes, root = msgspec.msgpack.decode(data, type=_Format)
         state = _Reader(classes).read(root)
         is_same = (state.session, state.seq, state.hash) == (session, seq, hash)
     except Exception as error:  # whatever bytes that anybody could have written make of reading them
@@ -91,6 +84,35 @@ def decode_state(data: bytes, session: str, seq: int, hash: str) -> SessionState
     if not isinstance(state, SessionState) or not is_same:
         raise UnreadableSnapshot("it is not of this event")
     return state
+
+
+def is_same_state(one: SessionState, other: SessionState) -> bool:
+    """Whether two states hold the same, down to the last value in them."""
+    return _is_same(one, other, set())
+
+
+def _is_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
+    """Compare values; `seen` are the pairs that are compared already, as a state holds some in several places."""
+    kind: Any = type(one)
+    if type(other) is not kind or one is other:
+        return one is other
+    if kind in _PLAIN or issubclass(kind, Enum | set | frozenset):
+        return bool(one == other)
+    if (pair := (id(one), id(other))) in seen:
+        return True
+    seen.add(pair)
+    mine, others = _list_held(one), _list_held(other)
+    return len(mine) == len(others) and all(_is_same(*two, seen) for two in zip(mine, others, strict=True))
+
+
+def _list_held(value: Any) -> list[Any]:
+    """Return what a value holds: keys and values, items, or its fields."""
+    kind: Any = type(value)
+    if kind in _MAPS:
+        return [*value, *value.values()]
+    if kind in _LISTS or kind is deque:
+        return list(value)
+    return [getattr(value, name, _MISSING) for name in _list_fields(kind) or vars(value)]
 
 
 @cache

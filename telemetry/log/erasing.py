@@ -9,6 +9,7 @@ from pathlib import Path
 
 from foregate.schemas.errors import SessionErased
 from foregate.schemas.protocols import Erasure
+from foregate.schemas.session_link import find_root
 from foregate.telemetry.log import sqlite_file, tables
 
 _ALL = f"""SELECT seq FROM events WHERE session = :session AND text != '' AND NOT (
@@ -22,7 +23,6 @@ _ERASE = (
     f"""INSERT INTO erased (session, seq, at, "by", why)
   SELECT :session, seq, :at, :by, :why FROM ({_ALL})""",  # noqa: S608
     "UPDATE events SET text = '' WHERE session = :session AND seq IN (SELECT seq FROM erased WHERE session = :session)",
-    "DELETE FROM snapshots WHERE session = :session",
     "DELETE FROM questions WHERE session = :session",
 )
 _UNUSED = "DELETE FROM parts WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM cuts WHERE cuts.hash = parts.hash)"
@@ -59,10 +59,19 @@ def erase_session(
             used = connection.execute(f"SELECT DISTINCT hash FROM cuts WHERE {_MINE}", values).fetchall()  # noqa: S608
             connection.execute(f"DELETE FROM cuts WHERE {_MINE}", values)  # noqa: S608
             connection.executemany(_UNUSED, used)
+            _forget_snapshots(connection, session)
     finally:
         connection.execute(f"PRAGMA secure_delete={before}").fetchone()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return erased
+
+
+def _forget_snapshots(connection: sqlite3.Connection, session: str) -> None:
+    """Delete the snapshots of a session and of those that belong with it: what follows it knows what it said."""
+    known = {name for (name,) in connection.execute("SELECT session FROM leases")}
+    root = find_root(session, known)
+    kept = [name for (name,) in connection.execute("SELECT session FROM snapshots") if find_root(name, known) == root]
+    connection.executemany("DELETE FROM snapshots WHERE session = ?", [(name,) for name in kept])
 
 
 def build_erased_error(session: str, erasure: Erasure) -> SessionErased:

@@ -1,13 +1,27 @@
-"""The snapshots of sessions in the log's file: derived, packed, and bound to an event of their session's chain."""
+"""The snapshots of sessions in the log's file: derived, packed, and bound to an event of their session's chain.
+
+What is read from one decides as the events do, and no chain covers it. So each carries a code that only who holds the
+key beside the log can make, and any other counts as none: one that somebody changed or put there, and those of a log
+that came from elsewhere.
+"""
 
 from __future__ import annotations
 
+import hmac
+import os
+import secrets
 import sqlite3
+import stat
 import zlib
+from contextlib import suppress
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.protocols import Lease, Snapshot
 from foregate.telemetry.log import sqlite_file
+from foregate.telemetry.log.temporary_file import create_temporary, open_folder
 
 READ = """SELECT snapshots.seq, snapshots.hash, version, data FROM snapshots
   JOIN events ON events.session = snapshots.session AND events.seq = snapshots.seq AND events.hash = snapshots.hash
@@ -18,28 +32,85 @@ _LARGEST = 512 * 1024 * 1024
 """Bytes of a snapshot that is unpacked; no state is nearly as large."""
 _FASTEST = 1
 """The level at which zlib packs: texts shrink to about a third at a hundred megabytes a second."""
+_CODE = 32
+"""Bytes of a key, and of the code in front of what is packed."""
 
 
 def write_snapshot(connection: sqlite3.Connection, path: Path, lease: Lease, snapshot: Snapshot) -> None:
     """Write the snapshot of a session that the lease is still for, in a transaction of its own.
 
-    It need not survive a power cut, so no disk is waited for.
+    It need not survive a power cut, so no disk is waited for. Raises OSError where no key can be made for it.
     """
-    data = zlib.compress(snapshot.data, _FASTEST)
-    values = snapshot.seq, snapshot.hash, snapshot.version, data, lease.session, lease.owner, lease.fence
+    packed = zlib.compress(snapshot.data, _FASTEST)
+    code = _compute_code(read_key(path) or _make_key(path), lease.session, snapshot, packed)
+    about = snapshot.seq, snapshot.hash, snapshot.version, code + packed
     connection.execute("PRAGMA synchronous=NORMAL")
     try:
         with sqlite_file.write_transaction(connection, path):
-            connection.execute(_KEEP, values)
+            connection.execute(_KEEP, (*about, lease.session, lease.owner, lease.fence))
     finally:
         connection.execute("PRAGMA synchronous=FULL")
 
 
-def unpack_snapshot(seq: int, hash_: str, version: str, data: bytes) -> Snapshot | None:
-    """Return the snapshot of a row, None where it is damaged."""
+def unpack_snapshot(path: Path, session: str, seq: int, hash_: str, version: str, data: bytes) -> Snapshot | None:
+    """Return the snapshot of a row of the log at `path`, None where no key tells whether it is as it was kept.
+
+    Raises UnreadableSnapshot where the key says that it is not.
+    """
+    if not (key := read_key(path)):
+        return None
+    code, packed = data[:_CODE], data[_CODE:]
+    found = Snapshot(seq, hash_, version, b"")
+    if not hmac.compare_digest(_compute_code(key, session, found, packed), code):
+        raise UnreadableSnapshot("it is not as this log kept it")
     unpacking = zlib.decompressobj()
     try:
-        whole = unpacking.decompress(data, _LARGEST)
-    except zlib.error:
-        return None
-    return Snapshot(seq, hash_, version, whole) if unpacking.eof else None
+        whole = unpacking.decompress(packed, _LARGEST)
+    except zlib.error as error:
+        raise UnreadableSnapshot(f"it cannot be unpacked: {error}") from None
+    if not unpacking.eof:
+        raise UnreadableSnapshot("it is not whole, or too large to be one")
+    return replace(found, data=whole)
+
+
+def _compute_code(key: bytes, session: str, snapshot: Snapshot, packed: bytes) -> bytes:
+    about = "\0".join((session, str(snapshot.seq), snapshot.hash, snapshot.version))
+    code = hmac.new(key, f"{len(about)}\0{about}".encode("utf-8", "surrogatepass"), "sha256")
+    code.update(packed)
+    return code.digest()
+
+
+def find_key_file(path: Path) -> Path:
+    """Return where the key of the log at `path` is kept."""
+    return path.with_name(f"{path.name}.key")
+
+
+def read_key(path: Path) -> bytes:
+    """Return the key of the log at `path`, nothing where there is none that only its owner can read and change."""
+    with suppress(OSError):
+        file = os.open(find_key_file(path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            about = os.fstat(file)
+            is_own = stat.S_ISREG(about.st_mode) and about.st_uid == os.geteuid() and not about.st_mode & 0o077
+            key = os.read(file, _CODE + 1) if is_own else b""
+        finally:
+            os.close(file)
+        return key if len(key) == _CODE else b""
+    return b""
+
+
+def _make_key(path: Path) -> bytes:
+    """Make a key, in the place of one that is none; of two processes that do so at once one keeps its own in vain."""
+    key, place = secrets.token_bytes(_CODE), find_key_file(path)
+    with open_folder(place.parent) as folder:
+        file, name = create_temporary(folder, ".new-", 0o600)
+        try:
+            os.write(file, key)
+            os.rename(name, place.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
+        finally:
+            os.close(file)
+    return key

@@ -13,12 +13,13 @@ from pathlib import Path
 from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
 from foregate.schemas.event import GENESIS, Draft, Event
 from foregate.schemas.protocols import Erasure, Lease, Snapshot
+from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log import chain, parts, sqlite_file
 from foregate.telemetry.log.erasing import build_erased_error, erase_session
 from foregate.telemetry.log.group_commit import BACKLOG, Cut, GroupCommit, Row, SessionQueue
 from foregate.telemetry.log.holder import LeaseHolder, get_own_holder
 from foregate.telemetry.log.shared_file import SharedFile, open_shared
-from foregate.telemetry.log.snapshots import READ, unpack_snapshot, write_snapshot
+from foregate.telemetry.log.snapshots import write_snapshot
 from foregate.telemetry.log.sqlite_reader import LAST, SqliteReader
 
 _NAME = 200
@@ -168,13 +169,14 @@ class SqliteLog(SqliteReader):
     def keep_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
         """Keep a snapshot once what it stands for is durable, if it can be kept at all; see SnapshotStore."""
         self._find_queue(lease)
-        self._writer.hand_job(lambda file: write_snapshot(file, self.path, lease, snapshot))
 
-    async def read_snapshot(self, session: str) -> Snapshot | None:
-        """Return the snapshot of a session, None where there is none that fits; see SnapshotStore."""
-        await self._settle_own(session)
-        rows = await asyncio.to_thread(self._fetch_rows, READ, (session,))
-        return await asyncio.to_thread(unpack_snapshot, *rows[0]) if rows else None
+        def keep(connection: sqlite3.Connection) -> None:
+            try:
+                write_snapshot(connection, self.path, lease, snapshot)
+            except (OSError, LogError, sqlite3.Error) as error:
+                get_diagnostics().warning("snapshot_not_kept", session=lease.session, why=str(error))
+
+        self._writer.hand_job(keep)
 
     async def erase(
         self,

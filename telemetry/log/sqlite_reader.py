@@ -15,8 +15,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.event_body import Kind
-from foregate.schemas.protocols import Erasure, Head
-from foregate.telemetry.log import chain, parts, sqlite_file, tables
+from foregate.schemas.protocols import Erasure, Head, Snapshot
+from foregate.telemetry.log import chain, parts, snapshots, sqlite_file, tables
 from foregate.telemetry.log.erasing import build_erased_error
 from foregate.telemetry.log.holder import LeaseHolder
 
@@ -67,6 +67,14 @@ class SqliteReader:
         await self._settle_own(session)
         return await asyncio.to_thread(self._read_events, session, after, limit)
 
+    async def read_snapshot(self, session: str) -> Snapshot | None:
+        """Return the snapshot of a session, None where there is none of an event it still has.
+
+        Raises UnreadableSnapshot for one that this log did not put there as it is.
+        """
+        await self._settle_own(session)
+        return await asyncio.to_thread(self._read_snapshot, session)
+
     async def find_holder(self, session: str) -> str:
         """Return which live process holds a session, as a person would look for it, "" for none."""
         query = "SELECT pid, started, boot, place FROM leases WHERE session = ? AND owner != ''"
@@ -116,10 +124,18 @@ class SqliteReader:
     def list_erased(self, session: str) -> Mapping[int, Erasure]:
         """Return which events of a session were erased, by their numbers, and by whom."""
         query = 'SELECT seq, at, "by", why FROM erased WHERE session = ? ORDER BY seq'
-        with self._reading, sqlite_file.explain_errors("read", self.path):
-            if tables.is_older(self._open_reader()):
-                return {}
+        if self._is_older():
+            return {}
         return {seq: Erasure(*about) for seq, *about in self._fetch_rows(query, (session,))}
+
+    def _read_snapshot(self, session: str) -> Snapshot | None:
+        rows = [] if self._is_older() else self._fetch_rows(snapshots.READ, (session,))
+        return snapshots.unpack_snapshot(self.path, session, *rows[0]) if rows else None
+
+    def _is_older(self) -> bool:
+        """Whether the file lacks tables of this version, since it was only opened to be read."""
+        with self._reading, sqlite_file.explain_errors("read", self.path):
+            return tables.is_older(self._open_reader())
 
     def head_anchor(self, session: str) -> tuple[int, str]:
         """Return number and hash of the last event as noted beside the lease, to find a tail that was cut off."""

@@ -19,6 +19,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.session.snapshots import fold_session
 from foregate.agent.testing.model import calls, says
 from foregate.evidence.state.session import SessionState
+from foregate.evidence.state.snapshot import decode_state, encode_state, is_same_state
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered
@@ -54,8 +55,10 @@ def plain(value: Any) -> Any:
 
 async def assert_folded(world: World, session: Session) -> None:
     """Assert that the state holds what the log holds, before and after the turn in hand is built."""
+    state = session.state
     folded = plain(await fold_session(world.log, session.name))
-    assert plain(session.state) == folded
+    assert plain(state) == folded
+    assert is_same_state(decode_state(encode_state(state), state.session, state.seq, state.hash), state)
     session.turns.compute_open_facts()
     assert plain(session.state) == folded
 
