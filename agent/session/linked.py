@@ -34,7 +34,7 @@ async def find_lineage(log: Log, name: str) -> Lineage:
 
     Raises LogError for a session that is not there, and SessionHeld for one that has ended and that a process has open.
     """
-    root = await _find_first(log, name)
+    root = [*await list_before(log, name), name][0]
     chain, number = [root], 2
     head = await log.head(root)
     while True:
@@ -54,11 +54,13 @@ async def find_lineage(log: Log, name: str) -> Lineage:
     return Lineage(further, tuple(chain), SessionLink(chain[-1], head.seq, head.hash))
 
 
-async def _find_first(log: Log, name: str) -> str:
-    """Return the first session of those that go on with each other."""
-    while (link := await _read_link(log, name)) is not None:
+async def list_before(log: Log, name: str) -> list[str]:
+    """Return the sessions that one goes on with, oldest first; raise LogError where one of them is not there."""
+    found: list[str] = []
+    while (link := await _read_link(log, name)) is not None and link.session not in found:
         name = link.session
-    return name
+        found.insert(0, name)
+    return found
 
 
 async def _read_link(log: Log, name: str) -> SessionLink | None:

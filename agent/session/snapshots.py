@@ -13,7 +13,7 @@ from foregate.schemas.errors import LogError, UnreadableSnapshot
 from foregate.schemas.protocols import Lease, Log, Snapshot, SnapshotStore
 from foregate.telemetry.diagnostics import get_diagnostics
 
-_LEAST = 500
+LEAST = 500
 """Events between two snapshots at least: folding that many takes a tenth of a second, about as long as starting."""
 _SHARE = 1024
 """Bytes of a snapshot for each event until the next one. An event is some 3 KB, so this adds little to what is written,
@@ -32,7 +32,7 @@ class SnapshotTaker:
     def __init__(self, store: SnapshotStore, lease: Lease, state: SessionState) -> None:
         self._store, self._lease, self._state = store, lease, state
         is_own = state.session == lease.session  # else it is what this session, yet to begin, goes on with
-        self._due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else _LEAST
+        self._due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else LEAST
 
     def take_if_due(self) -> None:
         """Hand over the state where it is time to, and no response is in hand; a session can go on without."""
@@ -50,7 +50,7 @@ class SnapshotTaker:
 
 
 def _find_next(seq: int, size: int) -> int:
-    return seq + max(_LEAST, size // _SHARE)
+    return seq + max(LEAST, size // _SHARE)
 
 
 async def fold_session(log: Log, session: str, before: Sequence[str] = ()) -> SessionState:
@@ -109,22 +109,18 @@ async def _apply_events(log: Log, session: str, state: SessionState, after: int 
             break
 
 
-async def check_snapshot(log: Log, session: str, before: Sequence[str] = ()) -> str:
-    """Return what is wrong with the snapshot of a session, "" for nothing, or for none that would be used.
+async def find_false_snapshot(log: Log, session: str, before: Sequence[str] = ()) -> int:
+    """Return the event after which the snapshot of a session holds what its events do not lead to, 0 for none.
 
-    All events up to it are folded again. `before` are the sessions that it goes on with, oldest first.
+    All events up to it are folded again. `before` are the sessions that it goes on with, oldest first. Raises
+    UnreadableSnapshot for one that is not as it was kept, so that nobody uses it.
     """
+    kept = await _read_snapshot(log, session)
+    if kept is None:
+        return 0
     state = SessionState()
-    try:
-        kept = await _read_snapshot(log, session)
-        if kept is None:
-            return ""
-        for name in before:
-            await _apply_events(log, name, state)
-            begin_further(state)
-        await _apply_events(log, session, state, until=kept.seq)
-    except UnreadableSnapshot as error:
-        return f"the snapshot of its state is not used: {error}"
-    if is_same_state(kept, state):
-        return ""
-    return f"the snapshot of its state after event {kept.seq} holds what its events do not lead to"
+    for name in before:
+        await _apply_events(log, name, state)
+        begin_further(state)
+    await _apply_events(log, session, state, until=kept.seq)
+    return 0 if is_same_state(kept, state) else kept.seq

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import sqlite3
-import zlib
+import stat
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
 from foregate.agent.session.session_log import SessionLog
-from foregate.agent.session.snapshots import _LEAST, fold_session
+from foregate.agent.session.snapshots import LEAST, find_false_snapshot, fold_session
+from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
+from foregate.evidence.state.snapshot import decode_state, encode_state, find_version
+from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import TaskStarted
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.protocols import Snapshot
+from foregate.telemetry.log.snapshots import find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.session.test_state_from_log import plain
 from tests.telemetry.log.test_parts import began
@@ -53,9 +58,9 @@ async def write(log: SqliteLog, count: int, name: str = "s", *more: Draft) -> Se
 
 
 async def test_opening_a_session_reads_what_came_after_the_newest_snapshot(log: Watched) -> None:
-    state = await write(log, _LEAST + 20)
+    state = await write(log, LEAST + 20)
     assert plain(await fold_session(log, "s")) == plain(state)
-    assert log.events_read == _LEAST + 22 - _LEAST
+    assert log.events_read == LEAST + 22 - LEAST
 
 
 async def test_a_short_session_has_no_snapshot(log: Watched) -> None:
@@ -64,7 +69,7 @@ async def test_a_short_session_has_no_snapshot(log: Watched) -> None:
 
 
 async def test_a_session_that_is_opened_again_and_again_gets_its_next_snapshot(log: Watched) -> None:
-    await write(log, _LEAST)
+    await write(log, LEAST)
     first = await log.read_snapshot("s")
     for _ in range(3):
         state = await fold_session(log, "s")
@@ -73,12 +78,12 @@ async def test_a_session_that_is_opened_again_and_again_gets_its_next_snapshot(l
         await session.settle()
         await log.release(session.lease)
     newest = await log.read_snapshot("s")
-    assert (first and first.seq, newest and newest.seq) == (_LEAST, _LEAST + 602)
+    assert (first and first.seq, newest and newest.seq) == (LEAST, LEAST + 602)
 
 
 async def test_no_snapshot_is_taken_while_a_response_is_in_hand(log: Watched) -> None:
     response = ModelResponded.of(ModelResponse("Let me see.", ()))
-    state = await write(log, _LEAST + 20, "s", Draft(response, "model"))
+    state = await write(log, LEAST + 20, "s", Draft(response, "model"))
     assert state.open is not None
     assert await log.read_snapshot("s") is None
     assert plain(await fold_session(log, "s")) == plain(state)
@@ -99,37 +104,116 @@ async def test_no_snapshot_is_taken_while_a_response_is_in_hand(log: Watched) ->
     ],
 )
 async def test_a_snapshot_that_does_not_fit_counts_as_none(log: Watched, change: str) -> None:
-    state = await write(log, _LEAST + 20)
-    await write(log, _LEAST + 20, "other")
+    state = await write(log, LEAST + 20)
+    await write(log, LEAST + 20, "other")
     with sqlite3.connect(log.path) as file:
         file.execute(change)
     file.close()
     assert plain(await fold_session(log, "s")) == plain(state)
-    assert log.events_read == _LEAST + 22
+    assert log.events_read == LEAST + 22
 
 
-async def test_a_snapshot_that_unpacks_to_too_much_or_to_anything_else_counts_as_none(log: Watched) -> None:
-    state = await write(log, _LEAST + 20)
-    with sqlite3.connect(log.path) as file:
-        file.execute("UPDATE snapshots SET data = ?", (zlib.compress(b"\0" * 1000),))
-    file.close()
+async def forge(log: SqliteLog, data: bytes) -> None:
+    """Put other bytes in the place of a snapshot's, as somebody would who can also read the key."""
+    [(seq, hash_)] = log._fetch_rows("SELECT seq, hash FROM snapshots WHERE session = 's'", ())
+    lease = await log.claim("s")
+    log.keep_snapshot(lease, Snapshot(seq, hash_, find_version(), data))
+    await log.release(lease)
+
+
+@pytest.mark.parametrize("data", [b"", b"\0" * 1000, encode_state(SessionState())])
+async def test_what_is_no_state_of_its_event_counts_as_none(log: Watched, data: bytes) -> None:
+    state = await write(log, LEAST + 20)
+    await forge(log, data)
     assert plain(await fold_session(log, "s")) == plain(state)
+    with pytest.raises(UnreadableSnapshot):
+        await find_false_snapshot(log, "s")
+
+
+async def test_without_the_key_beside_it_a_log_has_no_snapshots(log: Watched, tmp_path: Path) -> None:
+    state = await write(log, LEAST + 20)
+    key = find_key_file(log.path)
+    assert stat.S_IMODE(key.stat().st_mode) == 0o600
+    key.chmod(0o644)
+    assert await log.read_snapshot("s") is None
+    key.unlink()
+    key.symlink_to(tmp_path / "elsewhere")
+    assert await log.read_snapshot("s") is None
+    assert plain(await fold_session(log, "s")) == plain(state)
+    assert await find_false_snapshot(log, "s") == 0
+
+
+async def test_the_snapshots_of_a_log_from_elsewhere_count_as_none(log: Watched, tmp_path: Path) -> None:
+    await write(log, LEAST + 20)
+    (tmp_path / "here").mkdir()
+    here = SqliteLog(tmp_path / "here" / "events.db")
+    await write(here, LEAST)
+    with sqlite3.connect(here.path) as file:
+        file.execute("ATTACH ? AS other", (str(log.path),))
+        for table in ("snapshots", "events", "leases", "parts", "cuts"):
+            file.execute(f"DELETE FROM {table}")
+            file.execute(f"INSERT INTO {table} SELECT * FROM other.{table}")
+    file.close()
+    with pytest.raises(UnreadableSnapshot, match="it is not as this log kept it"):
+        await here.read_snapshot("s")
+    assert plain(await fold_session(here, "s")) == plain(await fold_session(log, "s"))
+    here.close()
+
+
+async def test_checking_finds_a_snapshot_that_holds_what_its_events_do_not_lead_to(log: Watched) -> None:
+    await write(log, LEAST + 20)
+    assert await find_false_snapshot(log, "s") == 0
+    kept = await log.read_snapshot("s")
+    assert kept is not None
+    state = decode_state(kept.data, "s", kept.seq, kept.hash)
+    state.auto = True
+    await forge(log, encode_state(state))
+    assert (await fold_session(log, "s")).auto
+    assert await find_false_snapshot(log, "s") == LEAST
+
+
+async def test_what_a_further_session_knows_of_the_one_before_is_in_its_snapshot(log: Watched) -> None:
+    await write(log, LEAST + 20)
+    session = SessionLog(log, await log.claim("s-2", create=True), await goes_on(log), "p", lambda: (), lambda: NOW)
+    for count in (20, LEAST):
+        await session.record(began(policy={}), Draft(TaskStarted(task=1, depth=0), "foregate"))
+        for number in range(count):
+            await session.record(said(f"look at lib/module_{number}.py"))
+        await session.settle()
+        log.events_read = 0
+        assert plain(await fold_session(log, "s-2", ["s"])) == plain(session.state)
+        assert log.events_read < LEAST
+        assert await find_false_snapshot(log, "s-2", ["s"]) == 0
+    with sqlite3.connect(log.path) as file:
+        file.execute("DELETE FROM snapshots")
+    file.close()
+    assert plain(await fold_session(log, "s-2", ["s"])) == plain(session.state)
+    await log.release(session.lease)
+
+
+async def goes_on(log: SqliteLog) -> SessionState:
+    """Return the state with which a session begins that goes on with `s`."""
+    state = await fold_session(log, "s")
+    begin_further(state)
+    return state
 
 
 async def test_events_that_go_on_from_another_one_than_the_snapshot_are_folded_from_the_first(log: Watched) -> None:
-    state = await write(log, _LEAST + 20)
-    [(text,)] = log._fetch_rows("SELECT text FROM events WHERE seq = ?", (_LEAST + 1,))
+    state = await write(log, LEAST + 20)
+    [(text,)] = log._fetch_rows("SELECT text FROM events WHERE seq = ?", (LEAST + 1,))
     prev = state.hash
     with sqlite3.connect(log.path) as file:
         changed = text.replace(text[text.index('"prev":"') + 8 :][:64], prev)
-        file.execute("UPDATE events SET text = ? WHERE seq = ?", (changed, _LEAST + 1))
+        file.execute("UPDATE events SET text = ? WHERE seq = ?", (changed, LEAST + 1))
     file.close()
     assert plain(await fold_session(log, "s")) == plain(state)
-    assert log.events_read > _LEAST
+    assert log.events_read > LEAST
 
 
-async def test_what_is_erased_has_no_snapshot(log: Watched) -> None:
-    await write(log, _LEAST + 20)
-    assert await log.read_snapshot("s") is not None
+async def test_what_is_erased_is_in_no_snapshot_of_what_goes_on_with_it_either(log: Watched) -> None:
+    names = ("s", "s-2", "s-2.c4.1", "other")
+    for name in names:
+        await write(log, LEAST + 20, name)
+    assert None not in [await log.read_snapshot(name) for name in names]
     await log.erase("s", at=NOW, by="ann", why="")
-    assert await log.read_snapshot("s") is None
+    assert [await log.read_snapshot(name) is None for name in names] == [True, True, True, False]

@@ -20,21 +20,29 @@ def verify(
     head: Annotated[str, take("--head", "An event somebody kept elsewhere: its number and hash.", "N:HASH")] = "",
     as_json: options.AsJson = False,
 ) -> None:
-    """Verify a session's log: the chain, that nothing ran without a permit, and its tail. Exit code 8 when it fails."""
+    """Verify a session's log: the chain, that nothing ran without a permit, what is kept of its state, and its tail.
+    Exit code 8 when it fails.
+    """
+    from msgspec.structs import replace
+
     from foregate.assembly.home import find_session
+    from foregate.audit.kept_state import check_kept_state
     from foregate.schemas import strict_json
     from foregate.telemetry.audit.verify import parse_head, verify_session
 
     kept = parse_head(head) if head else None
     with open_home_log() as log:
-        found = verify_session(log, run_async(find_session(log, session)), kept)
+        found = verify_session(log, name := run_async(find_session(log, session)), kept)
+        defects, remarks = run_async(check_kept_state(log, name))
+    if defects:
+        found = replace(found, defects=(*found.defects, *defects), proven=False)
     if as_json:
         options.print_json({"ok": found.ok, "proven": found.proven, "head": found.head, **strict_json.dump(found)})
     else:
         options.print_text(found.sentence)
         typer.echo(f"head {found.head}")
-        for defect in found.defects[1:]:
-            options.print_text(defect.message, err=True)
+        for message in (*(defect.message for defect in found.defects[1:]), *remarks):
+            options.print_text(message, err=True)
     if not found.ok:
         raise typer.Exit(NOT_VERIFIED)
 

@@ -1,0 +1,24 @@
+"""Whether what a log keeps of a session's state is what the session's events lead to."""
+
+from __future__ import annotations
+
+from foregate.agent.session.linked import list_before
+from foregate.agent.session.snapshots import find_false_snapshot
+from foregate.schemas.errors import LogError, UnreadableSnapshot
+from foregate.schemas.protocols import Log
+from foregate.telemetry.audit.verify import Defect
+
+
+async def check_kept_state(log: Log, session: str) -> tuple[list[Defect], list[str]]:
+    """Return what is wrong with the snapshot of a session: defects, and remarks on one that is not used anyway.
+
+    Of events that cannot be read nothing is said here: whoever verifies those says it.
+    """
+    try:
+        false = await find_false_snapshot(log, session, await list_before(log, session))
+    except UnreadableSnapshot as error:
+        return [], [f"what is kept of its state is not used, and its events are read instead: {error}"]
+    except LogError:
+        return [], []
+    why = f"what is kept of the state after event {false} is not what the events lead to"
+    return ([Defect(false, "other_state", why)] if false else []), []
