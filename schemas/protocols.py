@@ -86,8 +86,13 @@ class Log(Protocol):
     async def settle(self, lease: Lease) -> None:
         """Return when everything appended under the lease is durable; raise LogError when it cannot be."""
 
-    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
-        """Return events with a number above `after`, in order; `limit` 0 is all. Unverified."""
+    async def read(
+        self, session: str, *, after: int = 0, limit: int = 0, kinds: Sequence[Kind] = ()
+    ) -> Sequence[Event]:
+        """Return events with a number above `after`, of some kinds or of all, in order; `limit` 0 is no limit.
+
+        Unverified.
+        """
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; raise LogError for an unknown session."""

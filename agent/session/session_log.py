@@ -12,12 +12,14 @@ from foregate.agent.session.snapshots import SnapshotTaker
 from foregate.evidence.state.lineage import join_events
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft, Event
-from foregate.schemas.event_body import PolicyChanged, SessionStarted
+from foregate.schemas.event_body import Kind, PolicyChanged, SessionStarted
 from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Lease, Log, SnapshotStore
 from foregate.telemetry.log.masking import Hidden, mask_draft, may_mask
 
 Clock = Callable[[], str]
+_REACH = 1000
+"""Events from the end among which the newest task is looked for first."""
 Listener = Callable[[Event], None]
 
 
@@ -120,6 +122,31 @@ class SessionLog:
         earlier = [event for name in self.before for event in await self.store.read(name)]
         own = () if self.is_empty else await self.read()
         return [*join_events(earlier, self.lease.session), *own]
+
+    async def read_last_task(self, kinds: Sequence[Kind]) -> Sequence[Event]:
+        """Return the events of some kinds since the newest task began, here or in a session this one goes on with.
+
+        None where no task began. Calls are named as in `read_joined`.
+        """
+        names, later = [*self.before, *(() if self.is_empty else (self.lease.session,))], list[Event]()
+        for name in reversed(names):
+            start = await self._find_last_task(name)
+            events = await self.store.read(name, after=max(0, start - 1), kinds=kinds)
+            later = [*join_events(events, self.lease.session), *later]
+            if start:
+                return later
+        return ()
+
+    async def _find_last_task(self, name: str) -> int:
+        """Return the event that began the newest task of a session, 0 for none; looked for from the end."""
+        head, reach = await self.store.head(name), _REACH
+        while True:
+            after = max(0, head.seq - reach)
+            if found := await self.store.read(name, after=after, kinds=("task_started",)):
+                return found[-1].seq
+            if not after:
+                return 0
+            reach *= 4
 
     async def settle(self) -> None:
         """Return when everything recorded is durable; raise LogError when it cannot be."""

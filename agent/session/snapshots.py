@@ -15,9 +15,9 @@ from foregate.telemetry.diagnostics import get_diagnostics
 
 LEAST = 500
 """Events between two snapshots at least: folding that many takes a tenth of a second, about as long as starting."""
-_SHARE = 1024
-"""Bytes of a snapshot for each event until the next one. An event is some 3 KB, so this adds little to what is written,
-and a state that is dear to write is written seldom."""
+_SHARE = 4096
+"""Bytes of a snapshot for each event until the next one. Packed they are a few hundred, and an event is some 3 KB, so
+this adds little to what is written, and a state that is dear to write is written seldom."""
 _READ = 1000
 """Events that are read at once; of all others only what they fold to is in memory."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, SessionHeld
@@ -68,9 +69,11 @@ class MemoryLog:
     async def settle(self, lease: Lease) -> None:
         """Nothing to wait for: memory is as durable as this log gets."""
 
-    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
+    async def read(
+        self, session: str, *, after: int = 0, limit: int = 0, kinds: Sequence[Kind] = ()
+    ) -> Sequence[Event]:
         """Return events after a number; see Log."""
-        return [event for event, _ in self._find_rows(session)[after : after + limit if limit else None]]
+        return list(islice(self.events(session, after=after, kinds=kinds), limit or None))
 
     async def head(self, session: str) -> Head:
         """Return the last event's number and hash; see Log."""

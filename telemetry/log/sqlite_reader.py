@@ -59,13 +59,15 @@ class SqliteReader:
         seq, hash_, kind = rows[0] if rows else (0, GENESIS, "")
         return Head(seq, hash_, kind == "session_ended")
 
-    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
+    async def read(
+        self, session: str, *, after: int = 0, limit: int = 0, kinds: Sequence[Kind] = ()
+    ) -> Sequence[Event]:
         """Return events after a number; see Log. What this process appended is among them.
 
         Raises LogError for a session of which events were erased, since those left do not tell how it stands.
         """
         await self._settle_own(session)
-        return await asyncio.to_thread(self._read_events, session, after, limit)
+        return await asyncio.to_thread(self._read_events, session, after, limit, kinds)
 
     async def read_snapshot(self, session: str) -> Snapshot | None:
         """Return the snapshot of a session, None where there is none of an event it still has.
@@ -143,12 +145,14 @@ class SqliteReader:
             return seq, hash_
         raise self._build_unknown_error(session)
 
-    def _read_events(self, session: str, after: int, limit: int) -> list[Event]:
+    def _read_events(self, session: str, after: int, limit: int, kinds: Sequence[Kind]) -> list[Event]:
         """Return events after a number, 0 as a limit for all; raise LogError where one was erased."""
         self.head_anchor(session)
         found = []
-        query = f"{_COLUMNS} session = ? AND seq > ? ORDER BY seq LIMIT ?"
-        for _, seq, text, hash_ in self._stream_events(query, (session, after, limit or -1)):
+        of_kind = f" AND {_build_condition(kinds)}" if kinds else ""
+        query = f"{_COLUMNS} session = ? AND seq > ?{of_kind} ORDER BY seq LIMIT ?"
+        values = (session, after, *kinds[:1], *kinds, limit or -1)
+        for _, seq, text, hash_ in self._stream_events(query, values):
             if text is None:
                 raise build_erased_error(session, self.list_erased(session)[seq])
             found.append(_read_row(seq, text, hash_))

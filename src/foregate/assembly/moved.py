@@ -20,8 +20,9 @@ _LOOKED_AT, _NAMED = 500, 3
 
 async def find_root(log: Log, name: str, began: SessionStarted) -> str:
     """Return the folder a session works in: where it began, or where a person said last that it was moved to."""
-    moves = (event.body.workspace for event in await log.read(name) if isinstance(event.body, PolicyChanged))
-    return next((root for root in reversed([*moves]) if root is not None), began.workspace)
+    changes = await log.read(name, kinds=("policy_changed",))
+    moves = (event.body.workspace for event in reversed(changes) if isinstance(event.body, PolicyChanged))
+    return next((root for root in moves if root is not None), began.workspace)
 
 
 def check_moved(workspace: Workspace, state: SessionState, before: str, *, max_hash: int) -> str:

@@ -16,7 +16,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import decode_state, encode_state, find_version
 from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.event import Draft, Event, ModelResponded
-from foregate.schemas.event_body import TaskStarted
+from foregate.schemas.event_body import Kind, TaskStarted
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Snapshot
 from foregate.telemetry.log.snapshots import find_key_file
@@ -31,9 +31,11 @@ class Watched(SqliteLog):
 
     events_read = 0
 
-    async def read(self, session: str, *, after: int = 0, limit: int = 0) -> Sequence[Event]:
+    async def read(
+        self, session: str, *, after: int = 0, limit: int = 0, kinds: Sequence[Kind] = ()
+    ) -> Sequence[Event]:
         """Read as ever."""
-        found = await super().read(session, after=after, limit=limit)
+        found = await super().read(session, after=after, limit=limit, kinds=kinds)
         self.events_read += len(found)
         return found
 

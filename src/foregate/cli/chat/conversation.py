@@ -23,7 +23,7 @@ from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.event_rows import name_call
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
 from foregate.cli.terminal.person import PersonAtTerminal
-from foregate.cli.terminal.recap import format_recap
+from foregate.cli.terminal.recap import RECAPPED, format_recap
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.standard_streams import is_lost
 from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
@@ -109,7 +109,7 @@ class ChatSession:
 
     async def show_recap(self) -> None:
         """Say where the session stands that is resumed."""
-        events = await self.session.log.read_joined()
+        events = await self.session.log.read_last_task(RECAPPED)
         self.screen.rows(format_recap(self.session, events, self.screen.console.width, self.screen.undo))
 
     def greet(self) -> None:

@@ -10,13 +10,15 @@ from rich.text import Text
 from foregate.agent.effects.changes_made import read_changes_made
 from foregate.cli.terminal.event_rows import name_call
 from foregate.cli.terminal.layout import BAD, format_labelled
-from foregate.cli.terminal.task_work import TaskWork, format_work
+from foregate.cli.terminal.task_work import SUMMED_UP, TaskWork, format_work
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import TaskEnded, TaskStarted, ToolFinished, UserMessage
+from foregate.schemas.event_body import Kind, TaskEnded, TaskStarted, ToolFinished, UserMessage
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
 
+RECAPPED: tuple[Kind, ...] = ("task_started", "user_message", *SUMMED_UP)
+"""The kinds of events that a recap is made of."""
 _LONGEST = 300
 """Characters of a request that are shown."""
 _STATES = {

@@ -15,12 +15,22 @@ from foregate.schemas.event import Body
 from foregate.schemas.event_body import (
     CallAnswered,
     EffectUndone,
+    Kind,
     OutcomeResolved,
     OutcomeUnknown,
     TaskEnded,
     ToolFinished,
 )
 
+SUMMED_UP: tuple[Kind, ...] = (
+    "tool_finished",
+    "call_answered",
+    "outcome_unknown",
+    "outcome_resolved",
+    "effect_undone",
+    "task_ended",
+)
+"""The kinds of events that a summary is made of."""
 MOST = 6
 """Files, commands and calls not done that are named; further ones are counted."""
 _LONGEST = 160
