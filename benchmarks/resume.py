@@ -12,6 +12,8 @@ import os
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
 from pathlib import Path
 
 from endless import NAME, SESSION, Endless, opened, turns
@@ -28,6 +30,7 @@ LONG = b"value 0\n" + b"".join(b"%d: a line of some length, as they stand in a l
 """A file of some 8,000 characters, which is read in each turn."""
 SECONDS, MEGABYTES = 2.0, 200
 """What opening may take of the processor, and of memory."""
+KINDS, ROUNDS = ("one task", "many tasks"), 3
 
 
 class Reading(Endless):
@@ -98,21 +101,30 @@ def open_again(home: Path, workspace: Path, session: str) -> tuple[float, float,
     return seconds, megabytes, events
 
 
+def measure(kind: str, events: int) -> str:
+    """Return one line: what opening a session of a kind takes at least, and whether its bounds hold."""
+    with tempfile.TemporaryDirectory() as folder:
+        home, workspace = Path(folder, "home"), Path(folder, "workspace")
+        home.mkdir(mode=0o700)
+        workspace.mkdir()
+        (workspace / NAME).write_bytes(LONG)
+        asyncio.run(write_log(home, workspace, kind, events))
+        bare, least, _ = min(open_again(home, workspace, "") for _ in range(ROUNDS))
+        seconds, megabytes, count = min(open_again(home, workspace, SESSION) for _ in range(ROUNDS))
+    holds = seconds <= SECONDS and megabytes <= MEGABYTES
+    return (
+        f"resume    {seconds:5.2f} s  (bound {SECONDS:g} s)   {megabytes:.0f} MB (bound {MEGABYTES} MB)   {count}"
+        f" events in {kind}; a new session takes {bare:.2f} s, {least:.0f} MB   {'holds' if holds else 'MISSED'}"
+    )
+
+
 def main(events: int = EVENTS) -> None:
-    """Print what opening takes, with its bounds."""
-    for kind in ("one task", "many tasks"):
-        with tempfile.TemporaryDirectory() as folder:
-            home, workspace = Path(folder, "home"), Path(folder, "workspace")
-            home.mkdir(mode=0o700)
-            workspace.mkdir()
-            (workspace / NAME).write_bytes(LONG)
-            asyncio.run(write_log(home, workspace, kind, events))
-            bare, least, _ = open_again(home, workspace, "")
-            seconds, megabytes, count = open_again(home, workspace, SESSION)
-        print(
-            f"resume    {seconds:5.2f} s  (bound {SECONDS:g} s)  {megabytes:.0f} MB (bound {MEGABYTES} MB)   "
-            f"{count} events in {kind}; a new session takes {bare:.2f} s and {least:.0f} MB"
-        )
+    """Print what opening takes, with its bounds. Writing the sessions takes some minutes."""
+    with ProcessPoolExecutor(len(KINDS)) as pool:
+        lines = list(pool.map(partial(measure, events=events), KINDS))
+    print("\n".join(lines))
+    if any(line.endswith("MISSED") for line in lines):
+        sys.exit(1)
 
 
 if __name__ == "__main__":
