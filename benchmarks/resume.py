@@ -79,14 +79,15 @@ async def write_log(home: Path, workspace: Path, kind: str, events: int) -> None
 
 
 OPEN = """
-import asyncio, json, os, resource, sys, time
+import asyncio, json, sys, time
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 async def main():
     opened = await open_session(SessionOptions(model="rehearsal", resume=sys.argv[1] or None, workspace=sys.argv[2]))
     told = opened.session.state.seq
     await opened.close(end=False)
-    print(json.dumps([time.process_time(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, told]))
+    peak = next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+    print(json.dumps([time.process_time(), peak / 1024, told]))
 asyncio.run(main())
 """
 

@@ -77,14 +77,27 @@ async def fold_session(log: Log, session: str, before: Sequence[str] = ()) -> Se
 
 async def _resume_fold(log: Log, session: str) -> SessionState | None:
     """Return the state of a session by its snapshot and the events after it, None where it has none that fits."""
+    state = await read_kept_state(log, session)
     try:
-        state = await _read_snapshot(log, session)
         if state is not None:
             await _apply_events(log, session, state, state.seq)
     except UnreadableSnapshot as error:
-        get_diagnostics().warning("snapshot_not_read", session=session, why=str(error))
+        _warn_of_unread(session, error)
         return None
     return state
+
+
+async def read_kept_state(log: Log, session: str) -> SessionState | None:
+    """Return the state of a session after the event of its snapshot, None where it has none that can be read."""
+    try:
+        return await _read_snapshot(log, session)
+    except UnreadableSnapshot as error:
+        _warn_of_unread(session, error)
+        return None
+
+
+def _warn_of_unread(session: str, error: UnreadableSnapshot) -> None:
+    get_diagnostics().warning("snapshot_not_read", session=session, why=str(error))
 
 
 async def _read_snapshot(log: Log, session: str) -> SessionState | None:

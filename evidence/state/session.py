@@ -56,7 +56,7 @@ class SessionState:
     """Everything the loop knows. `apply` takes events in order; replaying a log rebuilds the same state."""
 
     def __init__(self) -> None:
-        self.session, self.seq, self.hash = "", 0, GENESIS
+        self.session, self.seq, self.hash, self.root = "", 0, GENESIS, ""
         self.started: event_body.SessionStarted | None = None
         self.by: Identity | None = None  # who runs it
         self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
@@ -100,7 +100,8 @@ class SessionState:
     def _fold(self, event: Event) -> None:
         match event.body:
             case event_body.SessionStarted() as body:
-                self.session, self.started, self.by, self.prompts_hash = event.session, body, body.by, body.prompts_hash
+                self.session, self.started, self.by, self.root = event.session, body, body.by, body.workspace
+                self.prompts_hash = body.prompts_hash
                 self.catalogue_hash, self.dialect = body.catalogue_hash, body.dialect or self.dialect
             case event_body.CatalogChanged(catalogue_hash=catalogue_hash):
                 self.catalogue_hash = catalogue_hash
@@ -192,6 +193,7 @@ class SessionState:
 
     def _change_policy(self, seq: int, body: event_body.PolicyChanged) -> None:
         if body.workspace is not None:
+            self.root = body.workspace
             self.ledger.forget_all(seq)
         self.auto = self.auto if body.auto is None else body.auto
         self.dry_run = self.dry_run if body.dry_run is None else body.dry_run

@@ -20,9 +20,13 @@ _LOOKED_AT, _NAMED = 500, 3
 
 async def find_root(log: Log, name: str, began: SessionStarted) -> str:
     """Return the folder a session works in: where it began, or where a person said last that it was moved to."""
-    changes = await log.read(name, kinds=("policy_changed",))
+    from foregate.agent.session.snapshots import read_kept_state
+
+    kept = await read_kept_state(log, name)
+    seq, root = (kept.seq, kept.root) if kept is not None else (0, began.workspace)
+    changes = await log.read(name, after=seq, kinds=("policy_changed",))
     moves = (event.body.workspace for event in reversed(changes) if isinstance(event.body, PolicyChanged))
-    return next((root for root in moves if root is not None), began.workspace)
+    return next((moved for moved in moves if moved is not None), root)
 
 
 def check_moved(workspace: Workspace, state: SessionState, before: str, *, max_hash: int) -> str:

@@ -145,6 +145,21 @@ async def test_without_the_key_beside_it_a_log_has_no_snapshots(log: Watched, tm
     assert await find_false_snapshot(log, "s") == 0
 
 
+async def test_a_snapshot_that_another_version_kept_cannot_be_renamed_into_one_of_this(log: Watched) -> None:
+    await write(log, LEAST + 20)
+    kept = await log.read_snapshot("s")
+    assert kept is not None
+    lease = await log.claim("s")
+    log.keep_snapshot(lease, Snapshot(kept.seq, kept.hash, "0.0.1", kept.data))
+    await log.release(lease)
+    assert await find_false_snapshot(log, "s") == 0
+    with sqlite3.connect(log.path) as file:
+        file.execute("UPDATE snapshots SET version = ?", (find_version(),))
+    file.close()
+    with pytest.raises(UnreadableSnapshot, match="it is not as this log kept it"):
+        await log.read_snapshot("s")
+
+
 async def test_the_snapshots_of_a_log_from_elsewhere_count_as_none(log: Watched, tmp_path: Path) -> None:
     await write(log, LEAST + 20)
     (tmp_path / "here").mkdir()
