@@ -46,7 +46,6 @@ from foregate.schemas.turn import Said
 
 _SENT_BACK = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
 """Codes of changes the model was told to send otherwise or to leave: no trouble of the task by themselves."""
-
 _UNKNOWN = "has an unknown outcome"
 _HEARD, _WORDS = 1000, 160
 """Results from outside a session can name, and characters of each name."""
@@ -66,7 +65,7 @@ class SessionState:
         self.ended = self.auto = self.dry_run = False
         self.mode, self.dialect = "direct", "native"
         self.task: TaskState | None = None
-        self.earlier, self.tasks = Earlier(), 0
+        self.earlier, self.written, self.tasks = Earlier(), Written(), 0
         self.open: OpenTurn | None = None
         self.question: AskedQuestion | None = None  # to a person, and not answered yet
         self.program: Dataflow | None = None
@@ -77,7 +76,6 @@ class SessionState:
         self.outside_since = 0  # the event of the first result from outside
         self.tried: set[str] = set()  # tools whose calls have run
         self.carriers: set[Resource] = set()  # what calls changed: words that a model chose may stand there now
-        self.written = Written()
         self.shared: SharedUses | None = None  # what the child task that has ended used of its parent's mandate
         self.spent = dict.fromkeys(("model_calls", "tool_calls", "tokens", "cost"), 0)
 
