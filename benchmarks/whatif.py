@@ -13,7 +13,8 @@ from pathlib import Path
 
 from endless import SESSION, opened, policy, turns
 
-from foregate.audit.what_if import WhatIf, cores
+from foregate.audit.pieces import cores
+from foregate.audit.what_if import WhatIf
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import default_policy
 from foregate.policy.source.values import compare_policies

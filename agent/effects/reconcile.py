@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -60,16 +60,10 @@ async def resume(session: Session) -> None:
     it. What may have had an effect is looked at: it has finished, or nobody knows.
     """
     state = session.state
-    await _put_back_left(session)
-    left = [one for one in state.in_flight.values() if one.side_effect != "pure" or not state.is_asked(one.call)]
-    cut_off = [one.call for one in left if one.side_effect != "pure"]
+    cut_off = [one.call for one in state.in_flight.values() if one.side_effect != "pure"]
     if cut_off and state.task is None:
         raise LogError(f"`{min(cut_off)}` runs in no task; `foregate audit verify` tells what was changed in the log")
-    differs: list[Draft] = []
-    if state.policy_hash != session.policy.hash:
-        policy = session.policy.model_dump(mode="json")
-        body = PolicyChanged(policy=policy, layers=dict(session.layers), before=state.policy_hash)
-        differs.append(Draft(body, "foregate"))
+    differs = [*draft_policy(session)]
     changed = session.catalogue_event
     if state.catalogue_hash != changed.catalogue_hash:
         differs.append(Draft(changed, "foregate"))
@@ -77,6 +71,8 @@ async def resume(session: Session) -> None:
         await session.record(*differs)
     else:
         session.log.prepare(*differs)  # where nothing is open, looking at the session is not to write to it
+    await _put_back_left(session)
+    left = [one for one in state.in_flight.values() if one.side_effect != "pure" or not state.is_asked(one.call)]
     events = await session.log.read() if left else ()
     for started in left:
         pure = started.side_effect == "pure"
@@ -90,6 +86,13 @@ async def resume(session: Session) -> None:
             await session.record(Draft(lost, "foregate"))
     await reconcile_calls(session, ask=False)
     await session.log.settle()
+
+
+def draft_policy(session: Session) -> Iterator[Draft]:
+    """Yield the policy where it is another than the log's last: before all else, for every event names its own."""
+    if (before := session.state.policy_hash) != session.policy.hash:
+        policy = session.policy.model_dump(mode="json")
+        yield Draft(PolicyChanged(policy=policy, layers=dict(session.layers), before=before), "foregate")
 
 
 async def _put_back_left(session: Session) -> None:

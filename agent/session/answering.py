@@ -97,16 +97,16 @@ async def _check_taken(log: Log, question: Question, mine: HandedAnswer) -> Deli
 
 async def _record(log: Log, question: Question, mine: HandedAnswer, lease: Lease) -> Delivery:
     """Append the answer unless the process that asked has done so before it gave the session back."""
-    asked, policy = question.asked, question.asked.policy
+    asked, policy, moment = question.asked, question.asked.policy, mine.at
     open_: AskedQuestion | None = None
     for event in await log.read(question.session, after=asked.seq - 1):
-        open_, policy = follow_question(open_, event), event.policy
+        open_, policy, moment = follow_question(open_, event), event.policy, max(moment, event.time)
     if open_ is None or open_.seq != asked.seq:
         return await _check_taken(log, question, mine)
     answer = draft_answer(asked, mine)
     body = NeedAnswered(
         answer=answer, grants=build_override(question.need, mine.choice), elsewhere=True, by=mine.person
     )
-    await log.append(lease, [Draft(body, "person")], policy=policy, time=mine.at)
+    await log.append(lease, [Draft(body, "person")], policy=policy, time=moment)
     await log.settle(lease)
     return "recorded"

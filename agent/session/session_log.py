@@ -65,6 +65,7 @@ class SessionLog:
         self._policy_hash, self._hidden, self.clock, self.by = policy_hash, hidden, clock, by
         self.listeners: list[Listener] = []
         self.began_after = state.seq
+        self._last = ""
         self._first: list[Draft] = []
         self.before: tuple[str, ...] = ()
         """The sessions that this one goes on with, oldest first."""
@@ -79,7 +80,8 @@ class SessionLog:
             drafts = (Draft(PolicyChanged(by=self.by), "foregate"), *drafts)
         hidden = self._hidden() if any(map(may_mask, drafts)) else ()
         kept = [mask_draft(draft, hidden) for draft in drafts]
-        events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self.clock())
+        self._last = max(self.clock(), self._last or await self._read_last_time())
+        events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self._last)
         for event in events:
             self.state.apply(event)
             for listener in tuple(self.listeners):  # one may end its own subscription
@@ -147,6 +149,11 @@ class SessionLog:
             if not after:
                 return 0
             reach *= 4
+
+    async def _read_last_time(self) -> str:
+        """Return the time of the last event: none is of an earlier one, though clocks may be set back."""
+        last = await self.read(after=self.began_after - 1, limit=1) if self.began_after else ()
+        return last[0].time if last else ""
 
     async def settle(self) -> None:
         """Return when everything recorded is durable; raise LogError when it cannot be."""

@@ -121,13 +121,17 @@ JUDGING: tuple[Kind, ...] = (*LAYING, *_TOLD, "turn_judged")
 
 
 class RecordedTurn(Struct, frozen=True):
-    """A judged turn of a log with everything needed to judge it again: the policy as JSON."""
+    """A judged turn of a log with everything needed to judge it again: the policy as JSON.
+
+    `foregate` is the version whose gates judged it.
+    """
 
     seq: int
     turn: Turn
     judgement: Judgement
     in_force: InForce
     time: str
+    foregate: str = ""
 
 
 def read_judged_turns(
@@ -146,7 +150,7 @@ def read_judged_turns(
             holds = holds.apply(event)
         if isinstance(event.body, TurnJudged):
             turn = rebuild_turn(event.body.turn, lookup or known.__getitem__)
-            yield RecordedTurn(event.seq, turn, event.body.judgement, holds, event.time)
+            yield RecordedTurn(event.seq, turn, event.body.judgement, holds, event.time, event.foregate)
 
 
 class EventWindow:

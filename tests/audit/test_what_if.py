@@ -196,7 +196,7 @@ async def test_a_session_in_pieces_gives_the_rows_and_counts_of_one_piece(monkey
     for story in (evidence, rules_ask, plan_accepted, unverified):
         world, changes = await played(story), {"evidence.mode": "off", "approval.mode": "never"}
         whole = judged(world, changes)
-        monkeypatch.setattr("foregate.audit.what_if.CHUNK", 3)
+        monkeypatch.setattr("foregate.audit.pieces.CHUNK", 3)
         assert judged(world, changes) == whole
         monkeypatch.undo()
 
@@ -249,9 +249,9 @@ def test_a_process_that_judges_ends_with_the_one_that_asked_it(tmp_path: Path) -
         "import os, pathlib, signal, sys\n"
         "from concurrent.futures import ProcessPoolExecutor\n"
         "from multiprocessing import get_context\n"
-        "from foregate.audit.what_if import _start_worker\n"
+        "from foregate.audit.pieces import start_worker\n"
         "log = pathlib.Path(sys.argv[1])\n"
-        "pool = ProcessPoolExecutor(1, get_context('spawn'), _start_worker, (log, None))\n"
+        "pool = ProcessPoolExecutor(1, get_context('spawn'), start_worker, (log, id))\n"
         "print(pool.submit(os.getpid).result(), flush=True)\n"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

@@ -93,7 +93,7 @@ async def _open_session(
     import asyncio
 
     from foregate.agent.effects.kept_previews import encode_previews
-    from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
+    from foregate.agent.effects.reconcile import draft_policy, reconcile_remote_calls, resume
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.run_plan import PlanController
     from foregate.agent.session.absent_person import AbsentPerson
@@ -200,7 +200,8 @@ async def _open_session(
     else:
         await session.start(**known, agent=setting.agent)
     if setting.resume and str(workspace.root) != before:
-        await session.record(Draft(PolicyChanged(workspace=str(workspace.root)), "person"))
+        differs = draft_policy(session) if follows is None else ()
+        await session.record(*differs, Draft(PolicyChanged(workspace=str(workspace.root)), "person"))
     if setting.resume and follows is None:
         await resume(session)
     if runtime is not None:

@@ -158,7 +158,7 @@ def test_a_changed_byte_of_the_log_is_exit_code_8(cli: Cli, home: Path) -> None:
     connection.close()
     code, out, _ = cli("audit", "verify", "last")
     assert code == 8
-    assert "not verified: event 3" in out
+    assert "tampered at 3: event 3" in out
     assert json.loads(cli("audit", "verify", "last", "--json")[1])["ok"] is False
 
 

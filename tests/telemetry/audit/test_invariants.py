@@ -23,7 +23,7 @@ from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Origin, Permit, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from foregate.schemas.turn import TurnActor, TurnRecord
-from foregate.telemetry.audit.verify import InvariantChecker
+from foregate.telemetry.audit.invariants import InvariantChecker
 from tests.telemetry.made import ended, event
 
 READ = RecordedCall(id="c1.1", name="read_file", arguments='{"path":"a"}')

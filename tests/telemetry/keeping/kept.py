@@ -10,7 +10,7 @@ from foregate.schemas.event_body import SessionEnded
 from foregate.telemetry.keeping.place import LogPlace
 from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from tests.telemetry.log.test_parts import began
+from tests.telemetry.log.test_parts import HASH, began
 from tests.telemetry.made import said
 
 
@@ -29,7 +29,7 @@ class Kept:
             drafts = [began(), *map(said, texts)]
             if ended:
                 drafts.append(Draft(SessionEnded(events=len(drafts) + 1), "foregate"))
-            await log.append(lease, drafts, policy="p", time=ended or "2026-01-01T00:00:00.000000Z")
+            await log.append(lease, drafts, policy=HASH, time=ended or "2026-01-01T00:00:00.000000Z")
 
     def is_stored(self, name: str) -> bool:
         """Whether bytes are stored."""

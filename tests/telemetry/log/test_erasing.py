@@ -15,7 +15,7 @@ from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.export.export import Export, ExportOptions, Family
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from tests.telemetry.log.test_parts import began, begin, run
+from tests.telemetry.log.test_parts import HASH, began, begin, run
 from tests.telemetry.log.test_questions import asks
 from tests.telemetry.made import NOW, said
 
@@ -36,9 +36,9 @@ async def write(log: SqliteLog, *, ended: bool = True) -> None:
     await begin(log, "s", began(), said(SECRET), asks(), said("more"))
     lease = await log.claim("s")
     if ended:
-        await log.append(lease, [Draft(SessionEnded(events=6), "foregate")], policy="p", time=NOW)
+        await log.append(lease, [Draft(SessionEnded(events=6), "foregate")], policy=HASH, time=NOW)
     else:
-        await log.append(lease, [last], policy="p", time=NOW)
+        await log.append(lease, [last], policy=HASH, time=NOW)
     await log.release(lease)
 
 
@@ -126,7 +126,7 @@ async def test_a_session_that_is_open_is_not_erased(log: SqliteLog) -> None:
     lease = await log.claim("s")
     with pytest.raises(SessionHeld, match="is open in"):
         await erase(log)
-    await log.append(lease, [said("still here")], policy="p", time=NOW)
+    await log.append(lease, [said("still here")], policy=HASH, time=NOW)
     await log.release(lease)
     assert verify_session(log, "s").erased == 0
 

@@ -15,18 +15,20 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Draft
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
+from foregate.schemas.tool_spec import hash_catalogue
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log import chain, parts
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.telemetry.made import NOW, said
 
 POLICY = {"limits": {f"limit_{number}": number for number in range(100)}, "words": ["\u2603 löschen", '"policy":{}']}
+HASH = strict_json.digest(POLICY)
 
 
 def began(**others: object) -> Draft:
     """Return the first event of a session."""
     known = {"workspace": "/w", "model": "m", "system": "Be careful. " * 50, "prompts_hash": "", "catalogue": ()}
-    known |= {"catalogue_hash": "", "policy": POLICY, "depth": 0}
+    known |= {"catalogue_hash": hash_catalogue(()), "policy": POLICY, "depth": 0}
     return Draft(SessionStarted(**{**known, **others}), "foregate")  # type: ignore[arg-type]
 
 
@@ -41,7 +43,7 @@ def log(tmp_path: Path) -> Iterator[SqliteLog]:
 async def begin(log: SqliteLog, name: str, *drafts: Draft) -> None:
     """Begin a session, and give it back."""
     lease = await log.claim(name, create=True)
-    await log.append(lease, [*(drafts or [began()]), said("hello")], policy="p", time=NOW)
+    await log.append(lease, [*(drafts or [began()]), said("hello")], policy=HASH, time=NOW)
     await log.release(lease)
 
 
@@ -65,7 +67,7 @@ async def test_what_sessions_have_in_common_is_stored_once(log: SqliteLog) -> No
 async def test_every_way_to_read_gives_the_text_as_it_was_written(log: SqliteLog) -> None:
     await begin(log, "s", began(), Draft(PolicyChanged(policy=POLICY, before="b"), "foregate"))
     drafts = [began(), Draft(PolicyChanged(policy=POLICY, before="b"), "foregate"), said("hello")]
-    sealed = chain.seal_drafts(drafts, session="s", after=0, prev=GENESIS, policy="p", time=NOW)
+    sealed = chain.seal_drafts(drafts, session="s", after=0, prev=GENESIS, policy=HASH, time=NOW)
     events = [event for event, _ in sealed]
     assert list(log.lines("s")) == [(event.seq, text, event.hash) for event, text in sealed]
     assert list(log.events("s")) == list(await log.read("s")) == events

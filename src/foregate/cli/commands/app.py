@@ -13,6 +13,7 @@ from foregate.cli.commands import (
     approvals,
     audit,
     audit_export,  # noqa: F401  # it adds its commands to those of `audit`
+    audit_proof,  # noqa: F401  # it adds its commands to those of `audit`
     audit_queries,  # noqa: F401  # it adds its commands to those of `audit`
     audit_review,  # noqa: F401  # it adds its commands to those of `audit`
     completion,

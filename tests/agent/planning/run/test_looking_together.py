@@ -15,8 +15,8 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanStepChanged
 from foregate.schemas.tool_call import ToolResult
+from foregate.telemetry.audit.invariants import InvariantChecker
 from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
-from foregate.telemetry.audit.verify import InvariantChecker
 from tests.agent.corpus import rules
 from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World

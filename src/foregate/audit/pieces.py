@@ -1,0 +1,149 @@
+"""Sessions of a log in pieces, each with what holds before it, worked on in order by one process or by several."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from multiprocessing import get_context, parent_process
+from pathlib import Path
+from typing import Any, TypeVar
+
+from foregate.schemas.errors import InvalidJson, LogError
+from foregate.schemas.event import TurnJudged
+from foregate.schemas.event_body import PolicyChanged
+from foregate.schemas.protocols import Readable
+from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, EventWindow, InForce, RecordedTurn, read_judged_turns
+from foregate.telemetry.log.sqlite_log import SqliteLog
+
+T = TypeVar("T")
+
+CHUNK = 2000
+"""Events of a session that are judged again as one piece of work."""
+WORTH_WORKERS = 4 * CHUNK
+"""Events from which starting further processes takes less time than it saves."""
+_AHEAD = 4
+_REPLACED = {
+    "session_started": ("policy", "catalogue"),
+    "catalog_changed": ("catalogue",),
+    "policy_changed": ("policy",),
+}
+"""What holds anew from an event of a kind on."""
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
+"""What reading a log that somebody changed may raise."""
+
+
+@dataclass(frozen=True)
+class SessionPiece:
+    """Some events of a session, and the numbers of the events that say which policy and tools hold before them."""
+
+    session: str
+    after: int
+    until: int
+    laid: tuple[int, ...]
+
+
+Work = Callable[[SessionPiece], T]
+"""What is done to a piece."""
+
+
+def cores() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def split_session(log: Readable, session: str) -> Iterator[SessionPiece]:
+    """Yield a session in pieces; raise LogError for an unknown one."""
+    last, _ = log.head_anchor(session)
+    laying = [
+        (event.seq, _REPLACED[event.kind])
+        for event in log.events(session, kinds=LAYING)
+        if not isinstance(event.body, PolicyChanged) or event.body.policy is not None
+    ]
+    for after in range(0, max(last, 1), CHUNK):
+        laid: dict[str, int] = {}
+        for seq, what in laying:
+            if seq <= after:
+                laid.update(dict.fromkeys(what, seq))
+        yield SessionPiece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
+
+
+def read_turns(log: Readable, piece: SessionPiece, *, early: bool = False) -> Iterator[RecordedTurn]:
+    """Yield the judged turns of a piece; those of `early` reads only where that is asked for.
+
+    Raises one of UNREADABLE, or LogError, where the log cannot be read.
+    """
+    near = EventWindow(log, piece.session)
+    judging = log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
+    start = InForce()
+    for seq in piece.laid:
+        start = start.apply(near(seq))
+    events = (event for event in judging if early or not (isinstance(event.body, TurnJudged) and event.body.early))
+    yield from read_judged_turns(near.follow(events), near, start)
+
+
+def work_on_sessions(
+    log: Readable, sessions: Sequence[str], prepare: Callable[[Readable], Work[T]], workers: int = 0
+) -> Iterator[tuple[SessionPiece, T]]:
+    """Yield what comes of each piece of sessions, in the order of the log; on all cores where that is worth it.
+
+    `prepare` makes of a log what works on its pieces; it is sent to the processes. `workers` 0 is one for each core.
+    """
+    workers = workers or cores()
+    size = sum(log.head_anchor(session)[0] for session in sessions)
+    pieces = (piece for session in sessions for piece in split_session(log, session))
+    if workers > 1 and size > WORTH_WORKERS and isinstance(log, SqliteLog):
+        yield from _work_in_processes(pieces, log.path, prepare, workers)
+    else:
+        work = prepare(log)
+        for piece in pieces:
+            yield piece, work(piece)
+
+
+def _work_in_processes(
+    pieces: Iterable[SessionPiece], path: Path, prepare: Callable[[Readable], Work[T]], workers: int
+) -> Iterator[tuple[SessionPiece, T]]:
+    """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
+    under_way: deque[tuple[SessionPiece, Future[T]]] = deque()
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, (path, prepare))
+    try:
+        for piece in pieces:
+            under_way.append((piece, pool.submit(_work_on_piece, piece)))
+            if len(under_way) >= _AHEAD * workers:
+                done, future = under_way.popleft()
+                yield done, future.result()
+        for done, future in under_way:
+            yield done, future.result()
+    except BrokenProcessPool:
+        why = "a process that judges recorded turns was ended from outside; see whether memory ran out"
+        raise LogError(why) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+_work: Work[Any] | None = None
+
+
+def start_worker(path: Path, prepare: Callable[[Readable], Work[Any]]) -> None:
+    """Prepare a worker process: it reads the log by itself, leaves Ctrl-C to its parent, and ends with it."""
+    global _work
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    _work = prepare(SqliteLog(path, create=False))
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _work_on_piece(piece: SessionPiece) -> Any:
+    assert _work is not None
+    return _work(piece)

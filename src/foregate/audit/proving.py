@@ -1,0 +1,114 @@
+"""Verifying sessions as a whole: the chain and what events say of each other, stored bytes, every turn judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from msgspec.structs import replace
+
+from foregate.audit.rejudging import Rejudgement, judge_sessions_again
+from foregate.audit.stored_bytes import BlobChecker
+from foregate.schemas import strict_json
+from foregate.schemas.event import Event
+from foregate.schemas.protocols import Blobs, Readable
+from foregate.schemas.strict_json import Json
+from foregate.telemetry.audit.verify import NAMED, Anchor, Defect, Verification, verify_session
+
+Progress = Callable[[int], object]
+"""Is told how many further events were gone through."""
+_STEP = 1000
+
+
+@dataclass(frozen=True)
+class SessionProof:
+    """What proving a session came to: the verification with all that was found.
+
+    `turns` counts what was judged again and `blobs` the stored bytes that were checked, None where nobody did;
+    `remarks` are sentences on turns that another version of Foregate judged.
+    """
+
+    found: Verification
+    turns: int | None = None
+    blobs: int | None = None
+    otherwise: int = 0
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def scope(self) -> str:
+        """What was checked beside the chain, in words."""
+        judged = "not judged again" if self.turns is None else f"{self.turns} turns judged again"
+        stored = "stored bytes not checked" if self.blobs is None else f"{self.blobs} stored bytes checked"
+        return f"{judged}; {stored}"
+
+    def to_json(self) -> dict[str, Json]:
+        """Return the proof as JSON values."""
+        found = self.found
+        told: dict[str, Json] = {"ok": found.ok, "proven": found.proven, "state": found.state, "head": found.head}
+        more: dict[str, Json] = {"turns": self.turns, "otherwise": self.otherwise, "blobs": self.blobs}
+        return {**told, **strict_json.dump(found), **more}
+
+
+@dataclass
+class SessionProver:
+    """Proves sessions of a log. Without `blobs` no stored bytes are checked; `judges` says whether turns are judged.
+
+    `heads` are events that somebody kept elsewhere, by session. `progress` is told of events gone through: each counts
+    once for its chain, and once more where turns are judged.
+    """
+
+    log: Readable
+    blobs: Blobs | None = None
+    judges: bool = True
+    heads: Mapping[str, Sequence[Anchor]] = field(default_factory=dict)
+    progress: Progress = lambda count: None
+
+    def prove(self, sessions: Sequence[str]) -> Iterator[SessionProof]:
+        """Yield what proving each session comes to, in their order; judging begins when all chains are known."""
+        proofs = {session: self._prove_chain(session) for session in sessions}
+        whole = [session for session, proof in proofs.items() if self.judges and is_readable(proof.found)]
+        again = {one.session: one for one in judge_sessions_again(self.log, whole, self.progress)} if whole else {}
+        for session, proof in proofs.items():
+            yield add_judged(proof, again[session]) if session in again else proof
+
+    def _prove_chain(self, session: str) -> SessionProof:
+        stored = BlobChecker(self.blobs) if self.blobs is not None else None
+        passed = 0
+
+        def watch(event: Event) -> None:
+            nonlocal passed
+            passed += 1
+            if passed % _STEP == 0:
+                self.progress(_STEP)
+            if stored is not None:
+                stored.check_event(event)
+
+        found = verify_session(self.log, session, heads=self.heads.get(session, ()), watch=watch)
+        self.progress(passed % _STEP)
+        if stored is None:
+            return SessionProof(found)
+        return SessionProof(add_defects(found, stored.defects), blobs=stored.checked)
+
+
+def is_readable(found: Verification) -> bool:
+    """Whether a session's events are all there and can be read, so that its turns can be judged again."""
+    return found.events > found.erased == 0 and not any(
+        one.code in ("chain_broken", "malformed_event") for one in found.defects
+    )
+
+
+def add_judged(proof: SessionProof, judged: Rejudgement) -> SessionProof:
+    """Return a proof with what judging the session's turns again came to."""
+    return SessionProof(
+        add_defects(proof.found, judged.defects),
+        sum(judged.turns.values()),
+        proof.blobs,
+        sum(judged.otherwise.values()),
+        tuple(judged.sentences),
+    )
+
+
+def add_defects(found: Verification, more: Iterable[Defect]) -> Verification:
+    """Return a verification with further defects, all in the order of their events."""
+    defects = tuple(sorted((*found.defects, *more), key=lambda defect: defect.seq)[:NAMED])
+    return replace(found, defects=defects, proven=found.proven and not defects)

@@ -1,0 +1,129 @@
+"""Every recorded turn judged again under its own policy and tools, to find a judgement that nobody gave so."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
+from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, work_on_sessions
+from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.replay.redecide import judge_any_turn
+from foregate.policy.policy import Policy
+from foregate.policy.source.load import restore_policy
+from foregate.schemas import strict_json
+from foregate.schemas.errors import PolicyError
+from foregate.schemas.event_body import SessionStarted
+from foregate.schemas.judgement import Judgement, Need
+from foregate.schemas.protocols import Readable
+from foregate.schemas.tool_spec import build_catalogue
+from foregate.schemas.version import __version__
+from foregate.telemetry.audit.rebuild_turn import RecordedTurn
+from foregate.telemetry.audit.verify import NAMED, Defect
+
+Progress = Callable[[int], object]
+"""Is told how many further events were gone through."""
+
+
+@dataclass
+class Rejudgement:
+    """What judging a session's turns again came to.
+
+    `otherwise` counts the turns of other versions of Foregate that this one judges otherwise, by version, and `turns`
+    all turns, by version. A turn of this very version that comes out otherwise is a defect.
+    """
+
+    session: str = ""
+    turns: Counter[str] = field(default_factory=Counter)
+    otherwise: Counter[str] = field(default_factory=Counter)
+    defects: list[Defect] = field(default_factory=list)
+
+    @property
+    def sentences(self) -> list[str]:
+        """What there is to say of it, a sentence for each other version whose turns come out otherwise."""
+        told = ((version, self.otherwise[version], count) for version, count in self.turns.items())
+        return [
+            f"judged by Foregate {version}; {other} of {count} turns judged otherwise by this version, {__version__}"
+            for version, other, count in told
+            if other
+        ]
+
+
+def judge_sessions_again(
+    log: Readable, sessions: Sequence[str], progress: Progress = lambda count: None, workers: int = 0
+) -> Iterator[Rejudgement]:
+    """Yield for each session what judging its turns again came to; on all cores where that is worth it."""
+    found: Rejudgement | None = None
+    for piece, more in work_on_sessions(log, sessions, TurnJudge, workers):
+        if found is None or found.session != piece.session:
+            if found is not None:
+                yield found
+            found = Rejudgement(piece.session, defects=list(_check_prompts(log, piece.session)))
+        found.turns.update(more.turns)
+        found.otherwise.update(more.otherwise)
+        found.defects += more.defects[: NAMED - len(found.defects)]
+        progress(min(piece.until, log.head_anchor(piece.session)[0]) - piece.after)
+    if found is not None:
+        yield found
+
+
+def _check_prompts(log: Readable, session: str) -> Iterator[Defect]:
+    """Yield where a session's own prompt is not the one that goes with the hash of its prompts."""
+    for event in log.events(session, until=1, kinds=("session_started",)):
+        body = event.body
+        if isinstance(body, SessionStarted) and body.prompts_hash == PROMPTS_HASH and body.system != SYSTEM:
+            yield Defect(event.seq, "other_prompts", f"event {event.seq}: its prompt does not have the recorded hash")
+
+
+class TurnJudge:
+    """Judges the turns of pieces again; policies and gates are kept from one piece to the next."""
+
+    def __init__(self, log: Readable) -> None:
+        self._log = log
+        self._benches: dict[tuple[str, str], tuple[Policy, Prelude]] = {}
+
+    def __call__(self, piece: SessionPiece) -> Rejudgement:
+        """Return what judging the turns of a piece again came to; it is never an error."""
+        found, last = Rejudgement(piece.session), piece.after
+        try:
+            for turn in read_turns(self._log, piece, early=True):
+                last = turn.seq
+                found.turns[turn.foregate] += 1
+                if self._is_same(turn):
+                    continue
+                if turn.foregate != __version__:
+                    found.otherwise[turn.foregate] += 1
+                else:
+                    why = f"event {last}: judged again under its own policy and tools, it comes out otherwise"
+                    found.defects.append(Defect(last, "other_judgement", why))
+        except (*UNREADABLE, PolicyError) as error:
+            why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+            found.defects.append(Defect(last, "not_judged", f"after event {last} no turn can be judged again ({why})"))
+        return found
+
+    def _is_same(self, recorded: RecordedTurn) -> bool:
+        """Whether a turn judged again has the judgement it had; of another version, whether it has the verdicts."""
+        policy, bench = self._find_bench(recorded)
+        now = judge_any_turn(recorded.turn, policy, bench)
+        if isinstance(now, Need):
+            return False
+        if recorded.foregate != __version__:
+            return list(_list_outcomes(now)) == list(_list_outcomes(recorded.judgement))
+        return now == recorded.judgement or strict_json.dump(now) == strict_json.dump(recorded.judgement)
+
+    def _find_bench(self, recorded: RecordedTurn) -> tuple[Policy, Prelude]:
+        key = recorded.in_force.policy_hash, recorded.turn.catalogue_hash
+        if key not in self._benches:
+            values, catalogue = recorded.in_force.require()
+            policy = restore_policy(values)
+            self._benches[key] = policy, build_prelude(policy, build_catalogue(catalogue))
+        return self._benches[key]
+
+
+def _list_outcomes(judgement: Judgement) -> Iterator[tuple[str, ...]]:
+    """Yield what became of each call, and for an answer in words what was said of it."""
+    for verdict in judgement.verdicts:
+        yield verdict.call, verdict.standing.value, verdict.gate, verdict.ruling.code
+    if not judgement.verdicts:
+        yield tuple(decision.code for decision in judgement.decisions)
