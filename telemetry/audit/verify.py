@@ -19,14 +19,16 @@ from foregate.telemetry.log import chain
 
 Anchor = tuple[int, str]
 """The number and the hash of an event."""
-State = Literal["verified", "unproven", "truncated", "tampered"]
+State = Literal["verified", "unproven", "truncated", "tampered", "gone"]
 """How a log stands: verified to its end; consistent, but perhaps without its newest events; without events that are
-known to have been there; changed."""
+known to have been there; changed; not there at all."""
 
 NAMED = 100
 """Defects that are named of a session, at most."""
 _CUT = "cut_tail"
 """The name of the defect that events at the end are missing."""
+GONE = "session_gone"
+"""The name of the defect that a whole session is."""
 
 
 class Defect(Struct, frozen=True):
@@ -67,6 +69,8 @@ class Verification(Struct, frozen=True):
     def state(self) -> State:
         """How the log stands, in a word."""
         if self.defects:
+            if self.defects[0].code == GONE:
+                return "gone"
             return "truncated" if all(defect.code == _CUT for defect in self.defects) else "tampered"
         return "verified" if self.proven else "unproven"
 
@@ -76,7 +80,8 @@ class Verification(Struct, frozen=True):
         erased = f", {self.erased} of them erased and there by their hashes alone" if self.erased else ""
         if self.defects:
             first, more = self.defects[0], len(self.defects) - 1
-            where = f"truncated after {first.seq - 1}" if self.state == "truncated" else f"tampered at {first.seq}"
+            places = {"truncated": f"truncated after {first.seq - 1}", "gone": "gone"}
+            where = places.get(self.state, f"tampered at {first.seq}")
             rest = f" (and {more} more)" if more else ""
             return f"{where}: {first.message}{rest}"
         if self.proven:

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from foregate.audit.rejudging import Rejudgement, judge_sessions_again
 from foregate.audit.stored_bytes import BlobChecker
 from foregate.schemas import strict_json
-from foregate.schemas.event import Event
+from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.verify import NAMED, Anchor, Defect, Verification, verify_session
+from foregate.telemetry.audit.checkpoints import SessionHead
+from foregate.telemetry.audit.verify import GONE, NAMED, Anchor, Defect, Verification, verify_session
 
 Progress = Callable[[int], object]
 """Is told how many further events were gone through."""
@@ -112,3 +113,10 @@ def add_defects(found: Verification, more: Iterable[Defect]) -> Verification:
     """Return a verification with further defects, all in the order of their events."""
     defects = tuple(sorted((*found.defects, *more), key=lambda defect: defect.seq)[:NAMED])
     return replace(found, defects=defects, proven=found.proven and not defects)
+
+
+def build_gone(session: str, last: tuple[int, SessionHead]) -> SessionProof:
+    """Return what there is to say of a session that is not in the log, and of which a checkpoint had a head."""
+    number, head = last
+    why = f"session `{session}` is not in the log; checkpoint {number} was over {head.seq} events of it"
+    return SessionProof(Verification(session, 0, GENESIS, False, (Defect(1, GONE, why),)))

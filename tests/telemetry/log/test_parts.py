@@ -65,8 +65,8 @@ async def test_what_sessions_have_in_common_is_stored_once(log: SqliteLog) -> No
 
 
 async def test_every_way_to_read_gives_the_text_as_it_was_written(log: SqliteLog) -> None:
-    await begin(log, "s", began(), Draft(PolicyChanged(policy=POLICY, before="b"), "foregate"))
-    drafts = [began(), Draft(PolicyChanged(policy=POLICY, before="b"), "foregate"), said("hello")]
+    await begin(log, "s", began(), Draft(PolicyChanged(policy=POLICY, before=HASH), "foregate"))
+    drafts = [began(), Draft(PolicyChanged(policy=POLICY, before=HASH), "foregate"), said("hello")]
     sealed = chain.seal_drafts(drafts, session="s", after=0, prev=GENESIS, policy=HASH, time=NOW)
     events = [event for event, _ in sealed]
     assert list(log.lines("s")) == [(event.seq, text, event.hash) for event, text in sealed]
