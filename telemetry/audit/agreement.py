@@ -12,7 +12,7 @@ from foregate.schemas import event_body, strict_json
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.judgement import Answer, CallRuling, Judgement, Verdict
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import EvidenceRecord
+from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Trust
 from foregate.schemas.tool_spec import ToolSpec, hash_catalogue
 from foregate.schemas.turn import TurnRecord
 
@@ -21,6 +21,10 @@ Finding = tuple[str, str]
 
 _COUNTED = ("model_calls", "tool_calls", "tokens", "cost", "safety_calls", "safety_rounds")
 _ENDED = ("turns", "model_calls", "tool_calls", "tokens", "cost")
+_READER = "read_file"
+"""The tool whose output is the bytes of a file."""
+_ALTERED = ("[masked ", "\ufffd")
+"""What stands in a text that is not all of what was read: something masked, bytes that are no text."""
 _BOUND = ("gate", "who", "key", "digests", "expires_at")
 """What an answer repeats of its question."""
 
@@ -195,8 +199,11 @@ class AgreementChecker:
         if self._started.get(body.call, (body.tool, body.target)) != (body.tool, body.target):
             yield "other_call", f"`{body.call}` ends as another tool, or at another target, than it was started"
         if isinstance(body, event_body.ToolFinished) and not body.early:
-            self._used.update(body.used)
+            for name, count in body.used.items():
+                self._used[name] += count
             self._note_evidence(event, body.evidence)
+            if body.tool == _READER and not body.dropped and _is_otherwise(body):
+                yield "other_content", f"what `{body.call}` is said to have read is not what it has the hash of"
 
     def _note_evidence(self, event: Event, evidence: Iterable[EvidenceRecord]) -> None:
         for record in evidence:
@@ -228,6 +235,15 @@ def _find_disagreement(ruling: CallRuling, about: Sequence[Answer]) -> str:
     if ruling.code == "approval_expired" and not about:
         return f"`{call}` counts as never answered, and was not asked about"
     return ""
+
+
+def _is_otherwise(body: event_body.ToolFinished) -> bool:
+    """Whether a text that was read whole has another hash than was recorded with it; one that was masked may."""
+    seen = body.evidence[0] if body.evidence else None
+    if seen is None or seen.kind is not EvidenceKind.FILE_READ or seen.trust is not Trust.DIRECT or not seen.hash:
+        return False
+    text = body.content
+    return strict_json.sha256(text.encode()) != seen.hash and not any(mark in text for mark in _ALTERED)
 
 
 def _says(answer: Answer, told: Mapping[str, Json]) -> bool:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import IO
 
 import msgspec
 from msgspec import Struct
@@ -113,13 +114,25 @@ class CheckpointFile:
         """Return the checkpoints that such a file holds; see `read`."""
         found = cls(path, public)
         *lines, rest = data.split(b"\n")
-        if rest:
-            raise found._refuse(len(lines) + 1, "it is cut off in the middle")
-        if not lines:
-            raise UsageError(f"`{path}` holds no checkpoint; `foregate audit checkpoint --file` writes one")
         for number, line in enumerate(lines, start=1):
             found._add(number, line)
+        if rest:
+            advice = "if you know why, take what is there of it away, and those before it hold"
+            raise UsageError(f"the last line of `{path}` is no checkpoint, or only half of one; {advice}")
+        if found.newest is None:
+            raise UsageError(f"`{path}` holds no checkpoint; `foregate audit checkpoint --file` writes one")
+        body = found.newest.body
+        if (body.root, body.sessions) != (find_heads_root(found.heads), len(found.heads)):
+            raise found._refuse(len(lines), "its heads are not those that were signed")
         return found
+
+    def find_gone(self, there: Collection[str]) -> list[str]:
+        """Return the sessions of the checkpoints that are not `there`; raise TamperedLog where none of them is."""
+        gone = sorted(name for name in self.heads if name not in there)
+        if gone and len(gone) == len(self.heads):
+            told = f"none of the {len(gone)} sessions of the checkpoints `{self.path}` is in this log"
+            raise TamperedLog(f"{told}: they are those of another log, or all of it was taken away", 1)
+        return gone
 
     def list_anchors(self) -> dict[str, list[tuple[int, str]]]:
         """Return by session the number and the hash of each event that was its last at some checkpoint."""
@@ -140,14 +153,10 @@ class CheckpointFile:
             raise self._refuse(number, "its signature does not fit: it was changed, or not signed by that key")
         if (body.number, body.prev) != (number, self.last_hash):
             raise self._refuse(number, "it does not follow the one before it: a line is missing or was moved")
-        self.heads.update((head.session, head) for head in one.heads)
-        if (body.changed, body.root, body.sessions) != (
-            hash_heads(one.heads),
-            find_heads_root(self.heads),
-            len(self.heads),
-        ):
+        if body.changed != hash_heads(one.heads):
             raise self._refuse(number, "its heads are not those that were signed")
         for head in one.heads:
+            self.heads[head.session] = head
             self.known.setdefault(head.session, []).append((number, head))
         self.newest, self.last_hash = one, strict_json.sha256(line)
 
@@ -170,30 +179,59 @@ def write_checkpoint(
 ) -> Checkpoint:
     """Append a checkpoint over sessions, and those of earlier lines, to a file; return it once it is on disk.
 
-    Raises UsageError where the file's own checkpoints do not hold or are by another key, and TamperedLog where a
-    session's chain does not hold, or is not the one an earlier checkpoint was over: nothing is written then.
+    Raises UsageError where there is no session, or where the file's own checkpoints do not hold or are by another key,
+    and TamperedLog where a session's chain does not hold, or is not the one an earlier checkpoint was over: nothing is
+    written then, and no file made.
     """
+    if not sessions:
+        raise UsageError("there are no sessions yet that a checkpoint could be over; `foregate chat` begins one")
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        raise UsageError(f"`{path}` cannot be written ({error.strerror}); name another file") from None
-    with os.fdopen(file, "r+b") as stream:
+        stream = _open_to_append(path, 0)
+    except FileNotFoundError:
+        made = _build_next(log, sessions, CheckpointFile(path), key, time, by)
+        with _open_to_append(path, os.O_CREAT | os.O_EXCL) as new:
+            _append(new, made)
+        return made
+    with stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         data = stream.read()
         known = CheckpointFile.of(path, data, key.public) if data else CheckpointFile(path)
-        if gone := sorted(set(known.heads) - set(sessions) - set(list_sessions(log, known.heads))):
-            advice = "`foregate audit verify --checkpoint` tells more"
-            raise TamperedLog(f"session `{gone[0]}` is gone, over which there is a checkpoint; {advice}", 1)
-        changed = tuple(find_changed_heads(log, sessions, known.heads))
-        heads = {**known.heads, **{one.session: one for one in changed}}
-        number = known.newest.body.number + 1 if known.newest is not None else 1
-        said = (FORMAT, number, time, by, key.public, known.last_hash)
-        body = CheckpointBody(*said, hash_heads(changed), find_heads_root(heads), len(heads))
-        made = Checkpoint(body, key.sign(body.signed_bytes), changed)
-        stream.write(made.line + b"\n")
-        stream.flush()
-        os.fsync(stream.fileno())
+        made = _build_next(log, sessions, known, key, time, by)
+        _append(stream, made)
     return made
+
+
+def _open_to_append(path: Path, flags: int) -> IO[bytes]:
+    """Return a file opened so that a file system may allow it nothing but to grow; see `write_checkpoint`."""
+    try:
+        return os.fdopen(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CLOEXEC | flags, 0o644), "r+b")
+    except FileNotFoundError:
+        if not flags:
+            raise
+        raise UsageError(f"`{path}` cannot be written (there is no such folder); name another file") from None
+    except OSError as error:
+        raise UsageError(f"`{path}` cannot be written ({error.strerror}); name another file") from None
+
+
+def _build_next(
+    log: Readable, sessions: Sequence[str], known: CheckpointFile, key: SigningKey, time: str, by: str
+) -> Checkpoint:
+    """Return the checkpoint that follows those of a file."""
+    if gone := known.find_gone({*sessions, *list_sessions(log, known.heads)}):
+        advice = "`foregate audit verify --checkpoint` tells more"
+        raise TamperedLog(f"session `{gone[0]}` is gone, over which there is a checkpoint; {advice}", 1)
+    changed = tuple(find_changed_heads(log, sessions, known.heads))
+    heads = {**known.heads, **{one.session: one for one in changed}}
+    number = known.newest.body.number + 1 if known.newest is not None else 1
+    said = (FORMAT, number, time, by, key.public, known.last_hash)
+    body = CheckpointBody(*said, hash_heads(changed), find_heads_root(heads), len(heads))
+    return Checkpoint(body, key.sign(body.signed_bytes), changed)
+
+
+def _append(stream: IO[bytes], made: Checkpoint) -> None:
+    stream.write(made.line + b"\n")
+    stream.flush()
+    os.fsync(stream.fileno())
 
 
 def list_sessions(log: Readable, names: Mapping[str, SessionHead]) -> Iterator[str]:

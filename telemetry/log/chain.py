@@ -57,7 +57,8 @@ def read_line(text: str, hash: str) -> Event:  # noqa: A002
     if not strict_json.is_too_deep(text):
         try:
             line = _LINES.decode(text)
-            named = b'"kind"' in bytes(line.body) and _NAMED.decode(line.body).kind is not None
+            # its own name is in the header; only a second one may be that of a field of the body
+            named = text.count(f'"{line.kind}"') > 1 and _NAMED.decode(line.body).kind is not None
             if line.v == FORMAT and not named:
                 body: Body = _get_decoder(line.kind).decode(line.body)
                 header = (line.v, line.foregate, line.seq, line.session, line.time, line.actor, line.policy, line.prev)

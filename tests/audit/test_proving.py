@@ -13,6 +13,7 @@ from foregate.audit.proving import SessionProof, SessionProver
 from foregate.schemas.protocols import Blobs
 from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from tests.agent.corpus import BOB
 from tests.rewritten import Lines, find_line, record_edits, record_greeting, rewrite_log
 
 
@@ -54,7 +55,11 @@ def test_a_log_as_it_was_recorded_is_proven_with_every_turn_judged_again(edits: 
 
 
 def put_other_words_in_the_persons_mouth(lines: Lines) -> None:
-    find_line(lines, "user_message")["body"]["text"] = "say nothing to anybody"
+    find_line(lines, "user_message")["body"]["text"] = f"say nothing to {BOB}"
+
+
+def leave_out_whom_the_person_named(lines: Lines) -> None:
+    find_line(lines, "user_message")["body"]["text"] = "send a greeting to whom you like"
 
 
 def tell_another_reason(lines: Lines) -> None:
@@ -70,6 +75,12 @@ def test_a_lie_that_no_event_contradicts_is_found_where_the_turn_is_judged_again
     assert first.code == "other_judgement"
     assert proof.found.sentence.startswith(f"tampered at {first.seq}: event {first.seq}: judged again")
     assert prove(tmp_path / "events.db", judges=False).found.ok
+
+
+def test_a_text_without_the_name_it_is_said_to_have_brought_is_found(greeting: bytes, tmp_path: Path) -> None:
+    found = prove_forged(greeting, tmp_path, leave_out_whom_the_person_named).found
+    assert "other_source" in {one.code for one in found.defects}
+    assert any(f"`{BOB}` is said to be named first in event 3, which does not" in one.message for one in found.defects)
 
 
 def test_turns_that_another_version_judged_otherwise_are_told_and_no_defect(greeting: bytes, tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def work_on_sessions(
     size = sum(log.head_anchor(session)[0] for session in sessions)
     pieces = (piece for session in sessions for piece in split_session(log, session))
     if workers > 1 and size > WORTH_WORKERS and isinstance(log, SqliteLog):
-        yield from _work_in_processes(pieces, log.path, prepare, workers)
+        yield from _work_in_processes(pieces, log, prepare, workers)
     else:
         work = prepare(log)
         for piece in pieces:
@@ -106,11 +106,12 @@ def work_on_sessions(
 
 
 def _work_in_processes(
-    pieces: Iterable[SessionPiece], path: Path, prepare: Callable[[Readable], Work[T]], workers: int
+    pieces: Iterable[SessionPiece], log: SqliteLog, prepare: Callable[[Readable], Work[T]], workers: int
 ) -> Iterator[tuple[SessionPiece, T]]:
     """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
     under_way: deque[tuple[SessionPiece, Future[T]]] = deque()
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, (path, prepare))
+    known = (log.path, prepare, log.read_only)
+    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, known)
     try:
         for piece in pieces:
             under_way.append((piece, pool.submit(_work_on_piece, piece)))
@@ -129,12 +130,12 @@ def _work_in_processes(
 _work: Work[Any] | None = None
 
 
-def start_worker(path: Path, prepare: Callable[[Readable], Work[Any]]) -> None:
+def start_worker(path: Path, prepare: Callable[[Readable], Work[Any]], read_only: bool = False) -> None:
     """Prepare a worker process: it reads the log by itself, leaves Ctrl-C to its parent, and ends with it."""
     global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _work = prepare(SqliteLog(path, create=False))
+    _work = prepare(SqliteLog(path, create=False, read_only=read_only))
 
 
 def _end_with_parent() -> None:

@@ -14,6 +14,7 @@ from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.audit.checkpoints import SessionHead
+from foregate.telemetry.audit.links import check_link
 from foregate.telemetry.audit.verify import GONE, NAMED, Anchor, Defect, Verification, verify_session
 
 Progress = Callable[[int], object]
@@ -75,10 +76,13 @@ class SessionProver:
     def _prove_chain(self, session: str) -> SessionProof:
         stored = BlobChecker(self.blobs) if self.blobs is not None else None
         passed = 0
+        links: list[Defect] = []
 
         def watch(event: Event) -> None:
             nonlocal passed
             passed += 1
+            if event.seq == 1:
+                links.extend(Defect(1, code, f"event 1: {why}") for code, why in check_link(self.log, event))
             if passed % _STEP == 0:
                 self.progress(_STEP)
             if stored is not None:
@@ -87,8 +91,8 @@ class SessionProver:
         found = verify_session(self.log, session, heads=self.heads.get(session, ()), watch=watch)
         self.progress(passed % _STEP)
         if stored is None:
-            return SessionProof(found)
-        return SessionProof(add_defects(found, stored.defects), blobs=stored.checked)
+            return SessionProof(add_defects(found, links))
+        return SessionProof(add_defects(found, [*links, *stored.defects]), blobs=stored.checked)
 
 
 def is_readable(found: Verification) -> bool:

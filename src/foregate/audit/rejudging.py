@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
+from foregate.audit.named_sources import SourceChecker
 from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, work_on_sessions
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
@@ -19,7 +20,7 @@ from foregate.schemas.judgement import Judgement, Need
 from foregate.schemas.protocols import Readable
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.version import __version__
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn
+from foregate.telemetry.audit.rebuild_turn import EventWindow, RecordedTurn
 from foregate.telemetry.audit.verify import NAMED, Defect
 
 Progress = Callable[[int], object]
@@ -86,10 +87,14 @@ class TurnJudge:
     def __call__(self, piece: SessionPiece) -> Rejudgement:
         """Return what judging the turns of a piece again came to; it is never an error."""
         found, last = Rejudgement(piece.session), piece.after
+        sources = SourceChecker(EventWindow(self._log, piece.session))
         try:
             for turn in read_turns(self._log, piece, early=True):
                 last = turn.seq
                 found.turns[turn.foregate] += 1
+                for atom in sources.find_unsaid(turn.turn.surveys):
+                    why = f"event {last}: `{atom.text[:80]}` is said to be named first in event {atom.seq}"
+                    found.defects.append(Defect(last, "other_source", f"{why}, which does not name it so"))
                 if self._is_same(turn):
                     continue
                 if turn.foregate != __version__:

@@ -2,6 +2,8 @@
 
     python verify_proof.py PROOF.json PUBLIC_KEY
 
+It needs Python 3.9 or later, and this one file. It reads the proof, writes to the screen, and does nothing else.
+
 PROOF.json is what `foregate audit prove` wrote. PUBLIC_KEY are the 64 hexadecimal digits that `foregate audit keygen`
 printed; get them from whoever signs the checkpoints, never from the proof. Exit code 0 when the proof holds, 1 when it
 does not.
@@ -177,7 +179,7 @@ def main(arguments: list[str]) -> int:
         print(f"NOT proven: {why}")
         return 1
     for line in lines:
-        print(line.encode("ascii", "backslashreplace").decode())
+        print("".join(one if " " <= one <= "~" else ascii(one)[1:-1] for one in line))
     return 0
 
 

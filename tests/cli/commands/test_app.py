@@ -124,7 +124,7 @@ def test_sessions_are_listed_shown_filtered_and_verified(cli: Cli) -> None:
     code, out, _ = cli("audit", "verify", about["session"][:-2])
     assert code == 0
     assert out.startswith(f"verified: {about['events']} events\nhead {about['events']}:")
-    head = out.split()[-1]
+    head = out.splitlines()[1].removeprefix("head ")
     assert cli("audit", "verify", "last", "--head", head)[0] == 0
     wrong = f"{about['events']}:{'0' * 64}"
     assert cli("audit", "verify", "last", "--head", wrong)[0] == 8

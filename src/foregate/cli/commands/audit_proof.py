@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _HEAD = "An event somebody kept elsewhere: its number and hash."
 _CHAIN = "Check the chain and what events say of each other; judge no turn again."
 _NO_BLOBS = "Do not check the stored bytes that events name."
+_COMPLETE = "Exit with code 8 where the tail is not proven, too."
 _CHECKPOINTS = "The file of signed checkpoints."
 _PUBLIC = "The public key that must have signed them: its digits, or a file that holds them."
 _OUTSIDE = "Append to this file, outside FOREGATE_HOME."
@@ -39,12 +40,14 @@ def verify(
     public: PublicKey = "",
     chain_only: Annotated[bool, take("--chain-only", _CHAIN)] = False,
     no_blobs: Annotated[bool, take("--no-blobs", _NO_BLOBS)] = False,
+    complete: Annotated[bool, take("--complete", _COMPLETE)] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Verify logs: the chain, that events agree and nothing ran without a permit, that every turn judged again comes
     out as recorded, the stored bytes, and the tail. Exit code 8 when it fails.
     """
     from foregate.audit.proving import SessionProver, build_gone
+    from foregate.cli.commands.keeping_reports import format_missing
     from foregate.telemetry.audit.verify import parse_head
 
     if head and len(sessions or ()) != 1:
@@ -52,21 +55,21 @@ def verify(
     kept, signed = parse_head(head) if head else None, read_checkpoints(checkpoint, public)
     with open_home_log() as log:
         names, gone = find_names(log, sessions or (), signed)
-        heads = (
-            {name: [(one.seq, one.hash) for _, one in known] for name, known in signed.known.items()} if signed else {}
-        )
+        heads = signed.list_anchors() if signed is not None else {}
         if kept is not None and names:
             heads.setdefault(names[0], []).append(kept)
-        blobs = None if no_blobs else Home.open().open_blobs()
+        blobs = None if no_blobs else Home.open_to_read().open_blobs()
         events = sum(log.head_anchor(name)[0] for name in names)
         with show_progress("verifying", events * (1 if chain_only else 2)) as progress:
             prover = SessionProver(log, blobs, judges=not chain_only, heads=heads, progress=progress)
             proofs = [*prover.prove(names), *(build_gone(name, signed.known[name][-1]) for name in gone if signed)]
+        missing = list(format_missing(() if sessions else log.find_missing()))
     if as_json:
         options.print_json_rows(proof.to_json() for proof in proofs)
     else:
         (print_proof if len(sessions or ()) == 1 else print_proofs)(proofs, signed)
-    if not all(proof.found.ok for proof in proofs):
+    options.print_problems(missing)
+    if missing or not all(proof.found.proven if complete else proof.found.ok for proof in proofs):
         raise typer.Exit(NOT_VERIFIED)
 
 
@@ -83,7 +86,7 @@ def read_checkpoints(file: Path | None, public: str) -> CheckpointFile | None:
 def find_names(log: SqliteLog, wanted: Sequence[str], signed: CheckpointFile | None) -> tuple[list[str], list[str]]:
     """Return the sessions that are wanted, all where none is named, and those of them that are gone."""
     there = set(run_async(log.sessions()))
-    gone = [name for name in (signed.known if signed is not None else ()) if name not in there]
+    gone = signed.find_gone(there) if signed is not None else []
     lost = [name for name in wanted if name in gone]
     if not wanted:
         return run_async(find_sessions(log, ())), gone
@@ -162,7 +165,7 @@ def sign_heads(
         raise UsageError(
             "name the file of checkpoints with `--file` and the key with `--key`; `audit keygen` makes one"
         )
-    if Home.open().root.resolve() in file.resolve().parents:
+    if Home.open_to_read().root.resolve() in file.resolve().parents:
         raise UsageError(f"`{file}` lies beside the log, where it proves nothing; name a file elsewhere")
     with open_home_log() as log:
         names = run_async(find_sessions(log, sessions or ()))
