@@ -25,6 +25,7 @@ from foregate.gates.validity import ValidityGate
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.mandate import list_used_keys
+from foregate.schemas import strict_json
 from foregate.schemas.codes import GateCode, GateName, PostludeCode
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import (
@@ -44,7 +45,7 @@ from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import Gate, SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
-from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.tool_spec import Catalogue, ToolSpec
 from foregate.schemas.turn import CheckResult, Turn
 
 
@@ -61,6 +62,7 @@ class Prelude:
 
 def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
     """Return the gates in the order they are asked; a gate that is `off` is not among them."""
+    catalogue = _read_as_recorded(catalogue)
     gates: tuple[Gate, ...] = (
         ValidityGate(policy, catalogue),
         RulesGate(policy),
@@ -78,6 +80,16 @@ def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
         policy.holds == "whole_response",
         list_bounds(policy),
     )
+
+
+def _read_as_recorded(catalogue: Catalogue) -> dict[str, ToolSpec]:
+    """Return a catalogue as a log gives it back: the keys of its schemas have lost their order, and what is said of
+    arguments must not hang on it, or the turn judged again would come out otherwise."""
+    return {name: replace(spec, parameters=_read_again(spec.parameters)) for name, spec in catalogue.items()}
+
+
+def _read_again(schema: Mapping[str, Json]) -> Mapping[str, Json]:
+    return strict_json.as_object(strict_json.decode_record(strict_json.encode_record(schema).decode()))
 
 
 def list_bounds(policy: Policy) -> dict[str, int]:

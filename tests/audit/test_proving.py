@@ -6,15 +6,24 @@ import asyncio
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from foregate.agent.loop.runner import run
+from foregate.agent.testing.model import calls, says
 from foregate.audit.proving import SessionProof, SessionProver
 from foregate.schemas.protocols import Blobs
+from foregate.schemas.session_link import SessionLink
+from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.corpus import BOB
+from tests.agent.world import World
 from tests.rewritten import Lines, find_line, record_edits, record_greeting, rewrite_log
+from tests.telemetry.log.test_parts import HASH, began
+from tests.telemetry.made import NOW
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +108,89 @@ def test_a_log_whose_turns_cannot_be_put_together_is_named_and_no_crash(edits: b
         find_line(lines, "turn_judged")["body"]["turn"]["response"] = 2
 
     assert "not_judged" in {defect.code for defect in prove_forged(edits, tmp_path, lose_a_response).found.defects}
+
+
+def read_otherwise(lines: Lines) -> None:
+    find_line(lines, "tool_finished")["body"]["content"] = "the cat"
+
+
+def let_nobody_name_it(lines: Lines) -> None:
+    find_line(lines, "user_message")["body"]["text"] = "mend it"
+
+
+def give_other_arguments(lines: Lines) -> None:
+    call = find_line(lines, "model_response", 2)["body"]["calls"][0]
+    call["arguments"] = call["arguments"].replace("cats", "dogs")
+
+
+def allow_what_was_denied(lines: Lines) -> None:
+    (verdict,) = find_line(lines, "turn_judged", 1)["body"]["judgement"]["verdicts"]
+    verdict["standing"] = "allow"
+
+
+def answer_by_another(lines: Lines) -> None:
+    find_line(lines, "need_answered", 1)["body"]["answer"]["value"]["by"] = "program"
+
+
+def swap(first: str, second: str) -> Callable[[Lines], object]:
+    """Return what exchanges the first events of two kinds, with the times of the places where they stand then."""
+
+    def change(lines: Lines) -> None:
+        kinds = [line["kind"] for line in lines]
+        one, two = kinds.index(first), kinds.index(second)
+        lines[one], lines[two] = lines[two], lines[one]
+        lines[one]["time"], lines[two]["time"] = lines[two]["time"], lines[one]["time"]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "lie",
+    [
+        read_otherwise,
+        let_nobody_name_it,
+        give_other_arguments,
+        allow_what_was_denied,
+        answer_by_another,
+        swap("need_raised", "need_answered"),
+        swap("tool_started", "tool_finished"),
+        swap("turn_judged", "tool_started"),
+        swap("model_response", "turn_judged"),
+        swap("user_message", "model_response"),
+    ],
+)
+def test_a_log_written_anew_with_one_lie_in_it_is_tampered(
+    edits: bytes, tmp_path: Path, lie: Callable[[Lines], object]
+) -> None:
+    assert prove_forged(edits, tmp_path, lie).found.state == "tampered"
+
+
+async def test_what_is_said_of_arguments_is_the_same_when_judged_again(tmp_path: Path) -> None:
+    with closing(SqliteLog(tmp_path / "events.db")) as log:
+        world = World(log=cast(MemoryLog, log))
+        wrong = ("edit_file", {"file": "a.txt", "old": "teh"})
+        session = await world.open([calls(wrong), calls(wrong), says("I cannot")], name="s")
+        await run(session, "mend a.txt")
+        await session.close()
+    assert prove(tmp_path / "events.db").found.defects == ()
+
+
+async def test_a_session_that_goes_on_with_another_is_bound_to_how_that_one_ended(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    await record_greeting(path, "a")
+    with closing(SqliteLog(path)) as log:
+        seq, hash_ = log.head_anchor("a")
+        for name, link in {"s": SessionLink("a", seq, hash_), "no": SessionLink("b", seq, hash_)}.items():
+            lease = await log.claim(name, create=True)
+            await log.append(lease, [began(follows=link)], policy=HASH, time=NOW)
+            await log.release(lease)
+        (unknown,) = SessionProver(log).prove(["no"])
+    assert unknown.found.sentence.startswith("tampered at 1: event 1: it goes on with session `b`, which is not in")
+    assert prove(path).found.state == "unproven"
+    rewrite_log(path, "a", lambda lines: find_line(lines, "task_ended")["body"].update(note="nothing"))
+    with closing(SqliteLog(path)) as log:
+        assert verify_session(log, "a").ok
+    assert [one.code for one in prove(path).found.defects] == ["other_earlier_session"]
 
 
 async def test_stored_bytes_that_are_gone_or_changed_are_named_by_their_event(tmp_path: Path) -> None:
