@@ -77,5 +77,5 @@ def test_a_changed_log_is_exported_with_what_is_wrong_and_an_exit_code(cli: Cli,
         file.commit()
     code, out, _ = cli("audit", "export", "last", "--html", "s.html")
     assert code == 8
-    assert "not verified: event 3 was changed" in out
-    assert "not verified: event 3 was changed" in (folder / "s.html").read_text("utf-8")
+    assert "tampered at 3: event 3 was changed" in out
+    assert "tampered at 3: event 3 was changed" in (folder / "s.html").read_text("utf-8")
