@@ -60,7 +60,7 @@ def prove_forged(log: bytes, folder: Path, change: Callable[[Lines], object]) ->
 def test_a_log_as_it_was_recorded_is_proven_with_every_turn_judged_again(edits: bytes, tmp_path: Path) -> None:
     proof = prove_forged(edits, tmp_path, lambda lines: None)
     assert (proof.found.state, proof.turns, proof.otherwise, proof.blobs) == ("verified", 3, 0, None)
-    assert proof.scope == "3 turns judged again; stored bytes not checked"
+    assert proof.scope == "3 turns judged again; no stored files checked"
 
 
 def put_other_words_in_the_persons_mouth(lines: Lines) -> None:

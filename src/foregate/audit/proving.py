@@ -39,9 +39,10 @@ class SessionProof:
     @property
     def scope(self) -> str:
         """What was checked beside the chain, in words."""
-        judged = "not judged again" if self.turns is None else f"{self.turns} turns judged again"
-        stored = "stored bytes not checked" if self.blobs is None else f"{self.blobs} stored bytes checked"
-        return f"{judged}; {stored}"
+        turns = f"{self.turns} turn{'s' * (self.turns != 1)} judged again"
+        judged = turns if self.turns is not None else "no turn judged again"
+        blobs = f"{self.blobs} stored file{'s' * (self.blobs != 1)} checked"
+        return f"{judged}; {blobs if self.blobs is not None else 'no stored files checked'}"
 
     def to_json(self) -> dict[str, Json]:
         """Return the proof as JSON values."""

@@ -68,6 +68,9 @@ def verify(
         options.print_json_rows(proof.to_json() for proof in proofs)
     else:
         (print_proof if len(sessions or ()) == 1 else print_proofs)(proofs, signed)
+        if signed is not None and not public:
+            options.print_text(f"key {signed.key}")
+            typer.echo("compare this key with the one you know, or give that with `--public`")
     options.print_problems(missing)
     if missing or not all(proof.found.proven if complete else proof.found.ok for proof in proofs):
         raise typer.Exit(NOT_VERIFIED)
@@ -110,26 +113,31 @@ def print_proof(proofs: Sequence[SessionProof], signed: CheckpointFile | None) -
 
 def print_proofs(proofs: Sequence[SessionProof], signed: CheckpointFile | None) -> None:
     """Print what came of several sessions: a line for each, and how many came to what."""
+    from foregate.cli.terminal.layout import pluralise
+
     width = max((len(proof.found.session) for proof in proofs), default=0)
     for proof in proofs:
         told = "; ".join([proof.found.sentence, *proof.remarks])
         options.print_text(f"{proof.found.session:<{width}}  {told}")
     states = Counter(proof.found.state for proof in proofs)
     counted = ", ".join(f"{count} {state}" for state, count in states.items())
-    typer.echo(f"{len(proofs)} sessions: {counted}" if proofs else "there are no sessions yet")
+    typer.echo(f"{pluralise(len(proofs), 'session')}: {counted}" if proofs else "there are no sessions yet")
     if signed is not None:
         options.print_text(describe_checkpoints(signed))
 
 
 def describe_checkpoints(signed: CheckpointFile, session: str = "") -> str:
     """Return a sentence on the newest checkpoint, and on how much of a session it is over."""
+    from foregate.cli.terminal.layout import pluralise
+
     assert signed.newest is not None
     body = signed.newest.body
-    told = f"checkpoint {body.number} of {body.time[:19]}Z by {body.by}, key {body.key}"
+    told = f"checkpoint {body.number} of {body.time[:19]}Z by {body.by}"
     if not session:
-        return f"{told}: over {body.sessions} sessions"
+        return f"{told}: over {pluralise(body.sessions, 'session')}"
     known = signed.heads.get(session)
-    return f"{told}: over {known.seq} events of it" if known is not None else f"{told}: not over this session"
+    over = f"over {pluralise(known.seq, 'event')} of it" if known is not None else "not over this session"
+    return f"{told}: {over}"
 
 
 @app.command("keygen", short_help="Make a key to sign checkpoints with.")
@@ -157,6 +165,7 @@ def sign_heads(
 ) -> None:
     """Append a signed checkpoint over the heads of all sessions to a file: it proves later what was there now."""
     from foregate.agent.session.session_log import utc_now
+    from foregate.cli.terminal.layout import pluralise
     from foregate.schemas import strict_json
     from foregate.telemetry.audit.checkpoints import write_checkpoint
     from foregate.telemetry.audit.signing import SigningKey
@@ -174,7 +183,8 @@ def sign_heads(
         options.print_json(strict_json.dump(made.body))
         return
     body, moved = made.body, len(made.heads)
-    typer.echo(f"checkpoint {body.number}: over {body.sessions} sessions, {moved} of them new or further")
+    told = f"checkpoint {body.number}: over {pluralise(body.sessions, 'session')}, {moved} of them new or further"
+    typer.echo(told)
 
 
 def describe_user() -> str:
@@ -212,7 +222,8 @@ def prove(
         write_new(verifier, resources.files("foregate.audit").joinpath("verify_proof.py").read_text("utf-8"))
     program = verifier or "verify_proof.py"
     typer.echo(f"proven by checkpoint {signed.newest.body.number}" if signed.newest is not None else "")
-    typer.echo(f"check it with `python {program} {file} {signed.key}`")
+    options.print_text(f"check it with `python {program} {file} KEY`, where the key is")
+    typer.echo(signed.key)
 
 
 _DIGITS = 18
