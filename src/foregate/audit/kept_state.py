@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from foregate.agent.session.linked import list_before
 from foregate.agent.session.snapshots import find_false_snapshot
+from foregate.audit.proving import SessionProof, add_defects, is_readable
 from foregate.schemas.errors import LogError, UnreadableSnapshot
 from foregate.schemas.protocols import Log
 from foregate.telemetry.audit.verify import Defect
+
+
+async def add_kept_state(log: Log, proof: SessionProof) -> SessionProof:
+    """Return a proof with what is wrong with what is kept of its session's state, where its events can be read."""
+    if not is_readable(proof.found):
+        return proof
+    defects, remarks = await check_kept_state(log, proof.found.session)
+    return replace(proof, found=add_defects(proof.found, defects), remarks=(*proof.remarks, *remarks))
 
 
 async def check_kept_state(log: Log, session: str) -> tuple[list[Defect], list[str]]:

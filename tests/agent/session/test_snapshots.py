@@ -14,6 +14,7 @@ from foregate.agent.session.snapshots import LEAST, find_false_snapshot, fold_se
 from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import decode_state, encode_state, find_version
+from foregate.schemas import strict_json
 from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import Kind, TaskStarted
@@ -24,6 +25,9 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.session.test_state_from_log import plain
 from tests.telemetry.log.test_parts import began
 from tests.telemetry.made import NOW, said
+
+
+POLICY = strict_json.digest({})
 
 
 class Watched(SqliteLog):
@@ -50,7 +54,7 @@ def log(tmp_path: Path) -> Iterator[Watched]:
 
 async def write(log: SqliteLog, count: int, name: str = "s", *more: Draft) -> SessionState:
     """Write a session with that many messages of the user; return its state."""
-    session = SessionLog(log, await log.claim(name, create=True), SessionState(), "p", lambda: (), lambda: NOW)
+    session = SessionLog(log, await log.claim(name, create=True), SessionState(), POLICY, lambda: (), lambda: NOW)
     await session.record(began(policy={}), Draft(TaskStarted(task=1, depth=0), "foregate"), *more)
     for number in range(count):
         await session.record(said(f"look at src/module_{number}.py"))
@@ -75,7 +79,7 @@ async def test_a_session_that_is_opened_again_and_again_gets_its_next_snapshot(l
     first = await log.read_snapshot("s")
     for _ in range(3):
         state = await fold_session(log, "s")
-        session = SessionLog(log, await log.claim("s"), state, "p", lambda: (), lambda: NOW)
+        session = SessionLog(log, await log.claim("s"), state, POLICY, lambda: (), lambda: NOW)
         await session.record(*(said("more") for _ in range(200)))
         await session.settle()
         await log.release(session.lease)
@@ -191,7 +195,7 @@ async def test_checking_finds_a_snapshot_that_holds_what_its_events_do_not_lead_
 
 async def test_what_a_further_session_knows_of_the_one_before_is_in_its_snapshot(log: Watched) -> None:
     await write(log, LEAST + 20)
-    session = SessionLog(log, await log.claim("s-2", create=True), await goes_on(log), "p", lambda: (), lambda: NOW)
+    session = SessionLog(log, await log.claim("s-2", create=True), await goes_on(log), POLICY, lambda: (), lambda: NOW)
     for count in (20, LEAST):
         await session.record(began(policy={}), Draft(TaskStarted(task=1, depth=0), "foregate"))
         for number in range(count):

@@ -44,8 +44,9 @@ def verify(
     as_json: options.AsJson = False,
 ) -> None:
     """Verify logs: the chain, that events agree and nothing ran without a permit, that every turn judged again comes
-    out as recorded, the stored bytes, and the tail. Exit code 8 when it fails.
+    out as recorded, the stored bytes, what is kept of a state, and the tail. Exit code 8 when it fails.
     """
+    from foregate.audit.kept_state import add_kept_state
     from foregate.audit.proving import SessionProver, build_gone
     from foregate.cli.commands.keeping_reports import format_missing
     from foregate.telemetry.audit.verify import parse_head
@@ -62,7 +63,9 @@ def verify(
         events = sum(log.head_anchor(name)[0] for name in names)
         with show_progress("verifying", events * (1 if chain_only else 2)) as progress:
             prover = SessionProver(log, blobs, judges=not chain_only, heads=heads, progress=progress)
-            proofs = [*prover.prove(names), *(build_gone(name, signed.known[name][-1]) for name in gone if signed)]
+            proofs = list(prover.prove(names))
+            proofs = proofs if chain_only else [run_async(add_kept_state(log, proof)) for proof in proofs]
+            proofs += [build_gone(name, signed.known[name][-1]) for name in gone if signed]
         missing = list(format_missing(() if sessions else log.find_missing()))
     if as_json:
         options.print_json_rows(proof.to_json() for proof in proofs)
