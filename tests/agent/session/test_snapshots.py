@@ -154,7 +154,7 @@ async def test_a_snapshot_that_another_version_kept_cannot_be_renamed_into_one_o
     kept = await log.read_snapshot("s")
     assert kept is not None
     lease = await log.claim("s")
-    log.keep_snapshot(lease, Snapshot(kept.seq, kept.hash, "0.0.1", kept.data))
+    log.keep_snapshot(lease, Snapshot(kept.seq, kept.hash, "0.0.1", b"of another form"))
     await log.release(lease)
     assert await find_false_snapshot(log, "s") == 0
     with sqlite3.connect(log.path) as file:
@@ -162,6 +162,14 @@ async def test_a_snapshot_that_another_version_kept_cannot_be_renamed_into_one_o
     file.close()
     with pytest.raises(UnreadableSnapshot, match="it is not as this log kept it"):
         await log.read_snapshot("s")
+
+
+async def test_a_snapshot_of_an_event_that_is_another_one_now_counts_as_none(log: Watched) -> None:
+    await write(log, LEAST)
+    with sqlite3.connect(log.path) as file:
+        file.execute("UPDATE events SET hash = replace(hash, substr(hash, 1, 1), 'z') WHERE seq = ?", (LEAST,))
+    file.close()
+    assert await log.read_snapshot("s") is None
 
 
 async def test_the_snapshots_of_a_log_from_elsewhere_count_as_none(log: Watched, tmp_path: Path) -> None:
