@@ -233,6 +233,7 @@ def test_the_last_label_can_be_taken_back_and_the_same_decision_is_shown_again(
     assert (again["own"], done["done"]) == (None, 1)
     assert "no label of yours here to take back" in problem["error"]
     assert [one["label"] for one in list_labels(cli)] == ["right"]
+    assert "(taken back)" in cli("audit", "labels", "--all")[1]
     assert [(one["label"], one["withdrawn"]) for one in list_labels(cli, "--all")] == [
         ("too lax", True),
         ("right", False),

@@ -201,7 +201,8 @@ async def _list_labels(names: Names | tuple[()], everything: bool, as_csv: bool,
     else:
         for one in seen:
             said = f": {one.body.comment}" if one.body.comment else ""
-            options.print_text(f"{one.body.ruled.address}  {one.body.label} by {one.body.by}{said}")
+            back = " (taken back)" if one.seq in reviews.withdrawn else ""
+            options.print_text(f"{one.body.ruled.address}  {one.body.label} by {one.body.by}{back}{said}")
     if len(seen) < len(chosen):
         options.print_text(f"{len(chosen) - len(seen)} are not shown: you are to label those yourself first", err=True)
 
