@@ -26,7 +26,6 @@ from tests.agent.session.test_state_from_log import plain
 from tests.telemetry.log.test_parts import began
 from tests.telemetry.made import NOW, said
 
-
 POLICY = strict_json.digest({})
 
 
