@@ -397,4 +397,4 @@ class Policy(PolicySection):
     @cached_property
     def hash(self) -> str:
         """SHA-256 over the canonical JSON of all values."""
-        return strict_json.digest(self.model_dump(mode="json"))
+        return strict_json.digest(self.recorded)

@@ -8,6 +8,8 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from foregate.schemas.strict_json import Json
+
 Count = Annotated[int, Field(ge=0)]
 """A whole number; 0 means unlimited where it is a limit."""
 Thousandths = Annotated[int, Field(ge=0, le=1000)]
@@ -25,3 +27,8 @@ class PolicySection(BaseModel):
         for name in copied.__dict__.keys() - type(self).model_fields.keys():
             del copied.__dict__[name]
         return copied
+
+    @cached_property
+    def recorded(self) -> Mapping[str, Json]:
+        """All values as JSON, as a session records them: one copy for everybody, not to be changed."""
+        return self.model_dump(mode="json")

@@ -15,9 +15,20 @@ def policy_with(changes: dict[str, Any] | None = None, base: Policy | None = Non
     Without a `base` the planner sees the calls, so that a script can tell when it is asked and what it answers;
     `plan.form: blind` among the changes is the default again.
     """
-    data = (base or default_policy()).model_dump(mode="json")
-    seen = {"plan.form": "call"} if base is None else {}
-    for path, value in {**seen, **(changes or {})}.items():
+    base, seen = (base, {}) if base is not None else (default_policy(), {"plan.form": "call"})
+    wanted = base.hash, json.dumps({**seen, **(changes or {})})
+    if wanted not in _BUILT:
+        _BUILT[wanted] = _build(base, json.loads(wanted[1]))
+    return _BUILT[wanted]
+
+
+_BUILT: dict[tuple[str, str], Policy] = {}
+"""What was asked for so far, by the hash of its base and its changes: policies are values, and slow to make."""
+
+
+def _build(base: Policy, changes: dict[str, Any]) -> Policy:
+    data = base.model_dump(mode="json")
+    for path, value in changes.items():
         *sections, key = path.split(".")
         place = data
         for section in sections:

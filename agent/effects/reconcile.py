@@ -91,7 +91,7 @@ async def resume(session: Session) -> None:
 def draft_policy(session: Session) -> Iterator[Draft]:
     """Yield the policy where it is another than the log's last: before all else, for every event names its own."""
     if (before := session.state.policy_hash) != session.policy.hash:
-        policy = session.policy.model_dump(mode="json")
+        policy = session.policy.recorded
         yield Draft(PolicyChanged(policy=policy, layers=dict(session.layers), before=before), "foregate")
 
 

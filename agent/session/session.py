@@ -140,7 +140,7 @@ class Session:
             prompts_hash=PROMPTS_HASH,
             catalogue=tools.catalogue,
             catalogue_hash=tools.catalogue_hash,
-            policy=self.policy.model_dump(mode="json"),
+            policy=self.policy.recorded,
             layers=dict(self.layers),
             depth=self.depth,
             by=self.log.by,

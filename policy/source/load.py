@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, lru_cache
 from importlib import resources
 from pathlib import Path as FilePath
 
+import msgspec
 from pydantic import ValidationError
 
 from foregate.policy.policy import Policy
@@ -159,7 +160,7 @@ def build_policy(tree: Tree, layers: Sequence[Layer]) -> Policy:
 
 def build_from_data(data: Data) -> Policy:
     """Return the policy of these values; raise ValueError where they make none."""
-    return Policy.model_validate_json(json.dumps(data))
+    return Policy.model_validate_json(msgspec.json.encode(data))
 
 
 def raise_first(problems: Iterator[tuple[int, str]], layer: Layer | None) -> None:
@@ -299,9 +300,16 @@ def restore_policy(data: Json) -> Policy:
 
     A key of `_ONCE` has the value that stands for doing without. Raises ValueError for what is no policy.
     """
+    return _restore_policy(msgspec.json.encode(data))
+
+
+@lru_cache(maxsize=8)
+def _restore_policy(text: bytes) -> Policy:
+    """Return the policy of a JSON text; most sessions of a log, and all turns of most sessions, have the same one."""
     try:
-        return build_from_data(data)
+        return Policy.model_validate_json(text)
     except ValidationError:
+        data = msgspec.json.decode(text)
         default = dict(default_data())
         for (section, key), value in _ONCE.items():
             default[section] = {**default[section], key: value}

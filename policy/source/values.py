@@ -14,7 +14,7 @@ from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_p
 def list_values(policy: Policy) -> dict[Path, Data]:
     """Return every value by its path; a list is one value, a rule stands under its id."""
     found: dict[Path, Data] = {}
-    stack: list[tuple[Path, Data]] = [((), policy.model_dump(mode="json"))]
+    stack: list[tuple[Path, Data]] = [((), policy.recorded)]
     while stack:
         path, value = stack.pop()
         if path == RULES:

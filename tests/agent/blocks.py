@@ -146,7 +146,7 @@ def said(place: int) -> str:
     return f"r{place} $result_of_step_1"
 
 
-@dataclass
+@dataclass(repr=False)
 class Blocks(World):
     """A world whose two tools note what runs when: `events` are (place, whether it begins), `given` the texts."""
 

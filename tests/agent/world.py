@@ -44,7 +44,7 @@ class Clock:
         return f"2026-01-{day:02}T{hour:02}:{total // 60 % 60:02}:{total % 60:02}.{micro:06}Z"
 
 
-@dataclass
+@dataclass(repr=False)  # `asyncio.run` writes down what its task returned, even where nobody reads it
 class World:
     """Files, messages sent, and the log; `effects` counts what tools really did, by call digest."""
 

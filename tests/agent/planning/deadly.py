@@ -17,7 +17,7 @@ class Died(BaseException):
     """The process ended."""
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(repr=False)
 class Deadly(World):
     """A world whose process dies in the next call that changes something, before or after its effect.
 

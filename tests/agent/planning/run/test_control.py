@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+import asyncio
+from collections.abc import Awaitable
+from typing import Literal, TypeVar
 
 import pytest
 from hypothesis import settings
@@ -31,6 +33,8 @@ from foregate.schemas.task_plan import PlanProposed, TaskPlan
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
+
+T = TypeVar("T")
 
 
 async def gone_on(world: World, session: Session, *, seen: bool = True) -> PlanRun:
@@ -167,16 +171,19 @@ class AnyOrder(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        import asyncio
-
-        self.runner = asyncio.Runner()
+        self.loop = asyncio.new_event_loop()
         self.world = Deadly()
         self.run: PlanRun | None = None
-        self.session = self.runner.run(self.world.open(Filler()))
-        self.run = self.runner.run(confirmed(self.session, self.PLAN))
+        self.session = self.wait(self.world.open(Filler()))
+        self.run = self.wait(confirmed(self.session, self.PLAN))
 
     def teardown(self) -> None:
-        self.runner.close()
+        self.wait(self.loop.shutdown_asyncgens())
+        self.loop.close()
+
+    def wait(self, working: Awaitable[T]) -> T:
+        """Return what comes of it, without a handler of Ctrl-C: setting one writes down all that a task returned."""
+        return self.loop.run_until_complete(working)
 
     @property
     def state(self) -> PlanState:
@@ -188,7 +195,7 @@ class AnyOrder(RuleBasedStateMachine):
     def advance(self, steps: int) -> None:
         for _ in range(steps):
             assert self.run is not None
-            if self.runner.run(self.run.advance()) is not None:
+            if self.wait(self.run.advance()) is not None:
                 return
 
     @rule()
@@ -199,9 +206,9 @@ class AnyOrder(RuleBasedStateMachine):
 
     @rule()
     def crash_and_resume(self) -> None:
-        self.runner.run(self.world.kill(self.session))
-        self.session = self.runner.run(self.world.open(Filler(), resume=True))
-        self.run = PlanRun(self.session, self.runner.run(follow_plan(self.session)), CONFIGURATION)
+        self.wait(self.world.kill(self.session))
+        self.session = self.wait(self.world.open(Filler(), resume=True))
+        self.run = PlanRun(self.session, self.wait(follow_plan(self.session)), CONFIGURATION)
 
     @rule(when=sampled_from(["before", "after"]))
     @precondition(lambda self: self.state.running)
@@ -210,7 +217,7 @@ class AnyOrder(RuleBasedStateMachine):
         self.world.dies = when
         try:
             for _ in range(12):
-                if self.runner.run(self.run.advance()) is not None:
+                if self.wait(self.run.advance()) is not None:
                     break
         except Died:
             self.crash_and_resume()
@@ -219,15 +226,15 @@ class AnyOrder(RuleBasedStateMachine):
     @rule()
     def say_what_came_of_it(self) -> None:
         for unclear in list(list_open_calls(self.session)):
-            begun = self.runner.run(self.world.bodies(ToolStarted))
+            begun = self.wait(self.world.bodies(ToolStarted))
             truth = self.world.truth[next(body.permit.digest for body in begun if body.call == unclear)]
-            self.runner.run(record_outcome(self.session, unclear, truth))
+            self.wait(record_outcome(self.session, unclear, truth))
 
     @rule()
     @precondition(lambda self: self.state.running)
     def cancel(self) -> None:
         assert self.run is not None
-        self.runner.run(self.run.cancel())
+        self.wait(self.run.cancel())
 
     @rule(mend=integers(0, 1))
     @precondition(lambda self: not self.state.running)
@@ -235,14 +242,14 @@ class AnyOrder(RuleBasedStateMachine):
         if mend:
             self.world.workspace.files |= {"b.txt": b"teh cat", "c.txt": b"there now"}
         try:
-            self.runner.run(reset_failed_tasks(self.session, self.state))
+            self.wait(reset_failed_tasks(self.session, self.state))
         except UsageError:
             return
-        self.run = self.runner.run(gone_on(self.world, self.session))
+        self.run = self.wait(gone_on(self.world, self.session))
 
     @rule()
     def take_back(self) -> None:
-        self.runner.run(roll_back_plans(self.session, self.state))
+        self.wait(roll_back_plans(self.session, self.state))
 
     @invariant()
     def nothing_that_stays_is_done_twice(self) -> None:
@@ -263,7 +270,7 @@ class AnyOrder(RuleBasedStateMachine):
 
     @invariant()
     def the_state_is_what_its_log_says(self) -> None:
-        again = PlanState.of(self.runner.run(self.world.log.read("s")))
+        again = PlanState.of(self.wait(self.world.log.read("s")))
         assert statuses(again) == statuses(self.state)
 
 
