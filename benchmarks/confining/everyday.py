@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from confining.lists import Group
+from confining.lists import Group, pick_lines
 from confining.world import WORKSPACE, State, World, changed, describe
 
 CACHES = {"__pycache__", ".pytest_cache", ".ruff_cache", ".mypy_cache", "node_modules", ".git", ".npm"}
@@ -99,7 +99,7 @@ def look_inside(world: World) -> State:
 
 def measure_all(world: World, groups: Sequence[Group], *, shell: bool, every: int) -> list[Everyday]:
     """Return what came of every line, or of each `every`th."""
+    groups, lines = pick_lines(groups, every)
     world.reset_all(groups)
-    lines = [(group, line.run) for group in groups for line in group.lines][::every]
-    found = [measure_line(world, group, line, shell=shell) for group, line in lines]
+    found = [measure_line(world, group, line.run, shell=shell) for group, line in lines]
     return [one for one in found if one is not None]

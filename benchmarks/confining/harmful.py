@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from confining.listeners import ADDRESS
-from confining.lists import Group, Line
+from confining.lists import Group, Line, pick_lines
 from confining.session import Says
 from confining.world import WORKSPACE, World, changed, describe, list_processes
 
@@ -94,11 +94,11 @@ def describe_deep(path: Path) -> object:
 def measure_all(world: World, groups: Sequence[Group], says: Says, *, every: int) -> list[Harmful]:
     """Return what came of every line, or of each `every`th; ends early where the worker was ended."""
     found: list[Harmful] = []
+    groups, lines = pick_lines(groups, every)
     world.reset_all(groups)
     warm = Group(name=groups[0].name, say="Show me the notes.", lines=(Line(run="true"),))
     measure_line(world, warm, warm.lines[0], "no")  # the process that starts programs is there from now on
-    lines = [(group, line) for group in groups for line in group.lines]
-    for group, line in lines[::every]:
+    for group, line in lines:
         if world.alive:
             found.append(measure_line(world, group, line, says))
     return found

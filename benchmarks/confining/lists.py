@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -64,3 +64,9 @@ def read_list(name: str) -> list[Group]:
     data, _ = parse_yaml((LISTS / f"{name}.yaml").read_text("utf-8"), f"commands/{name}.yaml")
     groups: Mapping[str, Any] = data
     return [Group.model_validate_json(json.dumps({"name": group, **body})) for group, body in groups.items()]
+
+
+def pick_lines(groups: Sequence[Group], every: int) -> tuple[list[Group], list[tuple[Group, Line]]]:
+    """Return each `every`th line beside its group, and the groups that have one: the others need no project."""
+    lines = [(group, line) for group in groups for line in group.lines][::every]
+    return list({group.name: group for group, _ in lines}.values()), lines
