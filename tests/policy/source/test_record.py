@@ -69,6 +69,16 @@ def test_a_policy_recorded_by_an_earlier_version_has_the_defaults_of_what_it_did
             restore_policy(wrong)
 
 
+def test_what_is_restored_again_is_the_same_policy_and_what_differs_is_another() -> None:
+    data = default_policy().model_dump(mode="json")
+    found = restore_policy(data)
+    assert restore_policy(dict(default_policy().recorded)) is found
+    data["holds"] = "whole_response"
+    assert (found.holds, restore_policy(data).holds) == ("call", "whole_response")
+    assert found.hash != restore_policy(data).hash
+    assert found.recorded == found.model_dump(mode="json")
+
+
 def test_a_session_that_knew_no_open_ended_commands_is_judged_without_them() -> None:
     data = default_policy().model_dump(mode="json")
     del data["commands"]["open_ended"]
