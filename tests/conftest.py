@@ -31,7 +31,7 @@ gc.disable()
 
 
 def pytest_collection_finish() -> None:
-    """Leave what is there by now, which stays until the end, to itself: looking through it took a sixth of the run."""
+    """Leave what is there by now, which stays until the end, to itself: nobody need look through it again and again."""
     gc.freeze()
     gc.set_threshold(2_000, 10, 100)
     gc.enable()
