@@ -227,7 +227,7 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     inner = opened.session
     if inner.state.task is not None:
         outcome = (await run_to_outcome(inner)).status
-    elif inner.state.tasks == 0:
+    elif inner.state.tasks == 0 and not inner.log.is_further:
         outcome = (await run(inner, "fix the typo in a.txt and stamp form k")).status
     else:
         outcome = "over"

@@ -114,12 +114,13 @@ for line in lines:
 
 def run_as_other(home: Path, *commands: str) -> str:
     """Run commands as a user who may only read, and return what they print."""
-    own = home.with_name("own")
+    own, empty = home.with_name("own"), home.with_name("empty")
     shutil.copytree(home, own)
+    empty.mkdir(mode=0o755, exist_ok=True)
     command = [sys.executable, "-Ic", AS_OTHER, str(home)]
     environ = {**os.environ, "FOREGATE_HOME": str(own)}
     given = "\n".join(commands)
-    ran = subprocess.run(command, input=given, text=True, env=environ, cwd="/", capture_output=True, check=False)
+    ran = subprocess.run(command, input=given, text=True, env=environ, cwd=empty, capture_output=True, check=False)
     shutil.rmtree(own)
     return ran.stdout + ran.stderr
 
