@@ -56,7 +56,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
     `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
     judge only the first stage, `continues` the response a further stage goes on with. Of a plan's own calls `tasks`
     and `places` say which task each is of and its place there. `refused` says why the calls of an answer that fills in
-    a task were left out.
+    a task were left out. `raw` is what the model wrote where a dialect read its calls from that.
     """
 
     text: str
@@ -73,6 +73,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
     places: tuple[int, ...] | None = None
     tasks: tuple[int, ...] | None = None
     refused: str = ""
+    raw: str = ""
 
     @classmethod
     def of(
@@ -109,7 +110,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
         )
 
 
-_ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred")
+_ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred", "raw")
 """What of a response is recorded as it is."""
 
 

@@ -112,7 +112,8 @@ class ModelResponse(Struct, frozen=True):
 
     `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.
     `order` says how the calls are meant to run, None for as they are written; a call in none of its blocks runs before
-    them. `deferred` are the places of calls whose arguments name the results of earlier ones.
+    them. `deferred` are the places of calls whose arguments name the results of earlier ones. `raw` is what the model
+    wrote where calls were read from its text, of which `text` is the rest.
     """
 
     text: str = ""
@@ -124,6 +125,7 @@ class ModelResponse(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     order: Block | None = None
     deferred: tuple[int, ...] = ()
+    raw: str = ""
 
     def stamp_calls(self, seq: int) -> ModelResponse:
         """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.
@@ -132,12 +134,12 @@ class ModelResponse(Struct, frozen=True):
         """
         recorded = enumerate(record_calls(self.calls), start=1)
         calls = tuple(replace(call, id=f"c{seq}.{index}").call for index, call in recorded)
-        text, reasoning = strict_json.scrub(self.text), strict_json.scrub(self.reasoning)
+        words = {name: strict_json.scrub(getattr(self, name)) for name in ("text", "reasoning", "raw")}
         if self.order is None and not self.deferred:
-            return replace(self, text=text, reasoning=reasoning, calls=calls)
+            return replace(self, **words, calls=calls)
         order = self.order.fit_to(len(calls)) if self.order is not None else None
         deferred = tuple(place for place in sorted(set(self.deferred)) if 0 <= place < len(calls))
-        return replace(self, text=text, reasoning=reasoning, calls=calls, order=order, deferred=deferred)
+        return replace(self, **words, calls=calls, order=order, deferred=deferred)
 
 
 class Follower:

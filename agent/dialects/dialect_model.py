@@ -143,6 +143,7 @@ def parse_response(response: ModelResponse, dialect: Dialect, tools: Sequence[To
         deferred=parsed.deferred if not response.calls else (),
         finish_reason=finish,
         notes=(*response.notes, *parsed.notes),
+        raw=response.text if parsed.calls else response.raw,
     )
 
 

@@ -210,7 +210,7 @@ class TrajectoryFold:
             return
         calls = body.program.calls if body.program is not None else body.calls
         said: dict[str, Any] = {"reasoning": body.reasoning, "asked": body.places is None, "usage": body.usage.usage}
-        more: dict[str, Any] = {"model": body.model, "finish_reason": body.finish_reason}
+        more: dict[str, Any] = {"model": body.model, "finish_reason": body.finish_reason, "raw": body.raw}
         self._agent = self._begin_step(event, "agent", body.text, **said, **more)
         self._add_calls(self._agent, calls)
         self._unanswered = {call.id for call in calls}

@@ -88,7 +88,8 @@ def _build_state(sent: SentRequest | None, offer: ToolOffer, content: bool) -> J
 
 def _build_action(step: TrajectoryStep, names: WireNames, content: bool) -> dict[str, Json]:
     message = format_assistant(step.message, tuple(action.call for action in step.actions), names)
-    return {**message, "reasoning": step.reasoning} if step.reasoning and content else message
+    more: dict[str, Json] = {"reasoning": step.reasoning, "raw": step.raw} if content else {}
+    return {**message, **{name: text for name, text in more.items() if text}}
 
 
 def _build_observation(wire: str, action: Action) -> dict[str, Json]:

@@ -100,7 +100,8 @@ class TrajectoryStep(Struct, frozen=True):
     `kind` is the kind of the event it begins with and `actor` who made it: `model`, `planner` (a plan's own calls),
     `runner` and `postlude` (looks Foregate takes itself), `foregate`, `user`, `parent`, `person`. `asked` tells whether
     a model was asked for it, `tools` are the specifications in force. `task` and `turn` count from 1, 0 outside, and
-    `cause` is the number of the event that led to a look of Foregate's own. `events` are those the step stands for.
+    `cause` is the number of the event that led to a look of Foregate's own, `raw` what a model wrote where calls were
+    read from its text. `events` are those the step stands for.
     """
 
     number: int
@@ -113,6 +114,7 @@ class TrajectoryStep(Struct, frozen=True):
     task: int = 0
     turn: int = 0
     reasoning: str = ""
+    raw: str = ""
     actions: tuple[Action, ...] = ()
     decisions: tuple[DecisionPoint, ...] = ()
     answers: tuple[Answered, ...] = ()

@@ -94,8 +94,8 @@ def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
             body = _mask_fields(body, patterns, content=content, error=error)
         case OutcomeUnknown(reason=reason):
             body = _mask_fields(body, patterns, reason=reason)
-        case ModelResponded(reasoning=reasoning):
-            body = _mask_fields(body, patterns, reasoning=reasoning)
+        case ModelResponded(reasoning=reasoning, raw=raw):
+            body = _mask_fields(body, patterns, reasoning=reasoning, raw=raw)
         case CallAnswered(observed=RemedyResult(output=output) as observed):
             shown = _mask_fields(observed, patterns, output=output)
             body = body if shown is observed else replace(body, observed=shown)

@@ -12,6 +12,7 @@ from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel, says
+from foregate.schemas.event import ModelResponded
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Follower, ModelResponse
 from tests.agent.dialects.specs import TOOLS
@@ -37,6 +38,11 @@ async def test_calls_in_text_are_judged_run_and_answered_like_any_other() -> Non
     assert not any(message.calls for message in last.messages)
     assert '"tool":"read_file"' in last.messages[2].text
     assert '"output":"teh cat' in last.messages[3].text
+    assert [body.raw[:16] for body in await world.bodies(ModelResponded)] == [
+        'I look first. {"',
+        '{"tool": "edit_f',
+        "",
+    ]
 
 
 async def test_words_are_shown_as_they_come_and_calls_never() -> None:

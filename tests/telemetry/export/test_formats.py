@@ -10,8 +10,10 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.dialects.dialect_model import DialectModel
+from foregate.agent.dialects.tags.tag_dialects import ActionTags
 from foregate.agent.loop.runner import run
-from foregate.agent.testing.model import calls, says
+from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.export.export import Export, ExportOptions, Family, Format
@@ -63,10 +65,20 @@ async def test_each_action_and_what_was_observed_stand_in_the_next_state(story: 
             continue
         messages = after["state"]["messages"]
         if row["action"].get("content") or row["action"].get("tool_calls"):
-            assert {key: value for key, value in row["action"].items() if key != "reasoning"} in messages
+            assert {key: value for key, value in row["action"].items() if key not in ("reasoning", "raw")} in messages
         for seen in row["observation"]:
             answer = {"role": "tool", "tool_call_id": seen["tool_call_id"], "content": seen["content"]}
             assert answer in messages
+
+
+async def test_an_action_of_a_model_that_writes_its_calls_into_its_text_has_that_text() -> None:
+    world, text = World(), 'I look. <read_file path="a.txt"/>'
+    await run(await world.open(DialectModel(ScriptedModel([says(text), says("Done.")]), ActionTags())), "read a.txt")
+    looked, done = [row["action"] for row in await lines(world, format="sao")]
+    assert (looked["content"], looked["raw"]) == ("I look.", text)
+    assert "raw" not in done
+    (bare, _) = [row["action"] for row in await lines(world, format="sao", content=False)]
+    assert "raw" not in bare
 
 
 async def test_each_response_is_learnt_from_at_most_once_and_never_one_with_a_call_that_was_held() -> None:

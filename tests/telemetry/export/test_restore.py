@@ -107,6 +107,7 @@ RESPONSE = st.builds(
     finish_reason=st.sampled_from(["stop", "tool_calls", "length"]),
     model=TEXT,
     notes=st.lists(TEXT, max_size=2).map(tuple),
+    raw=TEXT,
 )
 REPLY = st.builds(Reply, st.sampled_from(["yes", "no", "anyway", "stop", "more"]), TEXT)
 

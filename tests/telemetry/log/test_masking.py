@@ -64,7 +64,7 @@ MASKED = {
     "tool_finished": {"content", "error"},
     "outcome_unknown": {"reason"},
     "call_answered": {"observed.output"},
-    "model_response": {"reasoning"},
+    "model_response": {"reasoning", "raw"},
 }
 """Which fields of which kind are masked: what came from outside and nothing decides by again."""
 
