@@ -40,7 +40,7 @@ CREATE TABLE events (
 
 
 def run_commands(log: Log) -> str:
-    """Exit codes and output of the commands that read a log."""
+    """Exit codes and output of the commands that read a log, beside which no stored bytes are."""
     with tempfile.TemporaryDirectory() as folder, _home(Path(folder), log):
         return text(line for command in _commands(log) for line in _run(command))
 
@@ -53,8 +53,9 @@ def _commands(log: Log) -> Iterator[list[str]]:
     yield ["audit", "stats"]
     yield ["policy", "what-if", "classic"]
     for session in log.sessions:
-        yield ["audit", "verify", session]
-        yield ["audit", "verify", session, "--json", "--head", ":".join(map(str, log.head_anchor(session)))]
+        head = ":".join(map(str, log.head_anchor(session)))
+        yield ["audit", "verify", "--no-blobs", session]
+        yield ["audit", "verify", "--no-blobs", session, "--json", "--head", head]
         yield ["audit", "show", session]
         yield ["audit", "show", session, "--notes", "--json"]
         if event := next(log.events(session, kinds=("turn_judged",)), None):

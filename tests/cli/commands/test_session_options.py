@@ -10,6 +10,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from foregate.assembly.identity import find_identity
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.commands.options import opens_session
 
@@ -52,17 +53,18 @@ def test_every_option_given_is_in_the_setting_and_the_commands_own_stay_its_own(
         runtime="ws://h",
         insecure_runtime=True,
         tool_modules=["a.py", "b.py"],
+        by=find_identity(),
     )
 
 
 def test_what_is_not_given_is_as_a_setting_has_it() -> None:
     setting, _, _ = given(["hello"])
-    assert setting == SessionOptions(workspace=Path())
+    assert setting == SessionOptions(workspace=Path(), by=find_identity())
 
 
 def test_an_option_a_command_goes_without_is_none_of_its_options() -> None:
     assert "No such option: --workspace" in given(["hello", "--workspace", "w"], "workspace")
-    assert given(["hello"], "workspace", "mcp", "tools")[0] == SessionOptions()
+    assert given(["hello"], "workspace", "mcp", "tools")[0] == SessionOptions(by=find_identity())
 
 
 def test_the_options_of_a_session_stand_behind_those_of_the_command() -> None:
