@@ -25,7 +25,7 @@ from foregate.schemas.protocols import Person
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and so it would be by what tests start
-settings.register_profile("foregate", deadline=None, max_examples=60)
+settings.register_profile("foregate", deadline=None, max_examples=40)
 settings.load_profile("foregate")
 gc.disable()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -76,11 +77,14 @@ def text_of(explained: Explanation, label: str) -> str:
     return " ".join(found)
 
 
-async def test_every_decision_of_every_code_reads_in_plain_sentences_of_eighty_columns() -> None:
-    codes = set()
+async def test_decisions_of_every_code_read_in_plain_sentences_of_eighty_columns() -> None:
+    codes, tried = set(), Counter[str]()
     for story in STORIES:
         world = await played(story)
         for point in points_of(world):
+            tried[point.code] += 1
+            if tried[point.code] > 8:  # most points only passed, and read alike
+                continue
             explained = explain(world.log, "s", point.seq, point.gate)
             head, *lines = format_explanation(explained, 80)
             assert head == f"s/{point.seq}.{point.gate}"
