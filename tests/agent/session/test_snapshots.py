@@ -42,6 +42,10 @@ class Watched(SqliteLog):
         self.events_read += len(found)
         return found
 
+    async def settle_snapshots(self) -> None:
+        """Return when every snapshot handed over is written: settling waits for events alone."""
+        await self._writer.run_job(lambda _: None)
+
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[Watched]:
@@ -208,6 +212,7 @@ async def test_what_a_further_session_knows_of_the_one_before_is_in_its_snapshot
         for number in range(count):
             await session.record(said(f"look at lib/module_{number}.py"))
         await session.settle()
+        await log.settle_snapshots()
         log.events_read = 0
         assert plain(await fold_session(log, "s-2", ["s"])) == plain(session.state)
         assert log.events_read < LEAST
