@@ -17,6 +17,7 @@ from foregate.cli.commands import (
     audit_queries,  # noqa: F401  # it adds its commands to those of `audit`
     audit_review,  # noqa: F401  # it adds its commands to those of `audit`
     completion,
+    configuration,
     console,
     doctor,
     execute,
@@ -26,6 +27,9 @@ from foregate.cli.commands import (
     plan,
     plans,
     policy,
+    policy_check,  # noqa: F401  # it adds its commands to those of `policy`
+    policy_show,  # noqa: F401  # it adds its commands to those of `policy`
+    policy_what_if,  # noqa: F401  # it adds its commands to those of `policy`
     sessions,
     tools,
     trajectories,
@@ -59,7 +63,7 @@ app.add_typer(audit.app, name="audit")
 app.command("console", short_help="Show it all in a browser.")(options.take_home(console.console))
 app.add_typer(log.app, name="log")
 app.add_typer(policy.app, name="policy")
-app.add_typer(policy.config_app, name="config")
+app.add_typer(configuration.app, name="config")
 app.add_typer(permissions.app, name="permissions")
 app.add_typer(tools.app, name="tools")
 app.command("doctor", short_help="Show what this machine lets Foregate do.")(doctor.doctor)

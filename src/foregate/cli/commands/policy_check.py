@@ -1,0 +1,29 @@
+"""`foregate policy check`: whether a file can be used."""
+
+from __future__ import annotations
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.cli.commands.policy import File, app
+from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
+
+
+@app.command("check", short_help="Check a policy file.")
+def check(file: File, as_json: options.AsJson = False) -> None:
+    """Name the problems of a policy file, one sentence each; exit code 2 where it cannot be used.
+
+    Warnings, about what may not mean what it looks like, change nothing.
+    """
+    from foregate.policy.source.load import check_policy_file, list_surprises, resolve_policy_file
+
+    named = resolve_policy_file(file)
+    problems = check_policy_file(named)
+    warnings = [] if problems else list_surprises(named)
+    if as_json:
+        options.print_json({"usable": not problems, "problems": problems, "warnings": warnings})
+    else:
+        options.print_problems([*problems, *(f"warning: {warning}" for warning in warnings)])
+        if not problems:
+            options.print_text(f"{file}: usable")
+    raise typer.Exit(USAGE if problems else COMPLETED)
