@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from pathlib import Path
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.log.temporary_file import open_folder, sync_folder
+from foregate.telemetry.log.temporary_file import replace_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +55,7 @@ class LockedJsonFile:
 
     def replace(self, data: bytes) -> None:
         """Put `data` in the place of what is there; whoever reads sees all of the one or all of the other."""
-        temporary = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}")
-        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-        try:
-            with os.fdopen(file, "wb") as stream:
-                stream.write(data)
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(self.path)
-            with open_folder(self.path.parent) as folder:
-                sync_folder(folder)
-        except BaseException:
-            temporary.unlink(missing_ok=True)
-            raise
+        replace_file(self.path, data)
 
     @contextmanager
     def lock(self) -> Iterator[None]:

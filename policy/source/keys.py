@@ -18,7 +18,7 @@ from foregate.policy.risk.access import explain_bad_access
 from foregate.policy.risk.globs import compile_glob
 from foregate.policy.risk.http import normalise_host
 from foregate.policy.risk.request import split_phrase
-from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path
+from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, name_path
 from foregate.schemas.tool_spec import Capabilities, Effect
 
 _MOST_NAMES = 16
@@ -90,11 +90,12 @@ class Keys:
                     if self.find_node(here) is not None:
                         stack.append((here, within))
                     elif (node := self.find_node(path)) is not None and node.get("type") == "object":
-                        yield here, self.describe_unknown_key(here, node)
+                        yield here, self.describe_unknown_key(here, node, name_path(here, data))
             elif isinstance(value, list):
                 stack.extend(((*path, place), within) for place, within in enumerate(value))
 
-    def describe_unknown_key(self, path: Path, node: Mapping[str, Any]) -> str:
+    def describe_unknown_key(self, path: Path, node: Mapping[str, Any], shown: str = "") -> str:
+        """Return a sentence about a key nobody knows in a node; `shown` is how it is written, "" for as it stands."""
         if (instead := self.gone.get(format_path(path))) is not None:
             return f"the key `{format_path(path)}` is gone; {instead}"
         names = self.list_names(node)
@@ -102,7 +103,7 @@ class Keys:
         near = [other] if other is not None else difflib.get_close_matches(str(path[-1]), names, n=1)
         where = f"`{escape_text(format_path(path[:-1]))}`" if len(path) > 1 else self.whole
         hint = f"did you mean `{near[0]}`?" if near else f"the keys of {where} are {join_names(names)}"
-        return f"the key `{escape_text(format_path(path))}` is unknown; {hint}"
+        return f"the key `{escape_text(shown or format_path(path))}` is unknown; {hint}"
 
     def list_names(self, node: Mapping[str, Any]) -> list[str]:
         return list(node.get("properties") or self.resolve_node(node.get("propertyNames", {})).get("enum") or ())

@@ -7,8 +7,9 @@ import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path as FilePath
+from typing import NamedTuple
 
-from foregate.policy.source.strict_yaml import MAX_BYTES, Data, Path, format_path, parse_yaml, walk_values
+from foregate.policy.source.strict_yaml import MAX_BYTES, Data, Path, format_path, name_path, parse_yaml, walk_values
 from foregate.schemas.errors import PolicyError
 
 RULES: Path = ("rules", "list")
@@ -33,12 +34,20 @@ class Layer:
         return next((line for end in ends if (line := self.lines.get(format_path(end)))), 1)
 
 
+class Place(NamedTuple):
+    """Where a value comes from: a layer, the line in its file, and the path there."""
+
+    layer: Layer
+    line: int
+    path: Path
+
+
 @dataclass(slots=True)
 class Tree:
-    """The values in force and, by path, the layer and line each comes from."""
+    """The values in force and, by path, where each comes from."""
 
     data: dict[str, Data]
-    places: dict[Path, tuple[Layer, int]] = field(default_factory=dict)
+    places: dict[Path, Place] = field(default_factory=dict)
 
     def get(self, path: Path) -> Data:
         """Return the value at a path, None where there is none."""
@@ -50,15 +59,23 @@ class Tree:
                 return None
         return value
 
-    def find_place(self, path: Path) -> tuple[Layer, int] | None:
-        """Return the layer and line a value comes from, None for the defaults."""
+    def find_place(self, path: Path) -> Place | None:
+        """Return where a value comes from, or what is around it, None for the defaults."""
         ends = (path[:end] for end in range(len(path), -1, -1))
         return next((self.places[end] for end in ends if end in self.places), None)
 
     def describe_origin(self, path: Path) -> str:
         """Return where a value comes from, as shown: `default` or file and line."""
         place = self.find_place(path)
-        return f"{place[0].label}:{place[1]}" if place else _DEFAULT
+        return f"{place.layer.label}:{place.line}" if place else _DEFAULT
+
+    def name_path(self, path: Path) -> str:
+        """Return a path as people write it: a rule under its id, or by its number in the file it comes from."""
+        known = next((end for end in range(len(path), -1, -1) if path[:end] in self.places), None)
+        if known is None:
+            return name_path(path, self.data)
+        place = self.places[path[:known]]
+        return name_path((*place.path, *path[known:]), place.layer.data)
 
     def put_value(self, path: Path, value: Data, layer: Layer, source: Path | None = None) -> None:
         """Set a value; `source` is its path in the layer's file where that is another one."""
@@ -72,7 +89,7 @@ class Tree:
         self.forget_places(path)
         origin = source if source is not None else path
         for here, _ in walk_values(value):
-            self.places[*path, *here] = (layer, layer.find_line((*origin, *here)))
+            self.places[*path, *here] = Place(layer, layer.find_line((*origin, *here)), (*origin, *here))
 
     def remove_entry(self, path: Path) -> None:
         del self.get(path[:-1])[path[-1]]
@@ -119,6 +136,20 @@ def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy
     A file that is not `trusted` must be a regular file of its own, not a link to something else. `kind` is what a
     sentence calls the file; `decimals` allows numbers that are not whole.
     """
+    text = read_text(file, trusted=trusted, kind=kind)
+    return build_layer(str(file), label, text, kind=kind, decimals=decimals)
+
+
+def build_layer(name: str, label: str, text: str, *, kind: str = "policy", decimals: bool = False) -> Layer:
+    """Return a file's text as a layer; raise PolicyError with one sentence where it makes none."""
+    data, lines = parse_yaml(text, name, decimals=decimals)
+    if not isinstance(data, dict):
+        raise PolicyError(f"{name}:1: not a mapping; a {kind} file holds keys, each with its value")
+    return Layer(name, label, data, lines)
+
+
+def read_text(file: FilePath, *, trusted: bool = True, kind: str = "policy") -> str:
+    """Return the text of a file; raise PolicyError with one sentence when it cannot be read. See `read_layer`."""
     name = str(file)
     flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
@@ -133,13 +164,9 @@ def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
         raise PolicyError(f"{name}: the {kind} file cannot be read ({why}); it must be a readable file") from None
     try:
-        text = raw.decode("utf-8")
+        return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         if len(raw) <= MAX_BYTES:
             line = raw.count(b"\n", 0, error.start) + 1
             raise PolicyError(f"{name}:{line}: not UTF-8; save the file as UTF-8") from None
-        text = raw.decode("utf-8", "replace")
-    data, lines = parse_yaml(text, name, decimals=decimals)
-    if not isinstance(data, dict):
-        raise PolicyError(f"{name}:1: not a mapping; a {kind} file holds keys, each with its value")
-    return Layer(name, label, data, lines)
+        return raw.decode("utf-8", "replace")

@@ -4,7 +4,6 @@ tighten; and what a session records of that."""
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
@@ -17,9 +16,10 @@ from pydantic import ValidationError
 
 from foregate.policy.policy import Policy
 from foregate.policy.postlude_section import Claims
-from foregate.policy.source.keys import POLICY, Keys, find_defects, find_surprises
+from foregate.policy.source.keys import POLICY, find_defects, find_surprises
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over, read_layer
-from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml, walk_values
+from foregate.policy.source.problems import Problem, find_problems, locate_problem, raise_first
+from foregate.policy.source.strict_yaml import Data, escape_text, format_path, parse_yaml, walk_values
 from foregate.policy.source.workspace_file import tighten_tree
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_int, get_list, get_object, scrub
@@ -115,31 +115,33 @@ def layer_policy(user: Layer | None, own: Layer | None = None) -> LoadedPolicy:
     tightened: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     if user is not None:
-        raise_first(find_layer_problems(user), user)
-        lay_over(tree, replace(user, data=copy.deepcopy(user.data)))
-    policy = build_policy(tree, [user]) if user is not None else default_policy()
+        lay_over_checked(tree, user)
+    policy = build_from_data(tree.data) if user is not None else default_policy()
     if own is not None:
-        raise_first(find_layer_problems(own), own)
-        trial = copy.deepcopy(tree)
-        lay_over(trial, own)
-        build_policy(trial, layers)
+        lay_over_checked(copy.deepcopy(tree), own)
         tightened, ignored = tighten_tree(tree, own, policy, default_policy())
         policy = build_policy(tree, layers)
     sources = ("default.yaml", *(layer.name for layer in layers))
     return LoadedPolicy(policy, find_provenance(tree), tightened, ignored, sources, own.data if own is not None else {})
 
 
+def lay_over_checked(tree: Tree, layer: Layer) -> None:
+    """Lay a layer over values; raise PolicyError naming the first thing that is wrong with it."""
+    own = replace(layer, data=copy.deepcopy(layer.data))
+    raise_first(find_problems(own, tree, POLICY, find_senseless), layer, "foregate policy check")
+
+
 def check_policy_file(file: FilePath) -> list[str]:
     """Return every problem of a user's policy file as a sentence; an empty list means it can be used."""
     try:
-        layer = read_layer(file, file.name, trusted=True)
+        return check_layer(read_layer(file, file.name, trusted=True))
     except PolicyError as error:
         return [str(error)]
-    found = sorted(find_layer_problems(layer))
-    if not found:
-        tree = Tree(copy.deepcopy(default_data()))
-        lay_over(tree, layer)
-        found = sorted(find_tree_problems(tree))
+
+
+def check_layer(layer: Layer) -> list[str]:
+    """Return every problem of a user's layer as a sentence, by line; an empty list means it can be used."""
+    found = find_problems(layer, Tree(copy.deepcopy(default_data())), POLICY, find_senseless)
     return [sentence for _, sentence in found]
 
 
@@ -154,7 +156,7 @@ def list_surprises(file: FilePath) -> list[str]:
 
 def build_policy(tree: Tree, layers: Sequence[Layer]) -> Policy:
     """Return the values in force as a policy; raise PolicyError naming the first that cannot be one."""
-    raise_first(find_tree_problems(tree), layers[-1] if layers else None)
+    raise_first(find_senseless(tree), layers[-1] if layers else None, "foregate policy check")
     return build_from_data(tree.data)
 
 
@@ -163,68 +165,10 @@ def build_from_data(data: Data) -> Policy:
     return Policy.model_validate_json(msgspec.json.encode(data))
 
 
-def raise_first(problems: Iterator[tuple[int, str]], layer: Layer | None) -> None:
-    """Raise the first problem of a file, saying how many more there are."""
-    found = sorted(problems)
-    if found:
-        file = layer.name if layer is not None else "default.yaml"
-        more = f" (and {len(found) - 1} more: `foregate policy check {file}` lists them)" if len(found) > 1 else ""
-        raise PolicyError(found[0][1] + more)
-
-
-def find_layer_problems(layer: Layer) -> Iterator[tuple[int, str]]:
-    """Yield line and sentence for unknown keys and for rules that share an id within one file."""
-    for path, sentence in POLICY.find_unknown_keys(layer.data):
-        yield layer.find_line(path), f"{layer.name}:{layer.find_line(path)}: {sentence}"
-    rules = layer.data.get("rules")
-    listed = rules.get("list") if isinstance(rules, dict) else None
-    seen: dict[str, int] = {}
-    for number, rule in enumerate(listed if isinstance(listed, list) else ()):
-        line, name = layer.find_line((*RULES, number)), get_rule_id(rule)
-        if name and name in seen:
-            sentence = f"the rule `{escape_text(name)}` is already on line {seen[name]}; give each rule its own id"
-            yield line, f"{layer.name}:{line}: {sentence}"
-        seen.setdefault(name, line)
-
-
-def find_tree_problems(tree: Tree) -> Iterator[tuple[int, str]]:
-    """Yield line and sentence for every value of the wrong type or without sense."""
-    misfits = list(find_misfits(tree, POLICY))
-    yield from misfits
-    if not misfits:
-        for path, sentence in find_defects(build_from_data(tree.data)):
-            yield locate_problem(tree, path, sentence)
-
-
-def find_misfits(tree: Tree, keys: Keys) -> Iterator[tuple[int, str]]:
-    """Yield line and sentence for every value that is not of its key's type."""
-    try:
-        keys.model.model_validate_json(json.dumps(tree.data))
-    except ValidationError as error:
-        reported: set[Path] = set()
-        for item in error.errors(include_url=False, include_context=False):
-            path = tuple(step for step in item["loc"] if step != "[key]")
-            if path not in reported:
-                reported.add(path)
-                yield locate_problem(tree, path, describe_misfit(tree, path, item["type"], keys))
-
-
-def describe_misfit(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
-    key = escape_text(format_path(path))
-    if kind == "missing":
-        return f"the key `{key}` is missing; it is {keys.describe_allowed_at(path)}"
-    value = tree.get(path)
-    kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
-    what = kinds.get(type(value)) or f"`{escape_text(json.dumps(value))}`"
-    return f"`{key}` is {what}; allowed is {keys.describe_allowed_at(path)}"
-
-
-def locate_problem(tree: Tree, path: Path, sentence: str) -> tuple[int, str]:
-    """Return line and sentence with the file and line a value comes from."""
-    place = tree.find_place(path)
-    if place is None:
-        return 0, f"default.yaml: {sentence}"
-    return place[1], f"{place[0].name}:{place[1]}: {sentence}"
+def find_senseless(tree: Tree) -> Iterator[Problem]:
+    """Yield line and sentence for every well-typed value that could never work."""
+    for path, sentence in find_defects(build_from_data(tree.data)):
+        yield locate_problem(tree, path, sentence)
 
 
 def find_provenance(tree: Tree) -> dict[str, str]:

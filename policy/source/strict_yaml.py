@@ -76,6 +76,19 @@ def format_path(path: Path) -> str:
     )
 
 
+def name_path(path: Path, data: Data) -> str:
+    """Return a path within `data` as people write it, with an entry of a list under its id where it has one."""
+    named: list[str | int] = []
+    for step in path:
+        try:
+            data = data[step]
+        except (KeyError, IndexError, TypeError):
+            data = None
+        name = data.get("id") if isinstance(step, int) and isinstance(data, dict) else None
+        named.append(name if isinstance(name, str) and name else step)
+    return format_path(tuple(named))
+
+
 def escape_text(text: object, longest: int = 80) -> str:
     """Return a text of the file for a sentence: short, and with everything that does not print written as escapes."""
     cut = str(text)[:longest]

@@ -55,6 +55,24 @@ def sweep_temporary(folder: int, name: str) -> None:
             os.close(file)
 
 
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """Put `data` in the place of a file: whoever reads sees all of the one or all of the other. Raises OSError."""
+    with open_folder(path.parent) as folder:
+        file, name = create_temporary(folder, ".foregate-", mode)
+        try:
+            with os.fdopen(file, "wb") as stream:
+                os.fchmod(file, mode)
+                stream.write(data)
+                stream.flush()
+                os.fsync(file)
+                os.replace(name, path.name, src_dir_fd=folder, dst_dir_fd=folder)
+            sync_folder(folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(name, dir_fd=folder)
+            raise
+
+
 def sync_folder(folder: int) -> None:
     """Have it survive a power cut what an open folder holds by name; raise OSError where the disk refuses."""
     try:

@@ -19,8 +19,9 @@ from foregate.agent.dialects.text.dialect import DialectName
 from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.evidence.state.truncate import truncate_text
 from foregate.policy.source.keys import Keys
-from foregate.policy.source.layers import Layer, Tree, lay_over, read_layer
-from foregate.policy.source.load import find_misfits, find_provenance, locate_problem
+from foregate.policy.source.layers import Tree, read_layer
+from foregate.policy.source.load import find_provenance
+from foregate.policy.source.problems import find_problems, locate_problem, raise_first
 from foregate.policy.source.strict_yaml import Data, format_path, parse_yaml, walk_values
 from foregate.schemas.errors import PolicyError, UsageError
 
@@ -212,10 +213,7 @@ def lay_over_defaults(file: Path | None) -> LoadedConfiguration:
     if file is None:
         return LoadedConfiguration(default_configuration(), find_provenance(tree))
     layer = read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
-    problems = find_problems(layer, tree)
-    if problems:
-        more = f" (and {len(problems) - 1} more: `foregate config check {layer.name}` lists them)"
-        raise PolicyError(problems[0] + (more if len(problems) > 1 else ""))
+    raise_first(find_problems(layer, tree, KEYS, _find_contradictions), layer, "foregate config check")
     made = Configuration.model_validate_json(json.dumps(tree.data))
     return LoadedConfiguration(made, find_provenance(tree), (_DEFAULT, layer.name))
 
@@ -224,19 +222,9 @@ def check_configuration(file: Path) -> list[str]:
     """Return every problem of a configuration file as a sentence; an empty list means it can be used."""
     try:
         layer = read_layer(file, file.name, trusted=True, kind="configuration", decimals=True)
-        return find_problems(layer, _build_default_tree())
+        return [said for _, said in find_problems(layer, _build_default_tree(), KEYS, _find_contradictions)]
     except PolicyError as error:
         return [str(error)]
-
-
-def find_problems(layer: Layer, tree: Tree) -> list[str]:
-    """Lay a file over the values in `tree` and return everything that is wrong with it, by line."""
-    unknown = ((layer.find_line(path), sentence) for path, sentence in KEYS.find_unknown_keys(layer.data))
-    problems = sorted((line, f"{layer.name}:{line}: {sentence}") for line, sentence in unknown)
-    if not problems:
-        lay_over(tree, layer)
-        problems = sorted(find_misfits(tree, KEYS)) or sorted(_find_contradictions(tree))
-    return [sentence for _, sentence in problems]
 
 
 def read_explanations() -> dict[str, str]:

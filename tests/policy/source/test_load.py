@@ -103,7 +103,7 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
         ("limts: {}\n", ":1: the key `limts` is unknown; did you mean `limits`?"),
         ("approval:\n  qqqq: 1\n", ":2: the key `approval.qqqq` is unknown; the keys of `approval` are"),
         ("scores: {risk: {effect: {delet: 1}}}\n", "`scores.risk.effect.delet` is unknown; did you mean `delete`"),
-        ("rules:\n  list:\n    - id: a\n      then: deny\n      tol: x\n", ":5: the key `rules.list.0.tol` is unknown"),
+        ("rules:\n  list:\n    - id: a\n      then: deny\n      tol: x\n", ":5: the key `rules.list.a.tol` is unknown"),
         ("tools:\n  x:\n    effects: send\n", ":3: the key `tools.x.effects` is unknown; did you mean `effect`?"),
         ("limits:\n  turns: many\n", ':2: `limits.turns` is `"many"`; allowed is a whole number, 0 or more'),
         ("limits: {turns: -1}\n", ":1: `limits.turns` is `-1`; allowed is a whole number, 0 or more"),
@@ -117,14 +117,15 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
         ("limits: 5\n", "`limits` is `5`; allowed is a mapping with the keys"),
         ("version: 2\n", "`version` is `2`; allowed is only 1"),
         ("tools: {x: {effect: boom}}\n", "`tools.x.effect` is `\"boom\"`; allowed is one of `observation`"),
-        ("rules: {list: [{id: a, tool: x}]}\n", "`rules.list.5.then` is missing; it is one of `deny`"),
+        ("rules: {list: [{id: a, tool: x}]}\n", "`rules.list.a.then` is missing; it is one of `deny`"),
         ("rules: {list: [{id: A B, then: ask, tool: x}]}\n", "allowed is text that fits"),
         ("rules: {list: [{id: a, then: ask}]}\n", "the rule `a` matches nothing in particular"),
         ("rules: {list: [{id: a, then: ask, tool: x, command: []}]}\n", "has an empty `command`"),
         ("rules: {list: [{id: a, then: ask, protected: [x]}]}\n", "allowed are `outside_workspace`"),
         ("rules: {list: [{id: a, then: ask, capability: [x]}]}\n", "allowed are `read_only`"),
         ("rules: {list: [{id: a, then: ask, host: 'http://x'}]}\n", "is no host; write `example.org`"),
-        ("rules:\n  list:\n  - {id: a, then: ask, tool: x}\n  - {id: a}\n", ":4: the rule `a` is already on line 3"),
+        ("rules:\n  list:\n  - {id: a, then: ask, tool: x}\n  - {id: a, then: ask, tool: y}\n",
+         ":4: the rule `a` is already on line 3"),
         ("http: {hosts: ['a.*']}\n", "is no host"),
         ("commands: {open_ended: ['']}\n", "names no program; write it first, as in `env ...`"),
         ("commands: {open_ended: [-m python]}\n", "names no program"),
@@ -150,6 +151,22 @@ def test_all_mistakes_of_a_file_are_listed_by_check_in_the_order_of_lines(file: 
     assert "and 2 more" in refused(file, file.read_text())
     file.write_text("limits: {turns: 5}\n")
     assert check_policy_file(file) == []
+
+
+def test_no_mistake_hides_another_and_a_rule_has_one_name_in_all_messages(file: Path) -> None:
+    file.write_text(
+        "nonsense: 1\nnarration:\n  mode: on\n  min_char: 5\napproval: {mode: allways}\nlimits: {turns: '600'}\n"
+        "rules:\n  list:\n    - id: push\n      then: alow\n      tol: x\n    - {then: deny, tool: y, hosts: z}\n"
+        "    - {id: no-glob, then: ask, tool: ''}\nfiles: {secret: ['']}\nsensitive: {patterns: ['(?=x)', 3]}\n"
+        "commands: {read_only: {tree: {option: []}}}\n"
+    )
+    told = [problem.removeprefix(f"{file}:") for problem in check_policy_file(file)]
+    assert [sentence.partition(":")[0] for sentence in told] == [
+        str(line) for line in (1, 3, 4, 5, 6, 10, 11, 12, 12, 13, 14, 15, 16)
+    ] + ["16"]
+    assert [sentence.split("`")[1] for sentence in told[5:9]] == [
+        *("rules.list.push.then", "rules.list.push.tol", "rules.list.1.hosts", "rules.list.1.id"),
+    ]
 
 
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:

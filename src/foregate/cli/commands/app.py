@@ -28,6 +28,7 @@ from foregate.cli.commands import (
     plans,
     policy,
     policy_check,  # noqa: F401  # it adds its commands to those of `policy`
+    policy_set,  # noqa: F401  # it adds its commands to those of `policy`
     policy_show,  # noqa: F401  # it adds its commands to those of `policy`
     policy_what_if,  # noqa: F401  # it adds its commands to those of `policy`
     sessions,

@@ -1,0 +1,275 @@
+"""Changing single keys in the text of a policy file: comments, order and spaces stay, for nothing else is touched."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from ruamel.yaml import YAML
+from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
+
+from foregate.policy.source.layers import RULES, get_rule_id
+from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml
+from foregate.schemas.errors import PolicyError
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
+_RESERVED = {"null", "true", "false"}
+_STEP = 2
+"""Columns by which what is new stands further right than what it belongs to."""
+
+
+class Change(NamedTuple):
+    """The value that a key is to have; None takes the key out. A rule stands under its id, as in `rules.list.ID`."""
+
+    path: Path
+    value: Data
+
+
+def list_changes(fragment: Data) -> Iterator[Change]:
+    """Yield what a fragment of a policy changes: values and lists as they are, rules one by one.
+
+    A `null` of the fragment is a value, by which an entry of a default goes.
+    """
+    stack: list[tuple[Path, Data]] = [((), fragment)]
+    while stack:
+        path, value = stack.pop()
+        if path == RULES and isinstance(value, list):
+            yield from (Change((*RULES, get_rule_id(rule)), rule) for rule in value)
+        elif isinstance(value, dict) and (value or not path):
+            stack.extend(((*path, key), within) for key, within in reversed(value.items()))
+        else:
+            yield Change(path, NULL if value is None else value)
+
+
+class _Null:
+    """Stands for a `null` that is written, where None takes a key out."""
+
+
+NULL = _Null()
+
+
+def change_text(text: str, name: str, changes: Iterable[Change]) -> str:
+    """Return the text of a file with these changes; `name` is the file's for errors.
+
+    Raises PolicyError where the text is no policy, or the change cannot be made without touching something else.
+    """
+    for change in changes:
+        before, _ = parse_yaml(text, name)
+        wanted = copy.deepcopy(before)
+        _change_data(wanted, change)
+        if wanted == before:
+            continue
+        text = _change_once(text, change) or "{}\n" * bool(text.strip() == "" and wanted)
+        if _read_again(text, name) != wanted:
+            key = escape_text(format_path(change.path))
+            raise PolicyError(f"{name}: `{key}` cannot be changed there without rewriting more; change it by hand")
+    return text
+
+
+def _read_again(text: str, name: str) -> Data:
+    try:
+        return parse_yaml(text, name)[0]
+    except PolicyError:
+        return None
+
+
+def _change_data(data: Data, change: Change) -> None:
+    """Make a change to plain values; mappings that are empty then go too."""
+    path, value = change.path, None if change.value is NULL else change.value
+    holder: Data = data
+    holders: list[tuple[Data, str | int]] = []
+    for place, step in enumerate(path[:-1]):
+        inner: Data = [] if path[: place + 1] == RULES else {}
+        at = _find_place(holder, path[:place], step)
+        if isinstance(holder, list) and at is None:
+            raise PolicyError(f"there is no rule `{escape_text(step)}` in the file; give the whole rule")
+        if isinstance(holder, dict) and not isinstance(holder.get(step), (dict, list)):
+            if change.value is None:
+                return
+            holder[step] = inner
+        holders.append((holder, step if at is None else at))
+        holder = holder[step if at is None else at]
+    last = _find_place(holder, path[:-1], path[-1])
+    if change.value is not None:
+        if isinstance(holder, list) and last is None:
+            holder.append(value)
+        else:
+            holder[path[-1] if last is None else last] = value
+        return
+    if isinstance(last, int) or (isinstance(holder, dict) and last in holder):
+        del holder[last]  # a place of a list, or a key of a mapping
+    for outer, step in reversed(holders):
+        if outer[step] in ({}, []):
+            del outer[step]
+
+
+def _find_place(holder: Data, path: Path, step: str | int) -> str | int | None:
+    """Return where in a mapping or a list a step leads: in the list of rules to the one of that id."""
+    if path != RULES or not isinstance(holder, list):
+        return step
+    return next((place for place, rule in enumerate(holder) if get_rule_id(rule) == step), None)
+
+
+class _Found(NamedTuple):
+    """The nodes along a path as far as there are any: keys and the values they have."""
+
+    values: list[Node]
+    keys: list[Node]
+    missing: Path
+
+
+def _change_once(text: str, change: Change) -> str:
+    root = YAML(typ="safe", pure=True).compose(text)
+    if root is None:
+        return _join_lines(text, render_block(_build_missing((), change.path, change.value), 0))
+    found = _walk_nodes(root, change.path)
+    if change.value is None:
+        return _remove(text, found)
+    if found.missing:
+        return _insert(text, found, change)
+    return _replace(text, found.values[-1], change.value)
+
+
+def _walk_nodes(root: Node, path: Path) -> _Found:
+    values, keys = [root], list[Node]()
+    for place, step in enumerate(path):
+        node = values[-1]
+        pairs: list[tuple[Node, Node]] = []
+        if isinstance(node, MappingNode):
+            pairs = [pair for pair in node.value if pair[0].value == step]
+        elif isinstance(node, SequenceNode) and path[:place] == RULES:
+            pairs = [(item, item) for item in node.value if _read_id(item) == step]
+        if not pairs:
+            return _Found(values, keys, path[place:])
+        keys.append(pairs[0][0])
+        values.append(pairs[0][1])
+    return _Found(values, keys, ())
+
+
+def _read_id(item: Node) -> str:
+    pairs = item.value if isinstance(item, MappingNode) else ()
+    return next((value.value for key, value in pairs if key.value == "id"), "")
+
+
+def _build_missing(inside: Path, missing: Path, value: Data) -> Data:
+    """Return a value within what is missing around it, from a mapping on; a rule stands in a list."""
+    if (*inside, *missing)[:-1] == RULES:
+        value, missing = [value], missing[:-1]
+    for step in reversed(missing):
+        value = {step: value}
+    return value
+
+
+def _replace(text: str, old: Node, value: Data) -> str:
+    start, end = old.start_mark.index, _find_end(text, old)
+    if _is_block(old) and isinstance(value, dict):
+        return text[:start] + render_block(value, old.start_mark.column).strip() + text[end:]
+    space = " " if start and text[start - 1] == ":" else ""
+    if _is_block(old) and isinstance(old, (MappingNode, SequenceNode)):  # it begins on a line of its own
+        start = len(text[:start].rstrip())
+        space = " "
+    return text[:start] + space + render_flow(value) + text[end:]
+
+
+def _insert(text: str, found: _Found, change: Change) -> str:
+    """Put what is not there yet behind the last entry of what is."""
+    holder, missing = found.values[-1], found.missing
+    inside = change.path[: len(change.path) - len(missing)]
+    rule = inside == RULES
+    value = change.value if rule else _build_missing(inside, missing, change.value)
+    if not _is_block(holder):
+        inner = render_flow(value) if rule else render_flow(value)[1:-1]
+        end = _find_end(text, holder) - 1
+        return text[:end].rstrip() + (", " if holder.value else "") + inner + text[end:]
+    column = holder.start_mark.column
+    lines = render_item(value, column) if rule else render_block(value, column)
+    end = _find_end(text, holder)
+    newline = text.find("\n", end)
+    cut = len(text) if newline < 0 else newline + 1
+    gap = "\n" if not inside and "\n\n" in text[:cut].strip() else ""
+    return _join_lines(text[:cut], gap + lines) + text[cut:]
+
+
+def _remove(text: str, found: _Found) -> str:
+    if found.missing:
+        return text
+    at = len(found.keys) - 1
+    while at and len(found.values[at].value) == 1:
+        at -= 1
+    holder, key, value = found.values[at], found.keys[at], found.values[at + 1]
+    start, end = key.start_mark.index, _find_end(text, value)
+    if _is_block(holder):
+        first = text.rfind("\n", 0, start) + 1
+        newline = text.find("\n", end)
+        return text[:first] + ("" if newline < 0 else text[newline + 1 :])
+    behind = re.match(r"\s*,\s*", text[end:])
+    if behind is not None:
+        return text[:start] + text[end + behind.end() :]
+    return re.sub(r",?\s*$", "", text[:start]) + text[end:]
+
+
+def _is_block(node: Node) -> bool:
+    return isinstance(node, (MappingNode, SequenceNode)) and not node.flow_style
+
+
+def _find_end(text: str, node: Node) -> int:
+    """Return where a node ends in the text: that of a block is where the last value in it does."""
+    if not _is_block(node) or not node.value:
+        end: int = node.end_mark.index
+        return len(text[:end].rstrip()) if isinstance(node, ScalarNode) and node.style in ("|", ">") else end
+    last = node.value[-1]
+    inner = last[1] if isinstance(last, tuple) else last
+    if isinstance(last, tuple) and inner.start_mark.index == inner.end_mark.index:
+        inner = last[0]
+        return text.index(":", inner.end_mark.index) + 1
+    return _find_end(text, inner)
+
+
+def _join_lines(text: str, lines: str) -> str:
+    return text + ("\n" if text and not text.endswith("\n") else "") + lines
+
+
+def render_block(value: dict[str, Data], column: int) -> str:
+    """Return the lines of a mapping that begins in a column: mappings in blocks, all else on the line of its key."""
+    lines: list[str] = []
+    stack: list[tuple[int, Data, Data]] = [(column, key, inner) for key, inner in reversed(value.items())]
+    while stack:
+        at, key, inner = stack.pop()
+        head = f"{' ' * at}{_render_scalar(key)}:"
+        if isinstance(inner, dict) and inner:
+            lines.append(head)
+            stack.extend((at + _STEP, name, within) for name, within in reversed(inner.items()))
+        elif isinstance(inner, list) and inner and isinstance(inner[0], dict):
+            lines.append(head)
+            lines += [render_item(item, at + _STEP).rstrip("\n") for item in inner]
+        else:
+            lines.append(f"{head} {render_flow(inner)}")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def render_item(value: Data, column: int) -> str:
+    """Return the lines of an entry of a list that begins in a column."""
+    if not isinstance(value, dict) or not value:
+        return f"{' ' * column}- {render_flow(value)}\n"
+    within = render_block(value, column + _STEP)
+    return f"{' ' * column}- {within[column + _STEP :]}"
+
+
+def render_flow(value: Data) -> str:
+    """Return a value on one line."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_render_scalar(key)}: {render_flow(inner)}" for key, inner in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(render_flow, value)) + "]"
+    return _render_scalar(value)
+
+
+def _render_scalar(value: Data) -> str:
+    if value is NULL:
+        return "null"
+    if isinstance(value, str) and _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    return json.dumps(value, ensure_ascii=False)

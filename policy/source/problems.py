@@ -1,0 +1,125 @@
+"""Everything that is wrong with a file at once: what cannot be used is told and left out, and the rest looked at."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
+
+from pydantic import ValidationError
+
+from foregate.policy.source.keys import Keys
+from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over
+from foregate.policy.source.strict_yaml import Data, Path, escape_text
+from foregate.schemas.errors import PolicyError
+
+Problem = tuple[int, str]
+"""The line of a problem and its sentence, which begins with the file."""
+_ROUNDS = 8
+"""How often what does not fit is left out before the rest is not looked at any more."""
+
+
+def find_problems(
+    layer: Layer, tree: Tree, keys: Keys, find_senseless: Callable[[Tree], Iterable[Problem]]
+) -> list[Problem]:
+    """Lay a file over the values of `tree` and return everything that is wrong with it, by line.
+
+    `find_senseless` is asked about values that are of the right types. Where there are problems, the tree holds what
+    is left without them.
+    """
+    default = copy.deepcopy(tree.data)
+    unknown = list(keys.find_unknown_keys(layer.data))
+    found = {(layer.find_line(path), f"{layer.name}:{layer.find_line(path)}: {said}") for path, said in unknown}
+    found |= set(find_doubled_rules(layer))
+    lay_over(tree, replace(layer, data=_leave_out(layer.data, [path for path, _ in unknown])))
+    for _ in range(_ROUNDS):
+        misfits = dict(find_misfits(tree, keys))
+        if not misfits:
+            return sorted(found | set(find_senseless(tree)))
+        found |= set(misfits.values())
+        for path in misfits:
+            _repair(tree, default, path)
+    return sorted(found)
+
+
+def _leave_out(data: Data, paths: Iterable[Path]) -> Data:
+    """Return a copy of a file's values without those at these paths."""
+    kept = copy.deepcopy(data)
+    for path in paths:
+        holder = kept
+        for step in path[:-1]:
+            holder = holder[step]
+        del holder[path[-1]]
+        if path[:-2] == RULES:
+            holder.setdefault("tool", "*")  # what it was to match nobody knows, so nothing is said of that
+    return kept
+
+
+def _repair(tree: Tree, default: Mapping[str, Data], path: Path) -> None:
+    """Put what stood there before in the place of a value that does not fit; a rule becomes one that is in order.
+
+    What was not there before goes, as a whole.
+    """
+    if path[: len(RULES)] == RULES and len(path) > len(RULES):
+        place = int(path[len(RULES)])
+        tree.get(RULES)[place] = {"id": f"out-of-order-{place}", "then": "ask", "tool": "*"}
+        return
+    known = Tree(dict(default))
+    ends = range(1, next((place for place, step in enumerate(path) if isinstance(step, int)), len(path)) + 1)
+    here = next((path[:end] for end in ends if known.get(path[:end]) is None), path[: ends[-1]])
+    before, holder = known.get(here), tree.get(here[:-1])
+    if before is not None:
+        holder[here[-1]] = copy.deepcopy(before)
+    else:
+        del holder[here[-1]]
+
+
+def find_doubled_rules(layer: Layer) -> Iterator[Problem]:
+    """Yield line and sentence for rules that share an id within one file."""
+    rules = layer.data.get("rules")
+    listed = rules.get("list") if isinstance(rules, dict) else None
+    seen: dict[str, int] = {}
+    for number, rule in enumerate(listed if isinstance(listed, list) else ()):
+        line, name = layer.find_line((*RULES, number)), get_rule_id(rule)
+        if name and name in seen:
+            sentence = f"the rule `{escape_text(name)}` is already on line {seen[name]}; give each rule its own id"
+            yield line, f"{layer.name}:{line}: {sentence}"
+        seen.setdefault(name, line)
+
+
+def find_misfits(tree: Tree, keys: Keys) -> Iterator[tuple[Path, Problem]]:
+    """Yield the path of every value that is not of its key's type, with line and sentence."""
+    try:
+        keys.model.model_validate_json(json.dumps(tree.data))
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=False):
+            path = tuple(step for step in item["loc"] if step != "[key]")
+            yield path, locate_problem(tree, path, describe_misfit(tree, path, item["type"], keys))
+
+
+def describe_misfit(tree: Tree, path: Path, kind: str, keys: Keys) -> str:
+    key = escape_text(tree.name_path(path))
+    if kind == "missing":
+        return f"the key `{key}` is missing; it is {keys.describe_allowed_at(path)}"
+    value = tree.get(path)
+    kinds = {dict: "a mapping", list: "a list", type(None): "empty"}
+    what = kinds.get(type(value)) or f"`{escape_text(json.dumps(value))}`"
+    return f"`{key}` is {what}; allowed is {keys.describe_allowed_at(path)}"
+
+
+def locate_problem(tree: Tree, path: Path, sentence: str) -> Problem:
+    """Return line and sentence with the file and line a value comes from."""
+    place = tree.find_place(path)
+    if place is None:
+        return 0, f"default.yaml: {sentence}"
+    return place.line, f"{place.layer.name}:{place.line}: {sentence}"
+
+
+def raise_first(problems: Iterable[Problem], layer: Layer | None, command: str) -> None:
+    """Raise PolicyError with the first problem of a file, saying how many more `command` lists."""
+    found = sorted(problems)
+    if found:
+        file = layer.name if layer is not None else "default.yaml"
+        more = f" (and {len(found) - 1} more: `{command} {file}` lists them)" if len(found) > 1 else ""
+        raise PolicyError(found[0][1] + more)
