@@ -1,0 +1,74 @@
+"""One trial of each promise on a population whose truth is known: whether what was claimed is false.
+
+Populations are chosen where a promise is most easily broken: one wrong more than may be.
+"""
+
+from __future__ import annotations
+
+import random
+
+from foregate.telemetry.bounds.hypergeometric import find_upper_bound
+from foregate.telemetry.bounds.proof import count_allowed, prove, split_in_halves, walk_path
+
+CONFIDENCE, SHARE = 900, 50
+
+
+def make_population(chance: random.Random, size: int, wrong: int) -> list[bool]:
+    """Return so many cases in a random order, True for the right ones."""
+    cases = [True] * (size - wrong) + [False] * wrong
+    chance.shuffle(cases)
+    return cases
+
+
+def is_bound_broken(chance: random.Random) -> bool:
+    """A bound from a sample whose size was fixed before."""
+    size, wrong = 150, chance.randrange(0, 30)
+    drawn = make_population(chance, size, wrong)[:40]
+    return find_upper_bound(size, len(drawn), drawn.count(False), CONFIDENCE) < wrong
+
+
+def is_look_after_look_broken(chance: random.Random) -> bool:
+    """Somebody looks after every label, does as they are told how many more it takes, and stops once it is shown."""
+    size = 200
+    allowed = count_allowed(size, SHARE)
+    order = make_population(chance, size, allowed + 1)
+    labelled = 10
+    while True:
+        proof = prove(size, order[:labelled], allowed, CONFIDENCE)
+        if proof.shown:
+            return True
+        if not proof.more:
+            return False
+        labelled += chance.choice((1, proof.more))
+
+
+def is_path_broken(chance: random.Random) -> bool:
+    """One dial is walked from strict to loose over settings that let go ever more, and ever more of it wrongly."""
+    proofs, is_false = [], []
+    for size, wrong in ((60, 1), (120, 7), (180, 10), (240, 13)):
+        allowed = count_allowed(size, SHARE)
+        order = make_population(chance, size, wrong)
+        proofs.append(prove(size, order[: chance.randrange(40, size)], allowed, CONFIDENCE))
+        is_false.append(wrong > allowed)
+    shown = [proof.shown for proof in walk_path(proofs)]
+    return any(claimed and false for claimed, false in zip(shown, is_false, strict=False))
+
+
+def is_free_search_broken(chance: random.Random) -> bool:
+    """Many settings of several keys are ordered on one half of the sessions and tested on the other.
+
+    Each setting is wrong in sessions of its own; the ones that look best on the first half come first.
+    """
+    sessions = [f"s{number}" for number in range(160)]
+    choosing, testing = split_in_halves(sessions, chance.randrange(1000))
+    allowed = count_allowed(len(testing), SHARE)
+    candidates = []
+    for _ in range(12):
+        wrong = set(chance.sample(testing, allowed + 1)) | set(chance.sample(choosing, allowed + 1))
+        candidates.append((sum(session in wrong for session in choosing[:30]), wrong))
+    proofs = []
+    for _, wrong in sorted(candidates, key=lambda pair: pair[0]):
+        order = [session not in wrong for session in testing]
+        chance.shuffle(order)
+        proofs.append(prove(len(testing), order[:50], allowed, CONFIDENCE))
+    return any(proof.shown for proof in walk_path(proofs))
