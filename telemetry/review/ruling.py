@@ -14,7 +14,7 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.review import RuledCall
 from foregate.telemetry.log.chain import build_header
 
-_ADDRESS = re.compile(r"(?:(?P<session>.+)/)?(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z_]+)(?::(?P<call>[^\s/]+))?")
+_ADDRESS = re.compile(r"(?:(?P<session>.+)[/:])?(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z_]+)(?::(?P<call>[^\s/]+))?")
 
 
 _RANKS = {standing.value: standing.rank for standing in Standing}
@@ -30,7 +30,7 @@ class Address(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Return what `[SESSION/]SEQ.GATE[:CALL]` names; raise UsageError for anything else.
+    """Return what `[SESSION/]SEQ.GATE[:CALL]` names, also with `:` for `/`; raise UsageError for anything else.
 
     >>> parse_address("last/12.evidence:c9.1")
     Address(session='last', seq=12, gate='evidence', call='c9.1')

@@ -1,0 +1,83 @@
+"""A policy moved in one place at a time: each rule taken out, each switch thrown, each threshold moved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from foregate.policy.policy import Policy
+from foregate.policy.section import PolicySection
+from foregate.policy.source.keys import POLICY
+from foregate.policy.source.layers import RULES
+from foregate.policy.source.strict_yaml import Data, Path, format_path
+from foregate.policy.source.values import is_outside_judging, list_values, replace_values
+
+_ELSEWHERE = ("version", "mcp", "serving", "runtime", "sensitive", "context")
+"""Sections that no ruling reads."""
+_MOST = 10**9
+
+
+class Mutation(Struct, frozen=True):
+    """One value of a policy moved; `value` None takes it out."""
+
+    path: Path
+    value: Data
+    policy: Policy
+
+    @property
+    def key(self) -> str:
+        """The dotted key that is moved."""
+        return format_path(self.path)
+
+    @property
+    def says(self) -> str:
+        """The move in words."""
+        if self.value is None:
+            return f"without the rule `{self.path[-1]}`"
+        return f"`{self.key}: {str(self.value).lower() if isinstance(self.value, bool) else self.value}`"
+
+
+def list_mutations(policy: Policy) -> tuple[Mutation, ...]:
+    """Return the moves of a policy: of each rule, switch, choice and number that a ruling may hang on."""
+    return tuple(_find_mutations(policy))
+
+
+def _find_mutations(policy: Policy) -> Iterator[Mutation]:
+    for path, now in list_values(policy).items():
+        if path[0] in _ELSEWHERE or is_outside_judging(path):
+            continue
+        for value in [None] if path[: len(RULES)] == RULES else _list_moves(path, now):
+            try:
+                yield Mutation(path, value, move_value(policy, path, value))
+            except ValueError:
+                continue
+
+
+def _list_moves(path: Path, now: Data) -> list[Data]:
+    """Return other values of a switch, a choice or a number: half, double, and none at all."""
+    node = POLICY.find_node(path) or {}
+    if isinstance(now, bool):
+        return [not now]
+    if isinstance(now, int):
+        least, most = node.get("minimum", 0), node.get("maximum", _MOST)
+        moved = (max(least, now // 2), min(most, now * 2 if now else max(1, most // 2 if most < _MOST else 1)), least)
+        return [value for value in dict.fromkeys(moved) if value != now]
+    return [value for value in node.get("enum", ()) if value != now]
+
+
+def move_value(policy: Policy, path: Path, value: Data) -> Policy:
+    """Return the policy with one value replaced; raise ValueError where the result is none."""
+    if value is not None and (moved := _copy_with(policy, path, value)) is not None:
+        return moved
+    return replace_values(policy, {path: value})
+
+
+def _copy_with(section: PolicySection, path: Path, value: Data) -> Policy | None:
+    """Return a copy with a number or a word replaced, None where that takes reading the whole policy anew."""
+    name, inner = str(path[0]), getattr(section, str(path[0]), None)
+    if len(path) > 1:
+        found = _copy_with(inner, path[1:], value) if isinstance(inner, PolicySection) else None
+    else:
+        found = value if type(inner) in (int, bool, str) else None
+    return section.model_copy(update={name: found}) if found is not None else None  # type: ignore[return-value]

@@ -1,0 +1,68 @@
+"""`foregate policy case`: a recorded decision as a case to test policies by."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.assembly.home import open_home_log
+from foregate.cli.commands import options
+from foregate.cli.commands.options import take
+from foregate.cli.commands.policy import app
+from foregate.cli.terminal.exit_codes import run_async
+from foregate.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from foregate.schemas.review import RuledCall
+    from foregate.telemetry.log.sqlite_log import SqliteLog
+
+Decision = Annotated[
+    str, typer.Argument(metavar="SESSION:SEQ.GATE", help="A decision, as `foregate audit show` lists them.")
+]
+
+
+@app.command("case", short_help="Cut a recorded decision to a test case.")
+def case(
+    decision: Decision,
+    name: Annotated[str, take("--name", "What the case is called; else after its verdict.", "NAME")] = "",
+    output: Annotated[Path | None, take("--output", "Write the case there instead of printing it.", "FILE")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Cut a recorded decision to the smallest case with the same verdict that notices the same policy changes."""
+    from foregate.cases.recorded import cut_recorded
+    from foregate.gates.cases.case_file import format_case
+    from foregate.gates.cases.document import dump_case
+
+    with open_home_log() as log:
+        ruled = run_async(_find_ruling(log, decision))
+        found = cut_recorded(log, ruled, name)
+    if as_json:
+        options.print_json(dump_case(found))
+        return
+    text = format_case(found, f"A case for `foregate policy test`, from {ruled.address}.")
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_new(output, text)
+        options.print_text(f"{output}: {found.name}, {found.expected.describe()}")
+
+
+async def _find_ruling(log: SqliteLog, decision: str) -> RuledCall:
+    from foregate.assembly.home import find_session
+    from foregate.telemetry.review.ruling import find_ruling, parse_address
+
+    address = parse_address(decision)
+    return find_ruling(log, await find_session(log, address.session), address.seq, address.gate, address.call)
+
+
+def write_new(file: Path, text: str) -> None:
+    """Write a file that is not there yet; raise UsageError where it is, or cannot be written."""
+    try:
+        with file.open("x", encoding="utf-8") as stream:
+            stream.write(text)
+    except FileExistsError:
+        raise UsageError(f"`{file}` is there already, so nothing was written; name another file") from None
+    except OSError as error:
+        raise UsageError(f"`{file}` cannot be written ({error.strerror}); name another file") from None
