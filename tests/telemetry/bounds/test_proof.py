@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.telemetry.bounds.proof import Proof, count_allowed, prove, split_in_halves, walk_path
-from tests.telemetry.bounds.trials import (
+from benchmarks.promises import (
     is_bound_broken,
     is_free_search_broken,
     is_look_after_look_broken,
     is_path_broken,
 )
+from foregate.telemetry.bounds.proof import Proof, count_allowed, prove, split_in_halves, walk_path
 
 MISS = 100
 """Thousandths of trials that may break a promise of 90 % confidence, to which two points for chance come."""
