@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import random
+import runpy
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.promises import (
-    is_bound_broken,
-    is_free_search_broken,
-    is_look_after_look_broken,
-    is_path_broken,
-)
 from foregate.telemetry.bounds.proof import Proof, count_allowed, prove, split_in_halves, walk_path
 
+PROMISES = runpy.run_path(str(Path(__file__).parents[3] / "benchmarks" / "promises.py"))["PROMISES"]
 MISS = 100
 """Thousandths of trials that may break a promise of 90 % confidence, to which two points for chance come."""
 
@@ -74,9 +71,7 @@ def test_halves_hold_every_session_once_and_hang_on_the_seed_alone() -> None:
     assert split_in_halves(names, 8) != (one, other)
 
 
-@pytest.mark.parametrize(
-    "is_broken", [is_bound_broken, is_look_after_look_broken, is_path_broken, is_free_search_broken]
-)
+@pytest.mark.parametrize("is_broken", PROMISES, ids=lambda promise: promise.__name__)
 def test_a_promise_is_broken_no_more_often_than_it_says(is_broken: Callable[[random.Random], bool]) -> None:
     chance, trials = random.Random(11), 300
     broken = sum(is_broken(chance) for _ in range(trials))
