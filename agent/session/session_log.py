@@ -77,7 +77,8 @@ class SessionLog:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
         drafts, self._first = (*self._first, *drafts), []
         if drafts and self.is_taken_over and not isinstance(drafts[0].body, SessionStarted):
-            drafts = (Draft(PolicyChanged(by=self.by), "foregate"), *drafts)
+            at = int(_is_new_policy(drafts[0]))  # before all else, for every event names its own
+            drafts = (*drafts[:at], Draft(PolicyChanged(by=self.by), "foregate"), *drafts[at:])
         hidden = self._hidden() if any(map(may_mask, drafts)) else ()
         kept = [mask_draft(draft, hidden) for draft in drafts]
         self._last = max(self.clock(), self._last or await self._read_last_time())
@@ -169,3 +170,7 @@ class SessionLog:
         subscription = Subscription()
         subscription.callback(self.listeners.remove, listener)
         return subscription
+
+
+def _is_new_policy(draft: Draft) -> bool:
+    return isinstance(draft.body, PolicyChanged) and draft.body.policy is not None

@@ -72,6 +72,17 @@ def test_a_session_that_somebody_else_ends_counts_the_event_that_says_so(cli: Cl
     assert (code, out.startswith("verified:")) == (0, True), out
 
 
+def test_a_session_that_somebody_else_goes_on_with_under_another_policy_is_sound(
+    cli: Cli, policy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = ask(EDIT)
+    monkeypatch.delenv("FOREGATE_POLICY")
+    with foregate.Agent(model=ScriptedModel([says("fixed")]), resume=name, user="bob") as agent:
+        agent._get_runner().run(agent.go_on())
+    assert [one.user for one in find_people(name) if one] == [HERE["user"], "bob"]
+    assert cli("audit", "verify", name)[1].startswith("verified:")
+
+
 def test_who_looks_at_a_session_only_is_not_in_it(cli: Cli, policy: Path) -> None:
     name = ask(EDIT)
     before = len(read_bodies(name))
