@@ -84,6 +84,7 @@ def test_a_yes_is_recorded_with_the_systems_user_and_resume_with_nobody_there_do
     code, out, _ = cli("resume", name)
     assert (code, (folder / "a.txt").read_text()) == (0, "the cat\n")
     assert "its question has been answered" in out
+    assert (f"`foregate undo {name}`" in out, "/undo" in out) == (True, False)
     assert cli("audit", "verify", name)[0] == 0
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from foregate.cli.terminal.hints import name_commands
 from foregate.cli.terminal.recap import format_recap
 from foregate.schemas.event_body import OutcomeUnknown, TaskEnded, UserMessage
 from tests.agent.effects.conftest import Do
@@ -19,13 +20,13 @@ async def test_the_recap_names_request_end_changes_and_what_is_parked(folder: Pa
     session = await do(("read_file", {"path": "a.txt"}), EDIT)
     lost = OutcomeUnknown(call="c9.1", tool="send", target="bob", reason="timeout")
     session.state.parked["c9.1"] = lost
-    rows = [row.plain for row in format_recap(session, await session.log.read(), 200, "/undo {call}")]
-    undoable = rows[3].split()[-1]
+    rows = [row.plain for row in format_recap(session, await session.log.read(), 200)]
+    undoable = rows[3].partition("(")[2].partition(")")[0]
     assert rows == [
         "  asked     go",
         "  ended     completed",
         "  changed   a.txt +1 -1",
-        f"  undo      /undo {undoable}",
+        f"  undo      /undo takes back the last change ({undoable}), /undo CALL another",
         rows[4],
         "  parked    send bob: nobody can say whether it took effect (timeout); look, then say /resolve c9.1 done, or "
         "not-done",
@@ -49,3 +50,12 @@ async def test_words_in_a_request_can_pose_as_no_row(do: Do) -> None:
     rows = [row.plain for row in format_recap(session, events, 40)]
     assert all(row.startswith(("  asked  ", "  open  ", " " * 12)) for row in rows)
     assert "\\u{1B}[2J" in "".join(rows)
+
+
+async def test_where_no_chat_goes_on_the_recap_names_commands_of_the_command_line(folder: Path, do: Do) -> None:
+    (folder / "a.txt").write_text("teh cat\n")
+    session = await do(("read_file", {"path": "a.txt"}), EDIT)
+    session.state.parked["c9.1"] = OutcomeUnknown(call="c9.1", tool="send", target="bob", reason="timeout")
+    rows = [row.plain for row in format_recap(session, await session.log.read(), 200, name_commands("s"))]
+    assert rows[3].startswith("  undo      `foregate undo s` takes back the last change (")
+    assert "begin `foregate chat --resume s` and say /resolve c9.1 done" in " ".join(rows)

@@ -21,6 +21,7 @@ from foregate.cli.chat.showing import find_ended_calls, format_call
 from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, OUTCOMES, WAITING, describe_unknown, is_command
 from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.event_rows import name_call
+from foregate.cli.terminal.hints import IN_CHAT, name_commands
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
 from foregate.cli.terminal.person import PersonAtTerminal
 from foregate.cli.terminal.recap import RECAPPED, format_recap
@@ -110,7 +111,7 @@ class ChatSession:
     async def show_recap(self) -> None:
         """Say where the session stands that is resumed."""
         events = await self.session.log.read_last_task(RECAPPED)
-        self.screen.rows(format_recap(self.session, events, self.screen.console.width, self.screen.undo))
+        self.screen.rows(format_recap(self.session, events, self.screen.console.width, self.screen.hints))
 
     def greet(self) -> None:
         """Say which session this is and what a newcomer must know."""
@@ -366,9 +367,9 @@ async def open_terminal_session(
     finally:
         screen.idle()
     try:
-        screen.find_changes, screen.hint = partial(read_changes_made, opened.session), "; /show {call} shows all"
+        screen.find_changes = partial(read_changes_made, opened.session)
         screen.currency = opened.configuration.prices.currency
-        screen.undo = "/undo takes back the last change ({call}), /undo CALL another"
+        screen.hints = name_commands(opened.name) if waits else IN_CHAT
         if person is not None:
             person.foresee = partial(preview_calls, opened.session)
         state = await get_plan_state(opened.session)

@@ -74,6 +74,7 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     from foregate.agent.effects.changes_made import read_changes_made
     from foregate.agent.loop.runner import run as run_task
     from foregate.assembly.open import open_session
+    from foregate.cli.terminal.hints import name_commands
     from foregate.cli.terminal.layout import CARE, build_console
     from foregate.cli.terminal.screen import Screen
     from foregate.cli.terminal.scripting import format_event_line
@@ -92,9 +93,8 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
     finally:
         screen.idle()
     screen.find_changes = partial(read_changes_made, opened.session)
-    screen.hint = "; `foregate chat --resume`, then /show {call} shows all"
     screen.currency = opened.configuration.prices.currency
-    screen.undo = f"`foregate undo {opened.name}` takes back the last change ({{call}})"
+    screen.hints = name_commands(opened.name)
     try:
         for note in () if as_json or events else opened.notes:
             screen.row(note, CARE)

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from foregate.agent.effects.changes_made import read_changes_made
 from foregate.cli.terminal.event_rows import name_call
+from foregate.cli.terminal.hints import IN_CHAT, Hints
 from foregate.cli.terminal.layout import BAD, format_labelled
 from foregate.cli.terminal.task_work import SUMMED_UP, TaskWork, format_work
 from foregate.schemas.event import Event
@@ -30,7 +31,7 @@ _STATES = {
 """How an open task stands, by why it is paused."""
 
 
-def format_recap(session: Session, events: Sequence[Event], width: int, undo: str = "") -> Iterator[Text]:
+def format_recap(session: Session, events: Sequence[Event], width: int, hints: Hints = IN_CHAT) -> Iterator[Text]:
     """Yield the last request, how it ended, what its calls did, and each call of the session that is parked."""
     asked, work = "", TaskWork()
     for body in (event.body for event in events):
@@ -47,10 +48,10 @@ def format_recap(session: Session, events: Sequence[Event], width: int, undo: st
     if session.state.by is not None and session.log.is_taken_over:
         yield from format_labelled("run by", f"{session.state.by}, until now", width)
     if work.is_worth_a_summary:
-        yield from format_work(work, width, undo)
+        yield from format_work(work, width, hints.undo)
     for call, lost in session.state.parked.items():
         why = f"{name_call(lost.tool, lost.target)}: nobody can say whether it took effect ({lost.reason}); look, then"
-        yield from format_labelled("parked", f"{why} say /resolve {call} done, or not-done", width, label_style=BAD)
+        yield from format_labelled("parked", f"{why} {hints.settle.format(call=call)}", width, label_style=BAD)
 
 
 def _describe_end(session: Session, work: TaskWork) -> str:

@@ -13,6 +13,7 @@ from rich.text import Text
 from foregate.agent.effects.changes_made import ChangesMade
 from foregate.cli.terminal.detected import describe_texts, format_detected_calls
 from foregate.cli.terminal.event_rows import format_event
+from foregate.cli.terminal.hints import Hints
 from foregate.cli.terminal.layout import CARE, BarredText, format_hanging, format_labelled, shorten_text
 from foregate.cli.terminal.made import describe_made, format_made
 from foregate.cli.terminal.output import LINES, format_end, read_output
@@ -59,10 +60,7 @@ class Screen:
         self._spinner: Progress | None = None
         self.find_changes: Callable[[ToolFinished], ChangesMade] | None = None
         """What reads the changes of a call again; without it none is shown."""
-        self.hint = ""
-        """How to see what is cut of a difference, with `{call}` for the call."""
-        self.undo = ""
-        """How to take a change back, with `{call}` for the newest call that made one."""
+        self.hints = Hints()
         self.currency = ""
         """What a cost is counted in."""
         self.work = TaskWork()
@@ -146,7 +144,7 @@ class Screen:
         if body.ok and body.exit_code is not None:
             self.rows(format_end(read_output(body), width, LINES))
         if made is not None and body.call not in self._approved:
-            self.rows(format_made(made, width, self.hint.format(call=body.call)))
+            self.rows(format_made(made, width, self.hints.show.format(call=body.call)))
 
     def show_results_answer(self, event: Event) -> None:
         """Show what the planning model says to a plan's results; a listener where nothing else is shown."""
@@ -189,7 +187,7 @@ class Screen:
         """Sum up what the task did that has just ended, where there is more to say than its end has said."""
         if self._is_summed_up:
             self.work.forget_told(f"{outcome.remark} {outcome.report.blocker}")
-            self.rows(format_work(self.work, self.console.width, self.undo, self.currency))
+            self.rows(format_work(self.work, self.console.width, self.hints.undo, self.currency))
         self.work, self.has_told_end = TaskWork(), False
 
     @property
