@@ -46,7 +46,10 @@ def test_what_is_written_by_hand_is_shown_in_words_and_kept_only_with_a_yes(cli:
     (words,) = list_words(cli)
     assert words.endswith("reaching any host")
     name = out.splitlines()[-1].removeprefix("kept as ")
-    assert "written by hand" in cli("permissions", "show", name)[1]
+    shown = [line.split(maxsplit=1) for line in cli("permissions", "show", name)[1].splitlines()]
+    assert {"decision": "written by hand", "in": "the workspace's root", "reaches": "any host"}.items() <= dict(
+        shown
+    ).items()
     assert cli("permissions", "add", "run_command", "--command", "npm install", "--further", "--yes")[0] == 2
     assert cli("permissions", "add", "nothing", "--yes")[0] == 2
 

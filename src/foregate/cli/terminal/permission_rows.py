@@ -17,6 +17,7 @@ def format_permission(one: Permission) -> dict[str, str]:
     """Return a permission whole, by the label of each row."""
     is_run = bool(one.argv or one.shell or one.leading)
     held = {"held": f"by a sandbox, `{one.tier}` at least" if one.tier in _HELD else "also where nothing holds it"}
+    reached = ", ".join(str(each) if each.name else "any host" for each in one.access) or "nothing outside"
     return {
         "permission": one.id,
         "permits": one.words,
@@ -24,6 +25,7 @@ def format_permission(one: Permission) -> dict[str, str]:
         "at": one.at,
         "until": one.until or "revoked",
         "decision": f"session {one.session}, event {one.seq}" if one.session else "written by hand",
+        **({"in": one.folder or "the workspace's root", "reaches": reached} if is_run else {}),
         **(held if is_run and not one.applied else {}),
         "spares": ", ".join(reason.rsplit("/", 1)[0] if reason.count("/") > 1 else reason for reason in one.reasons),
         "tool": f"{one.tool} ({one.effect}), while its definition stays {one.definition[:12]}",
