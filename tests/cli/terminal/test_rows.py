@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -30,6 +32,7 @@ from foregate.schemas.event_body import (
     PolicyChanged,
     SandboxEnded,
     SessionStarted,
+    TaskStarted,
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Standing
@@ -306,3 +309,28 @@ def test_the_history_shows_the_models_words_laid_out_as_when_it_said_them() -> N
     assert rows == ["  model  | Done", "         |", "         | I mended it."]
     plain = [row.plain for row in format_conversation([said], 60)]
     assert plain[0] == "  model  | ## Done"
+
+
+def test_the_reason_of_a_call_that_is_held_again_is_said_once_a_task() -> None:
+    why = "`a.txt` has not been looked at in this session; call `read_file` on it, then repeat the call"
+    screen = Screen(Console(width=80, file=io.StringIO()))
+    with screen.console.capture() as shown:
+        for _ in range(2):
+            screen.show_event(event(judged(replace(HELD, summary=why))))
+    assert shown.get().count("has not been looked at") == 1
+    assert "edit_file a.txt: as before" in shown.get()
+    with screen.console.capture() as shown:
+        screen.show_event(event(TaskStarted(task=2, depth=0)))
+        screen.show_event(event(judged(replace(HELD, summary=why))))
+    assert "has not been looked at" in shown.get()
+
+
+def test_the_history_says_of_calls_that_did_not_run_why_and_which_failed() -> None:
+    denied = CallAnswered(
+        call="c2.1", tool="send", target="b", ruling="deny", code="approval_denied", message="no", change=True
+    )
+    failed = event(replace(READ, ok=False, error="missing"))
+    assert [row.plain for row in format_conversation([event(denied), failed], 80)] == [
+        "  tool   send b, denied: approval_denied",
+        f"  tool   read_file a ({READ.call}), failed",
+    ]

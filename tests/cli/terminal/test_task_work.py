@@ -24,7 +24,7 @@ HELD = CallAnswered(
     target="bob",
     ruling="deny",
     code="approval_required",
-    message="nobody\nwas there to say yes",
+    message="nobody\nwas there to say yes; ask for something smaller",
     change=True,
 )
 ONE = ChangesMade({"edit": 1}, (FileVersions("a.txt", b"teh\n", b"the\n"),))
@@ -77,15 +77,18 @@ def test_a_task_that_only_read_needs_no_summary_and_a_held_read_is_none() -> Non
     assert work.is_worth_a_summary
 
 
-def test_commands_without_a_result_are_only_counted() -> None:
+def test_commands_without_a_result_share_a_row_and_are_only_counted_where_they_are_many() -> None:
     work = TaskWork()
-    for content in ("a\n", "b\n"):
-        work.add_run(replace(TESTS, target="cat", content=content), None)
+    for name in ("cat a", "cat b"):
+        work.add_run(replace(TESTS, target=name, content="a\n"), None)
     work.add_run(TESTS, None)
     assert texts(work) == [
         "  ran       run_command pytest: 2 passed in 0.1s",
-        "            2 commands ended well",
+        "            run_command cat a, run_command cat b: ended well",
     ]
+    for number in range(8):
+        work.add_run(replace(TESTS, target=f"cat {number}", content="a\n"), None)
+    assert texts(work)[1] == "            10 commands: ended well"
 
 
 def test_many_files_and_commands_are_counted_and_every_row_fits() -> None:

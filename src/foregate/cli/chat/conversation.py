@@ -363,7 +363,8 @@ async def open_terminal_session(
     setting.on_retry = screen.tell_retry
     screen.busy("model")
     try:
-        opened = await open_session(setting)
+        with suppress_echo():
+            opened = await open_session(setting)
     finally:
         screen.idle()
     try:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 _STAGES = {"model": "waiting for the model", "planner": "asking the planner", "critic": "asking the critic"}
 """What is said of those who are asked, while they work."""
 _KEY = "Ctrl-C stops it"
+_SHORT = 60
+"""Characters of a reason that may be said twice."""
 _NARROW = 60
 """Columns up to which there is room for what works and the time alone."""
 
@@ -73,6 +75,8 @@ class Screen:
         """Calls whose sheet has shown a difference already."""
         self._calls: dict[str, ToolCall] = {}
         """The calls of the last response."""
+        self._reasons: set[str] = set()
+        """Why calls of the task did not run, as far as it was shown."""
         self._looks: set[str] = set()
         """Those of them that only look at something."""
         self._flow = _build_flow(console)
@@ -113,7 +117,7 @@ class Screen:
         if isinstance(body, ToolFinished):
             self._show_run(event, body, counts)
         else:
-            self.rows(format_event(event, self.console.width))
+            self.rows(format_event(self._shorten_known(event), self.console.width))
             self.work.add(body)
         match event.body:
             case ToolStarted(tool=tool, target=target, effect=effect, call=call):
@@ -128,9 +132,21 @@ class Screen:
                     self._approved.update(self._asked)
                 self.busy("model")
             case TaskStarted():
-                self.work = TaskWork()
+                self.work, self._reasons = TaskWork(), set()
             case TaskEnded() | TaskPaused():
                 self.idle()
+
+    def _shorten_known(self, event: Event) -> Event:
+        """Return a judgement without the reasons that were shown before: a model that tries again is told them again,
+        and a person need not be."""
+        if not isinstance(body := event.body, TurnJudged):
+            return event
+        shown = []
+        for one in body.judgement.decisions:
+            is_known = len(one.summary) > _SHORT and one.summary in self._reasons
+            self._reasons.add(one.summary)
+            shown.append(replace(one, summary="as before") if is_known else one)
+        return replace(event, body=replace(body, judgement=replace(body.judgement, decisions=tuple(shown))))
 
     def _show_run(self, event: Event, body: ToolFinished, counts: Mapping[str, int]) -> None:
         """Show a call that ended: what it changed, unless its sheet has shown that, and the end of what it said."""

@@ -35,6 +35,8 @@ MOST = 6
 """Files, commands and calls not done that are named; further ones are counted."""
 _LONGEST = 160
 """Characters of a row's text."""
+_FEW = 60
+"""Characters of commands that are named though they say no more."""
 _WELL = "ended well"
 """How a command ended that says no more of it."""
 
@@ -112,7 +114,7 @@ class TaskWork:
         if isinstance(body, OutcomeUnknown):
             self.not_done[body.tool, body.target] = f"nobody can say whether it took effect ({body.reason})"
         elif body.change or body.ruling == "deny":
-            self.not_done[body.tool, body.target] = f"{body.code}: {body.message}"
+            self.not_done[body.tool, body.target] = f"{body.code}: {body.message.partition('; ')[0]}"
 
 
 def is_told(remark: str, blocker: str) -> bool:
@@ -141,11 +143,12 @@ def format_work(work: TaskWork, width: int, undo: str = "", currency: str = "") 
 
 
 def _describe_commands(work: TaskWork) -> Iterator[str]:
-    """Yield the commands with a result, and how many others there were."""
-    well = sum(how == _WELL for _, how in work.commands)
+    """Yield the commands with a result, and the others together, by name where they are few."""
+    well = [what for what, how in work.commands if how == _WELL]
     yield from (f"{what}: {how}" for what, how in work.commands if how != _WELL)
-    if well and len(work.commands) > 1:
-        yield f"{pluralise(well, 'command')} {_WELL}"
+    if well:
+        named = ", ".join(dict.fromkeys(well))
+        yield f"{named if len(named) <= _FEW else pluralise(len(well), 'command')}: {_WELL}"
 
 
 def _describe_files(work: TaskWork) -> str:

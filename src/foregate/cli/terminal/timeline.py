@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator
 
 from rich.text import Text
 
-from foregate.cli.terminal.event_rows import describe_compression, format_line
+from foregate.cli.terminal.event_rows import describe_compression, format_line, name_call
 from foregate.cli.terminal.layout import BAD, CARE, NAME, format_barred, format_labelled
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import (
+    CallAnswered,
     ContextCompressed,
     Kind,
     PolicyChanged,
@@ -23,6 +24,7 @@ from foregate.telemetry.export.fold import describe_switches
 
 _COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
 _SAID_BY = {"user": "you", "parent": "parent", "model": "model"}
+_RULED = {"allow": "answered", "ask": "asked", "hold": "held", "deny": "denied", "not_run": "not run"}
 _WHO, _ADDRESS = 6, 16
 _NARROW = 60
 """Columns below which an address stands above its line and not before it."""
@@ -93,8 +95,11 @@ def format_conversation(events: Iterable[Event], width: int, *, markdown: bool =
             case ModelResponded(text=text) if text.strip():
                 yield from _format_message("model", text, width, markdown=markdown)
             case ToolFinished(early=False) as body:
-                ran = f"{body.tool} {body.target}".strip()
-                yield from format_labelled("tool", f"{ran} ({body.call})", width, room=_WHO)
+                ran = f"{name_call(body.tool, body.target)} ({body.call})"
+                yield from format_labelled("tool", ran if body.ok else f"{ran}, failed", width, room=_WHO)
+            case CallAnswered() as body:
+                why = f"{_RULED[body.ruling]}: {body.code}"
+                yield from format_labelled("tool", f"{name_call(body.tool, body.target)}, {why}", width, room=_WHO)
             case ContextCompressed() as body:
                 yield from format_labelled("left", _summarise_compression(body), width, "dim", room=_WHO)
             case SessionStarted() | PolicyChanged() as body if said := _describe_setting(body):
