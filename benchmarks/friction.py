@@ -49,7 +49,7 @@ MOST_EXTRA = 0.2
 """Further model requests in all everyday sessions together, as a share of the requests of a bare loop."""
 
 MODES = ("scope", "each")
-"""Modes of approvals in which a second day is played; the bound is for the default's."""
+"""Modes of approvals in which a second day is played: the default, and the one in which each change asks."""
 MOST_NEXT_DAY = 1
 """Questions to a person in all everyday sessions of the next day, once they permitted what they were asked before."""
 
@@ -106,7 +106,7 @@ def report_two_days(habit: str, mode: str) -> None:
     first, second = (sum(len(day.prompts) for day in one) for one in zip(*days, strict=True))
     done = sum(day.done for one in days for day in one)
     holds = second <= MOST_NEXT_DAY and done == 2 * len(names)
-    verdict = ("holds" if holds else "MISSED") if mode == MODES[0] else ""
+    verdict = "holds" if holds else "MISSED"
     print(
         f"{habit:6} approval.mode {mode:8} {first:5} {second:5}   ({MOST_NEXT_DAY}) {done:7} of {2 * len(names)}"
         f"   {verdict}"

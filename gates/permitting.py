@@ -14,6 +14,7 @@ from foregate.policy.risk.permitted import (
     SHOWN,
     WRITES,
     hash_section,
+    is_plain_change,
     list_access,
     list_other_values,
     list_targets,
@@ -134,12 +135,11 @@ def name_permission(bare: Permission) -> Permission:
 
 
 def is_plain_work(facts: CallFacts) -> bool:
-    """Whether a command in a sandbox has only created and edited things, none of them protected, and lost nothing.
+    """Whether a command in a sandbox has only created and edited things, none of them protected, and all can be undone.
 
     What it writes into a file that some program runs by itself is to be looked at each time.
     """
-    plain = (one.access in WRITES and not one.loses and not one.protected for one in facts.survey.resources)
-    return not facts.survey.secrets and all(plain)
+    return not facts.survey.secrets and all(map(is_plain_change, facts.survey.resources))
 
 
 def is_told_by_its_parts(facts: CallFacts) -> bool:

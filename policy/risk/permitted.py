@@ -98,10 +98,15 @@ def is_target_covered(resource: SurveyedResource, permission: Permission) -> boo
     What is protected for a reason of its own, and what is no file, is permitted by its name alone.
     """
     if name_target(resource) in permission.targets:
-        return not (permission.applied and (resource.protected or resource.loses or resource.access not in WRITES))
+        return not permission.applied or is_plain_change(resource)
     if resource.kind is not ResourceKind.FILE or resource.protected or resource.access not in WRITES:
         return False
     return any(matches(pattern, resource.id) for pattern in permission.patterns)
+
+
+def is_plain_change(resource: SurveyedResource) -> bool:
+    """Whether a command has created or edited something unprotected, of which an undo brings back what was there."""
+    return resource.access in WRITES and not resource.protected and (resource.restorable or not resource.loses)
 
 
 def are_values_covered(facts: CallFacts, permission: Permission, policy: Policy) -> bool:

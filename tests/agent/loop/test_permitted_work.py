@@ -73,7 +73,17 @@ async def test_the_same_line_that_does_more_asks(home: Path) -> None:
     assert not (home / "b").exists()
 
 
-@pytest.mark.parametrize("line", ["rm keep.txt", "mv keep.txt gone.txt", "echo layout > .envrc", "echo x > keep.txt"])
+async def test_what_a_command_edits_and_an_undo_brings_back_is_permitted_by_name(home: Path) -> None:
+    line = "sed -i s/precious/common/ keep.txt"
+    (home / "keep.txt").write_text("precious\n")
+    (need,) = await work(home, line, "project")
+    assert list_permits(need) == ["project"]
+    (home / "keep.txt").write_text("precious\n")
+    assert await work(home, line) == []
+    assert (home / "keep.txt").read_text() == "common\n"
+
+
+@pytest.mark.parametrize("line", ["rm keep.txt", "mv keep.txt gone.txt", "echo layout > .envrc"])
 async def test_what_is_lost_or_runs_by_itself_is_never_offered(home: Path, line: str) -> None:
     (home / "keep.txt").write_text("precious")
     needs = await work(home, line, "no")

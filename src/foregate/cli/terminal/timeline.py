@@ -24,7 +24,7 @@ from foregate.telemetry.export.fold import describe_switches
 
 _COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
 _SAID_BY = {"user": "you", "parent": "parent", "model": "model"}
-_RULED = {"allow": "answered", "ask": "asked", "hold": "held", "deny": "denied", "not_run": "not run"}
+_RULED = {"hold": "held", "deny": "denied"}
 _WHO, _ADDRESS = 6, 16
 _NARROW = 60
 """Columns below which an address stands above its line and not before it."""
@@ -98,8 +98,8 @@ def format_conversation(events: Iterable[Event], width: int, *, markdown: bool =
                 ran = f"{name_call(body.tool, body.target)} ({body.call})"
                 yield from format_labelled("tool", ran if body.ok else f"{ran}, failed", width, room=_WHO)
             case CallAnswered() as body:
-                why = f"{_RULED[body.ruling]}: {body.code}"
-                yield from format_labelled("tool", f"{name_call(body.tool, body.target)}, {why}", width, room=_WHO)
+                how = ", ".join(filter(None, (name_call(body.tool, body.target), _RULED.get(body.ruling, ""))))
+                yield from format_labelled("tool", f"{how}: {body.code}", width, room=_WHO)
             case ContextCompressed() as body:
                 yield from format_labelled("left", _summarise_compression(body), width, "dim", room=_WHO)
             case SessionStarted() | PolicyChanged() as body if said := _describe_setting(body):
