@@ -47,7 +47,7 @@ GROUPS = {
         "SessionStarted CatalogChanged PolicyChanged TaskStarted UserMessage ModelResponded TurnJudged NeedRaised "
         "NeedAnswered ToolStarted ToolFinished CallAnswered OutcomeUnknown OutcomeResolved EffectUndone "
         "ContextCompressed PlanProposed PlanConfirmed PlanStepChanged TaskPaused TaskEnded SessionEnded "
-        "Checkpoint DecisionLabelled LabelWithdrawn QueueDrawn SessionSignedOff"
+        "Checkpoint ChangeProposed DecisionLabelled LabelWithdrawn QueueDrawn SessionSignedOff"
     ),
     "Plans": (
         "Configuration load_configuration Planning TaskPlan PlanTask PlannedCall PlanDefect TaskResult PlanReport "

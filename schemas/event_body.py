@@ -46,6 +46,7 @@ Kind = Literal[
     "decision_labelled",
     "label_withdrawn",
     "queue_drawn",
+    "change_proposed",
     "session_signed_off",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -100,6 +100,37 @@ class QueueDrawn(ReviewBody, frozen=True, kw_only=True, tag="queue_drawn"):
     canaries: tuple[Canary, ...] = field(default_factory=tuple)
 
 
+class ProposedStep(Struct, frozen=True, forbid_unknown_fields=True):
+    """One setting of a path: `values` by dotted key, and what it lets go of what was recorded then.
+
+    `population` counts calls, or sessions with such calls, and `population_hash` says which: the SHA-256 over the
+    addresses of the calls in order, each with a line end.
+    """
+
+    values: Mapping[str, Json]
+    population: int
+    population_hash: str
+
+
+class ChangeProposed(ReviewBody, frozen=True, kw_only=True, tag="change_proposed"):
+    """A path of settings, from strict to loose, that was written down before anything was labelled for it.
+
+    `base` is the text of the policy file that the settings are laid over, `unit` what is drawn and counted. Of the
+    population of a step at most `allowed` thousandths may be let go wrongly, shown with `confidence` thousandths.
+    `seed` orders the population, and says which of `sessions` sessions the path was chosen by where that is the unit.
+    """
+
+    name: str
+    base: str
+    steps: tuple[ProposedStep, ...]
+    unit: Literal["calls", "sessions"]
+    allowed: int
+    confidence: int
+    seed: int
+    sessions: int
+    by: Identity
+
+
 class SessionSignedOff(ReviewBody, frozen=True, kw_only=True, tag="session_signed_off"):
     """A reviewer takes responsibility for a session as it stood: `head` is number and hash of its last event then."""
 
@@ -109,5 +140,5 @@ class SessionSignedOff(ReviewBody, frozen=True, kw_only=True, tag="session_signe
     comment: str = ""
 
 
-AnyReviewBody: TypeAlias = DecisionLabelled | LabelWithdrawn | QueueDrawn | SessionSignedOff
+AnyReviewBody: TypeAlias = ChangeProposed | DecisionLabelled | LabelWithdrawn | QueueDrawn | SessionSignedOff
 """What the review log holds."""

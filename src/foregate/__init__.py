@@ -96,7 +96,7 @@ if TYPE_CHECKING:
         RunContext,
         ToolSource,
     )
-    from foregate.schemas.review import DecisionLabelled, LabelWithdrawn, QueueDrawn, SessionSignedOff
+    from foregate.schemas.review import ChangeProposed, DecisionLabelled, LabelWithdrawn, QueueDrawn, SessionSignedOff
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import (
         PlanConfirmed,
@@ -168,7 +168,7 @@ __all__ += ["CallAnswered", "CatalogChanged", "Checkpoint", "ContextCompressed",
 __all__ += ["NeedAnswered", "NeedRaised", "OutcomeResolved", "OutcomeUnknown", "PlanConfirmed", "PlanProposed"]
 __all__ += ["PlanStepChanged", "PolicyChanged", "SessionEnded", "SessionStarted", "TaskEnded", "TaskPaused"]
 __all__ += ["TaskStarted", "ToolFinished", "ToolStarted", "TurnJudged", "UserMessage"]
-__all__ += ["DecisionLabelled", "LabelWithdrawn", "QueueDrawn", "SessionSignedOff"]
+__all__ += ["ChangeProposed", "DecisionLabelled", "LabelWithdrawn", "QueueDrawn", "SessionSignedOff"]
 # Plans
 __all__ += ["Configuration", "PlanDefect", "PlanReport", "PlanTask", "PlannedCall", "Planning", "TaskPlan"]
 __all__ += ["TaskResult", "load_configuration", "with_values"]
@@ -219,7 +219,7 @@ _HOMES = {
     "foregate.schemas.protocols": (
         "Blobs FileChange Head Inverse Lease Log Model Person QuestionStore Reconciled Reply RunContext ToolSource"
     ),
-    "foregate.schemas.review": "DecisionLabelled LabelWithdrawn QueueDrawn SessionSignedOff",
+    "foregate.schemas.review": "ChangeProposed DecisionLabelled LabelWithdrawn QueueDrawn SessionSignedOff",
     "foregate.schemas.strict_json": "Json",
     "foregate.schemas.task_plan": (
         "PlanConfirmed PlanDefect PlannedCall PlanProposed PlanStepChanged PlanTask TaskPlan TaskResult"

@@ -67,7 +67,11 @@ def walk_path(proofs: Iterable[Proof]) -> Iterator[Proof]:
 
 
 def split_in_halves(sessions: Iterable[str], seed: int) -> tuple[list[str], list[str]]:
-    """Return sessions in two halves by chance: one to choose by, and one to test on; the same ones for a seed."""
-    mixed = sorted(sessions, key=lambda session: sha256(f"half\0{seed}\0{session}".encode()).digest())
-    middle = len(mixed) // 2
-    return sorted(mixed[:middle]), sorted(mixed[middle:])
+    """Return sessions in two halves by chance: those to choose by, and those to test on.
+
+    A coin is tossed for each session by the seed, so that it stays in its half whatever other sessions there are.
+    """
+    halves: tuple[list[str], list[str]] = ([], [])
+    for session in sessions:
+        halves[sha256(f"half\0{seed}\0{session}".encode()).digest()[0] & 1].append(session)
+    return halves

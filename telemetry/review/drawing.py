@@ -44,7 +44,7 @@ def draw_queue(
     size = min(draw.size or len(rows), len(rows))
     match draw.way:
         case "random":
-            chosen = sorted(rows, key=lambda row: _shuffle(draw.seed, row.ruled))[:size]
+            chosen = sorted(rows, key=lambda row: shuffle_ruling(draw.seed, row.ruled))[:size]
         case "risk":
             chosen = sorted(rows, key=lambda row: (-row.risk, -_RANKS[row.standing], row.time))[:size]
         case "disagreement":
@@ -75,11 +75,11 @@ def is_same_draw(queue: QueueDrawn, draw: Draw, wanted: Filter) -> bool:
 
 def order_queue(queue: QueueDrawn) -> list[RuledCall]:
     """Return what is in a queue in the order it is shown: nothing tells a canary from the others."""
-    if queue.way == "random":
-        return sorted(list_sample(queue), key=lambda ruled: _shuffle(queue.seed, ruled))
+    if queue.way == "random" and "change" not in queue.filter:  # else a session would not be looked at as a whole
+        return sorted(list_sample(queue), key=lambda ruled: shuffle_ruling(queue.seed, ruled))
     shown = list(queue.items)
     for canary in queue.canaries:
-        shown.insert(int(_shuffle(queue.seed, canary.ruled)[:12], 16) % (len(shown) + 1), canary.ruled)
+        shown.insert(int(shuffle_ruling(queue.seed, canary.ruled)[:12], 16) % (len(shown) + 1), canary.ruled)
     return shown
 
 
@@ -107,6 +107,6 @@ def _is_disputed(row: RulingRow, reviews: Reviews, otherwise: Mapping[tuple[str,
     return wanted != {(change > 0) - (change < 0)}
 
 
-def _shuffle(seed: int, ruled: RuledCall) -> str:
+def shuffle_ruling(seed: int, ruled: RuledCall) -> str:
     """Return where a ruling stands in the order of a seed: the same, whatever else is in the population."""
     return hashlib.sha256(f"{seed}\0{ruled.address}".encode()).hexdigest()

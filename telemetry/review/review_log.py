@@ -15,6 +15,7 @@ from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import (
     AnyReviewBody,
+    ChangeProposed,
     DecisionLabelled,
     Label,
     LabelWithdrawn,
@@ -95,6 +96,10 @@ class ReviewLog:
     async def add_queue(self, queue: QueueDrawn, now: str) -> Event:
         """Record a queue that was drawn."""
         return await self._record(queue, now)
+
+    async def add_proposal(self, proposal: ChangeProposed, now: str) -> Event:
+        """Record a path of settings before anything is labelled for it."""
+        return await self._record(proposal, now)
 
     async def sign_off(self, sessions: Readable, session: str, *, by: Identity, now: str, comment: str = "") -> Event:
         """Record that somebody signs a session off as it stands."""

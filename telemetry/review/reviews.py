@@ -10,6 +10,7 @@ from foregate.schemas.event import Event
 from foregate.schemas.review import (
     LABELS,
     Canary,
+    ChangeProposed,
     DecisionLabelled,
     LabelWithdrawn,
     QueueDrawn,
@@ -46,6 +47,13 @@ class SignOff(NamedTuple):
         return self.body.head != head
 
 
+class Proposal(NamedTuple):
+    """A path of settings with the time it was written down."""
+
+    time: str
+    body: ChangeProposed
+
+
 class Reviews:
     """A fold over the events of the review log.
 
@@ -57,6 +65,7 @@ class Reviews:
         self.given: list[GivenLabel] = []
         self.withdrawn: set[int] = set()
         self.queues: dict[str, QueueDrawn] = {}
+        self.proposals: dict[str, Proposal] = {}
         self.sign_offs: dict[str, SignOff] = {}
         self._by_reviewer: dict[Key, dict[str, list[GivenLabel]]] = {}
         self._blind: dict[Key, None] = {}
@@ -81,6 +90,8 @@ class Reviews:
                 self.queues[body.name] = body
                 if body.blind:
                     self._blind |= dict.fromkeys(key_of(ruled) for ruled in list_sample(body))
+            case ChangeProposed() as body:
+                self.proposals.setdefault(body.name, Proposal(event.time, body))
             case SessionSignedOff() as body:
                 self.sign_offs[body.session] = SignOff(event.time, body)
             case _:

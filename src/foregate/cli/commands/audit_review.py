@@ -40,8 +40,9 @@ def review(
     seed: Annotated[int | None, take("--seed", "The number the chance begins with; else one is chosen.", "S")] = None,
     risk: Annotated[bool, take("--risk", "Draw the riskiest calls.")] = False,
     disagreement: Annotated[bool, take("--disagreement", "Draw what reviewers label differently.")] = False,
+    change: Annotated[str, take("--change", "Draw what a change lets go; see `policy suggest`.", "ID")] = "",
     against: Annotated[str, take("--against", "With --disagreement: labels this policy goes against.", "FILE")] = "",
-    size: Annotated[int, take("--size", "So many at most, of --risk and --disagreement.", "N")] = 0,
+    size: Annotated[int, take("--size", "So many at most, of --risk, --disagreement and --change.", "N")] = 0,
     name: Annotated[str, take("--name", "The name of the queue that is drawn.", "NAME")] = "",
     blind: Annotated[bool, take("--blind", "Show nobody what others said before they have labelled it.")] = False,
     canary: Annotated[
@@ -70,6 +71,7 @@ def review(
         seed=seed,
         risk=risk,
         disagreement=disagreement,
+        change=change,
         against=against,
         size=size,
         name=name,

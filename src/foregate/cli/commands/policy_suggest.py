@@ -1,0 +1,205 @@
+"""`foregate policy suggest`: a change of the policy, and what labels show of what it lets go."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.assembly.home import Home, open_home_log
+from foregate.cli.commands import options
+from foregate.cli.commands.options import take
+from foregate.cli.commands.policy import app
+from foregate.cli.terminal.exit_codes import run_async
+from foregate.schemas.errors import UsageError
+
+if TYPE_CHECKING:
+    from foregate.audit.assessing import AssessedStep
+    from foregate.audit.proposals import Dial, Wanted
+    from foregate.schemas.strict_json import Json
+    from foregate.telemetry.review.reviews import Proposal, Reviews
+
+_ENOUGH = 100
+"""Double labels from which on it is told how far reviewers agree."""
+_SEEDS = 1_000_000
+Names = list[str]
+
+
+@app.command("suggest", short_help="Show what labels say of a change.")
+def suggest(
+    change: Annotated[
+        Names | None,
+        typer.Argument(metavar="[KEY=VALUE,VALUE... | ID]...", help="Settings from strict to loose, or a change's id."),
+    ] = None,
+    at_most: Annotated[str, take("--at-most", "Percent of what is let go that may be wrong.", "PERCENT")] = "5",
+    confidence: Annotated[str, take("--confidence", "Percent of certainty.", "PERCENT")] = "90",
+    seed: Annotated[int | None, take("--seed", "The number the chance begins with; else one is chosen.", "S")] = None,
+    of: Annotated[Names | None, take("--session", "Only this session; may be repeated.")] = None,
+    policy: options.PolicyFile = None,
+    output: Annotated[Path | None, take("--output", "Write the suggestion there, too.", "FILE")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Write a path of settings down, from strict to loose, and say of each what labels show of the calls it lets go.
+
+    The walk stops at the first setting that is not shown. Several keys are searched on one half of the sessions and
+    tested on the other. With an ID the walk is done again, after `audit review --change ID`.
+    """
+    from foregate.cli.commands.audit_review import open_reviews
+
+    given = change or []
+    if not given:
+        _list_changes(as_json)
+    elif len(given) == 1 and "=" not in given[0]:
+        with open_home_log() as log, open_reviews() as kept:
+            from foregate.audit.assessing import find_proposal
+
+            reviews = run_async(kept.read())
+            _report(log, reviews, find_proposal(reviews, given[0]), output, as_json)
+    else:
+        wanted = _read_wanted(at_most, confidence, seed, of or (), policy)
+        dials = [_read_dial(one, policy) for one in given]
+        _propose(dials, wanted, output, as_json)
+
+
+def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json: bool) -> None:
+    from foregate.agent.session.session_log import utc_now
+    from foregate.assembly.identity import find_identity
+    from foregate.audit.proposals import propose
+    from foregate.cli.commands.audit_review import open_reviews
+
+    keys = [dial[0].path for dial in dials]
+    if len(set(keys)) < len(keys):
+        raise UsageError("a key is given twice; write all its values behind one `=`, with commas between them")
+    with open_home_log() as log, open_reviews() as kept:
+        proposal = run_async(propose(log, kept, dials, wanted, find_identity(), utc_now()))
+        _report(log, run_async(kept.read()), proposal, output, as_json)
+
+
+def _read_wanted(
+    at_most: str, confidence: str, seed: int | None, sessions: Sequence[str], policy: str | None
+) -> Wanted:
+    import secrets
+
+    from foregate.assembly.open import find_policy_file
+    from foregate.audit.proposals import Wanted
+
+    file = find_policy_file(policy, os.environ)
+    allowed, certain = read_percent(at_most, "--at-most"), read_percent(confidence, "--confidence")
+    if not 500 <= certain < 1000:
+        raise UsageError(f"`--confidence {confidence[:20]}` is not from 50 to 99.9 percent")
+    return Wanted(
+        base=_read_text(file),
+        file=file.name if file is not None else "the policy",
+        allowed=allowed,
+        confidence=certain,
+        seed=secrets.randbelow(_SEEDS) if seed is None else seed,
+        sessions=tuple(sessions),
+    )
+
+
+def _read_text(file: Path | None) -> str:
+    """Return the text of a policy file that can be used, "" for none."""
+    from foregate.policy.source.load import load_policy
+
+    if file is None:
+        return ""
+    load_policy(file)
+    return file.read_text("utf-8")
+
+
+def read_percent(text: str, flag: str) -> int:
+    """Return a percentage in thousandths; raise UsageError for another text."""
+    from decimal import Decimal, InvalidOperation
+
+    try:
+        found = Decimal(text) * 10
+    except InvalidOperation:
+        found = Decimal(-1)
+    if not found.is_finite() or found != found.to_integral_value() or not 0 <= found <= 1000:
+        raise UsageError(f"`{flag} {text[:20]}` is no percentage; write one from 0 to 100, such as 2 or 0.5")
+    return int(found)
+
+
+def _read_dial(text: str, policy: str | None) -> Dial:
+    """Return what `KEY=VALUE,VALUE` says; raise UsageError for anything else."""
+    from foregate.assembly.open import find_policy_file
+    from foregate.policy.source.edit import NULL
+    from foregate.policy.source.key_names import build_change
+
+    key, sign, values = text.partition("=")
+    if not sign or not values.strip():
+        raise UsageError(f"`{text[:80]}` is neither KEY=VALUE,VALUE nor the id of a change")
+    file = find_policy_file(policy, os.environ) or Path(os.devnull)
+    changes = [build_change(key, value, file) for value in _split_values(values)]
+    if any(change.value is NULL or change.value is None for change in changes):
+        raise UsageError(f"`{text[:80]}` takes something out; name values to set")
+    return changes
+
+
+def _split_values(text: str) -> Iterator[str]:
+    """Yield what stands between the commas that are in no brackets."""
+    depth, begin = 0, 0
+    for place, character in enumerate(text):
+        depth += (character in "[{") - (character in "]}")
+        if character == "," and depth == 0:
+            yield text[begin:place]
+            begin = place + 1
+    yield text[begin:]
+
+
+def _list_changes(as_json: bool) -> None:
+    from foregate.audit.proof_sentences import describe_path
+    from foregate.cli.commands.audit_review import open_reviews
+
+    with open_reviews() as kept:
+        found = run_async(kept.read()).proposals
+    if as_json:
+        options.print_json_rows({"change": name, "path": describe_path(one.body)} for name, one in found.items())
+        return
+    for name, one in found.items():
+        options.print_text(f"{name}  {one.time[:10]}  {describe_path(one.body)}")
+    if not found:
+        options.print_text("no change was written down yet; `foregate policy suggest KEY=VALUE,VALUE` does", err=True)
+
+
+def _report(log: object, reviews: Reviews, proposal: Proposal, output: Path | None, as_json: bool) -> None:
+    from foregate.audit.assessing import Assessor
+    from foregate.cli.commands.suggest_report import build_report_json, format_report
+    from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.review.agreement import measure_agreement
+
+    assert isinstance(log, SqliteLog)
+    assessor = run_async(Assessor.open(log, proposal))
+    steps = list(assessor.walk(reviews))
+    file = _write_suggestion(proposal, steps, output)
+    agreement = measure_agreement(reviews, _ENOUGH)
+    if as_json:
+        found: Json = build_report_json(proposal, steps, file, agreement)
+        options.print_json(found)
+        return
+    for line in format_report(proposal, steps, file, agreement):
+        options.print_text(line)
+
+
+def _write_suggestion(proposal: Proposal, steps: Sequence[AssessedStep], output: Path | None) -> Path | None:
+    """Write the loosest setting that is shown where `policy apply` finds it; return the file, None for none."""
+    from foregate.cli.commands.policy_case import write_new
+    from foregate.cli.commands.suggest_report import choose_step, format_file
+
+    file = Home.path() / "suggestions" / f"{proposal.body.name}.yaml"
+    step = choose_step(steps)
+    if step is None:
+        file.unlink(missing_ok=True)
+        return None
+    text = format_file(proposal, step)
+    try:
+        file.parent.mkdir(mode=0o700, exist_ok=True)
+        file.write_text(text, "utf-8")
+    except OSError as error:
+        raise UsageError(f"`{file}` cannot be written ({error.strerror}), so nothing is suggested") from None
+    if output is not None:
+        write_new(output, text)
+    return file

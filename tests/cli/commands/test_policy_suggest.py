@@ -1,0 +1,156 @@
+"""`foregate policy suggest` and `audit review --change`: a change is written down, labelled and shown."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import foregate
+from foregate.policy.source.load import check_policy_file
+from foregate.policy.source.suggestion import read_suggestion
+from foregate.testing import ScriptedModel, calls, says
+from tests.cli.conftest import Cli, Piped, parse_lines
+
+FILES = ("x.txt", "y.txt", "z.txt")
+SHADOW = ("policy", "suggest", "evidence.mode=shadow", "--at-most", "25", "--seed", "3")
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the home lies once it is made."""
+    return tmp_path_factory.mktemp("kept") / "home"
+
+
+@pytest.fixture
+def home(home: Path, kept: Path) -> Path:
+    """A home with five sessions, in each of which three deletions were held."""
+    if kept.exists():
+        shutil.copytree(kept, home, dirs_exist_ok=True)
+        return home
+    for number in range(5):
+        for name in FILES:
+            Path(name).write_text("x")
+        deletions = [calls(("delete_path", {"path": name}), text="I delete this file, as you asked.") for name in FILES]
+        with foregate.Agent(model=ScriptedModel([*deletions, says("done")]), builtin=True) as agent:
+            agent.run_sync(f"delete x.txt, y.txt and z.txt, {number}")
+    shutil.copytree(home, kept)
+    return home
+
+
+def suggest(cli: Cli, *arguments: str) -> dict[str, Any]:
+    """Return what is known of a change."""
+    code, out, err = cli(*arguments, "--json")
+    assert (code, err) == (0, "")
+    found: dict[str, Any] = json.loads(out)
+    return found
+
+
+def label(cli: Cli, piped: Piped, change: str, words: list[str], *more: str) -> list[Any]:
+    """Label what is drawn for a change; "" skips."""
+    lines = [{"label": word} if word else {"skip": True} for word in words]
+    piped("".join(f"{json.dumps(line)}\n" for line in [*lines, {"quit": True}]))
+    code, out, err = cli("audit", "review", "--change", change, "--json", *more)
+    assert code == 0, err
+    return parse_lines(out)
+
+
+def test_a_change_is_shown_by_as_many_labels_as_it_says_and_then_a_file_for_apply_is_written(
+    cli: Cli, home: Path, piped: Piped
+) -> None:
+    first = suggest(cli, *SHADOW)
+    (step,) = first["steps"]
+    assert (step["population"], step["labelled"], step["bound"], step["shown"]) == (15, 0, 15, False)
+    assert first["file"] is None
+    label(cli, piped, first["change"], ["too strict"] * 3, "--size", "3")
+    (step,) = suggest(cli, "policy", "suggest", first["change"])["steps"]
+    assert "3 drawn at random are labelled, none was wrong" in step["says"]
+    label(cli, piped, first["change"], ["too strict"] * (step["more"] - 1))
+    assert not suggest(cli, "policy", "suggest", first["change"])["steps"][0]["shown"]
+    label(cli, piped, first["change"], ["too strict"])
+    last = suggest(cli, "policy", "suggest", first["change"], "--output", "s.yaml")
+    assert (last["suggested"], last["steps"][0]["bound"]) == ({"evidence.mode": "shadow"}, 3)
+    assert check_policy_file(Path("s.yaml")) == []
+    words = " ".join(read_suggestion(Path(last["file"])).words)
+    assert first["change"] in words
+    assert "Population: 15 recorded calls; bound: at most 3 of them, with 90 % confidence" in words
+
+
+def test_what_is_not_too_strict_and_what_is_skipped_counts_against_a_change(cli: Cli, home: Path, piped: Piped) -> None:
+    change = suggest(cli, *SHADOW)["change"]
+    label(cli, piped, change, ["right", "unclear", "too lax", "", "too strict", "too strict", ""], "--size", "7")
+    (step,) = suggest(cli, "policy", "suggest", change)["steps"]
+    assert (step["labelled"], step["wrong"], step["drawn"]) == (6, 4, 7)
+
+
+def test_labels_of_calls_that_were_not_drawn_say_nothing(cli: Cli, home: Path) -> None:
+    change = suggest(cli, *SHADOW)["change"]
+    rows = parse_lines(cli("audit", "show", "last", "--json")[1])
+    held = next(row for row in rows if row["code"].startswith("missing"))
+    assert cli("audit", "label", f"last/{held['address']}", "too strict")[0] == 0
+    assert suggest(cli, "policy", "suggest", change)["steps"][0]["labelled"] == 0
+
+
+def test_the_walk_stops_at_the_first_setting_that_is_not_shown(cli: Cli, home: Path) -> None:
+    code, out, _ = cli("policy", "suggest", "evidence.mode=shadow,off", "--at-most", "25", "--seed", "3")
+    assert code == 0
+    assert "The walk stops there; 1 looser setting is not looked at." in out
+    assert "How far reviewers agree is told from 100 double labels on; there are 0." in out
+
+
+def test_several_keys_are_tested_on_the_sessions_they_were_not_chosen_by(cli: Cli, home: Path, piped: Piped) -> None:
+    asked = ("policy", "suggest", "evidence.mode=shadow", "narration.mode=shadow", "--seed", "2", "--at-most", "0")
+    found = suggest(cli, *asked)
+    (step,) = found["steps"]
+    assert found["unit"] == "sessions"
+    assert 0 < step["population"] < 5
+    assert step["calls"] == 3 * step["population"]
+    label(cli, piped, found["change"], ["too strict"] * 15)
+    (step,) = suggest(cli, "policy", "suggest", found["change"])["steps"]
+    assert (step["labelled"], step["shown"], step["bound"]) == (step["population"], True, 0)
+    assert "recorded sessions of the half that it was not chosen by" in step["says"]
+
+
+def test_what_is_recorded_later_is_no_part_of_what_was_written_down(cli: Cli, home: Path) -> None:
+    found = suggest(cli, *SHADOW)
+    cli("run", "run rm a.txt")
+    assert suggest(cli, "policy", "suggest", found["change"])["steps"] == found["steps"]
+    assert suggest(cli, *SHADOW)["change"] != found["change"]
+
+
+def test_a_population_that_has_changed_proves_nothing(cli: Cli, home: Path) -> None:
+    change = suggest(cli, *SHADOW)["change"]
+    name = parse_lines(cli("audit", "list", "--json")[1])[0]["session"]
+    assert cli("log", "erase", name, "--yes")[0] == 0
+    code, out, err = cli("policy", "suggest", change)
+    assert (code, out) == (8, "")
+    assert "nothing is claimed" in err
+
+
+REFUSED = {
+    "evidence.mod=off": "did you mean",
+    "evidence.mode=none": "allowed is one of",
+    "evidence.mode": "there is no change `evidence.mode`",
+    "evidence.mode=off,shadow evidence.mode=off": "given twice",
+    "evidence.mode=shadow,enforce": "write the path from strict to loose",
+    "uncertainty.threshold=1000": "lets go a recorded call",
+    "evidence.mode=off --at-most few": "is no percentage",
+    "evidence.mode=off --confidence 100": "from 50 to 99.9",
+    "evidence.mode=": "neither KEY=VALUE",
+}
+
+
+def test_what_makes_no_path_is_refused_in_one_sentence(cli: Cli, home: Path) -> None:
+    for arguments, sentence in REFUSED.items():
+        code, out, err = cli("policy", "suggest", *arguments.split())
+        assert (code, out) == (2, "")
+        assert sentence in err
+        assert err.count("\n") == 1
+
+
+def test_nothing_was_written_down_yet(cli: Cli) -> None:
+    assert "no change was written down yet" in cli("policy", "suggest")[2]
+    assert "there is no change `c-1`" in cli("audit", "review", "--change", "c-1", "--json")[2]
