@@ -145,8 +145,7 @@ class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compr
     """The part of the conversation that the model is no longer sent.
 
     `left_out` holds ranges of places (first, and first after), `shortened` places and the characters that stay of
-    them. `before` and `after` are tokens as `counted_by` counts them. `open` and `summary` stand in the place of what
-    is left out.
+    them. `before` and `after` are tokens as `counted_by` counts them. `open` and `summary` stand in place of the rest.
     """
 
     strategy: str
