@@ -46,8 +46,8 @@ Kind = Literal[
     "decision_labelled",
     "label_withdrawn",
     "queue_drawn",
-    "change_proposed",
     "session_signed_off",
+    "change_proposed",
 ]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 

@@ -140,5 +140,5 @@ class SessionSignedOff(ReviewBody, frozen=True, kw_only=True, tag="session_signe
     comment: str = ""
 
 
-AnyReviewBody: TypeAlias = ChangeProposed | DecisionLabelled | LabelWithdrawn | QueueDrawn | SessionSignedOff
+AnyReviewBody: TypeAlias = DecisionLabelled | LabelWithdrawn | QueueDrawn | SessionSignedOff | ChangeProposed
 """What the review log holds."""
