@@ -49,8 +49,12 @@ def test_a_call_that_changes_nothing_known_is_covered_by_no_permission_for_thing
     assert not are_targets_covered(nothing, GIVEN)
 
 
-@pytest.mark.parametrize("change", [{"protected": "secret"}, {"loses": "all"}, {"access": Effect.DELETE}])
-def test_what_a_command_changed_is_permitted_only_where_nothing_is_lost(change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "change", [{"protected": "secret"}, {"loses": "all", "restorable": False}, {"access": Effect.DELETE}]
+)
+def test_what_a_command_changed_is_permitted_only_where_an_undo_gives_back_what_was_there(
+    change: dict[str, Any],
+) -> None:
     applied = replace(GIVEN, applied=True)
     assert is_target_covered(FILE, applied)
     assert not is_target_covered(replace(FILE, **change), applied)
