@@ -10,8 +10,9 @@ from pathlib import Path
 from msgspec.structs import replace
 
 from foregate.agent.effects.applying import apply_changes, find_conflicts, keep_images, name_parted
-from foregate.agent.effects.executor import CANCELLED, CallNotStarted, NoPermit, draft_finish, draft_unknown
+from foregate.agent.effects.executor import CANCELLED, check_permit, draft_finish, draft_unknown
 from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.session.result import CallNotStarted
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.path_step import Conflict
 from foregate.agent.workspace.sandbox_folder import hold_turn
@@ -33,9 +34,7 @@ async def apply_sandboxed(
     path is no longer what the sandbox saw, or while another sandbox of the workspace is at work. Raises NoPermit
     without an unused permit for this call.
     """
-    call, state = facts.call, session.state
-    if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
-        raise NoPermit(f"there is no unused permit for what call `{call.id}` changed")
+    check_permit(session, permit, facts.call)
     async with AsyncExitStack() as held:
         try:
             await held.enter_async_context(hold_turn(session.workspace))

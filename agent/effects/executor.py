@@ -7,14 +7,13 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.prefetched import PrefetchedResult
-from foregate.agent.session.result import DELEGATE, ChildPaused
+from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused
 from foregate.agent.survey.surveyor import find_changed_resource, is_script_another
 from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.confined_program import allow_programs
@@ -57,12 +56,10 @@ class NoPermit(Exception):
     """Something tried to run a call without an unused permit for exactly this call."""
 
 
-@dataclass(frozen=True, slots=True)
-class CallNotStarted:
-    """Why a permitted call was not started: `stale_evidence`, `runtime_lost`, or `tool_failed` (no way back)."""
-
-    code: AnswerCode
-    message: str
+def check_permit(session: Session, permit: Permit, call: ToolCall) -> None:
+    """Raise NoPermit where a permit is used, unknown or for another call."""
+    if session.state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
+        raise NoPermit(f"there is no unused permit for call `{call.id}`")
 
 
 async def execute(
@@ -83,8 +80,7 @@ async def execute(
     Raises NoPermit when the permit is used, unknown or for another call.
     """
     call, state = facts.call, session.state
-    if state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
-        raise NoPermit(f"there is no unused permit for call `{call.id}`")
+    check_permit(session, permit, call)
     own: Mapping[Resource, str] = state.open.own_changes if state.open else {}
     try:
         await session.tools.refresh([call])
@@ -107,7 +103,7 @@ async def execute(
         session.prefetched.clear()  # what was read before a change, or a task that may make one, may not be so after
     look = prefetched.judged if prefetched is not None else None
     lends = call.name == DELEGATE.name and session.delegates and session.policy.mandate.mode != "off"
-    started = replace(_build_start(permit, facts, kept, early=early, look=look), lends=lends)
+    started = replace(build_start(permit, facts, kept, early=early, look=look), lends=lends)
     if facts.contained and facts.survey.work == "limited":
         try:
             copies = await run_to_end(keep_before, session.workspace, session.policy)
@@ -220,7 +216,7 @@ def _clean_result(result: ToolResult, hidden: Hidden, policy: Policy) -> ToolRes
     return replace(result, content=text, error=mask_text(result.error, hidden), dropped=result.dropped + dropped)
 
 
-def _build_start(
+def build_start(
     permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], *, early: bool, look: int | None
 ) -> ToolStarted:
     """Return what is durable before the effect: permit, before-images, and the class by which to recover."""

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from foregate.agent.effects.hands import get_hands
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import Facts
-from foregate.agent.workspace.thread import run_to_end
-from foregate.agent.workspace.work_sandbox import discard_sandbox
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import AnswerCode, CallAnswered
 from foregate.schemas.judgement import Standing
@@ -34,7 +33,7 @@ async def answer_remaining(
     """
     open_turn, program = session.state.open, session.state.program
     if open_turn is not None and open_turn.sandbox is not None:
-        await run_to_end(discard_sandbox, SandboxedChanges(upper=open_turn.sandbox.body.upper))
+        await get_hands(session).discard(SandboxedChanges(upper=open_turn.sandbox.body.upper))
     judgement = open_turn.judgement if open_turn is not None else None
     ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
     left = list(open_turn.unanswered.values()) if open_turn is not None else []

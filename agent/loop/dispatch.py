@@ -4,31 +4,27 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack, nullcontext
+from contextlib import nullcontext
 from itertools import product
 from typing import TypeVar
 
-from foregate.agent.effects.executor import CallNotStarted, execute
+from foregate.agent.effects.hands import get_hands
 from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.loop.sandbox_turn import settle_sandbox
-from foregate.agent.session.prefetched import PrefetchedResult
-from foregate.agent.session.result import DELEGATE, ChildPaused, RunResult
+from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused, RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.survey.surveyor import find_changed_resource
-from foregate.agent.workspace.sandbox_folder import hold_turn
-from foregate.agent.workspace.work_sandbox import discard_sandbox
 from foregate.evidence.state.dataflow import AFTER_FAILURE, TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json
 from foregate.schemas.codes import NotRunCode
-from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event_body import RemedyResult
 from foregate.schemas.judgement import Remedy, Standing, Verdict
 from foregate.schemas.model_response import Block
 from foregate.schemas.sandbox import SandboxedChanges
-from foregate.schemas.tool_call import CallFacts, Permit, SurveyedResource, ToolCall, ToolResult
+from foregate.schemas.tool_call import CallFacts, Permit, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 T = TypeVar("T")
@@ -46,7 +42,7 @@ async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | 
         return await Dispatch(session, open_turn, in_hand).run()
     assert open_turn.judgement is not None
     if open_turn.sandbox is not None:
-        await asyncio.to_thread(discard_sandbox, SandboxedChanges(upper=open_turn.sandbox.body.upper))
+        await get_hands(session).discard(SandboxedChanges(upper=open_turn.sandbox.body.upper))
     for verdict in open_turn.judgement.verdicts:
         call = open_turn.unanswered.get(verdict.call)
         if call is not None and verdict.standing is Standing.ALLOW:
@@ -129,23 +125,11 @@ class Dispatch:
             return
         permit = Permit(verdict.call, verdict.digest, self._in_hand.judged, self._in_hand.turn.survey_hash)
         async with self._sandbox if facts.changes and facts.survey.work else nullcontext():
-            done = await self._execute(permit, facts, early)
+            done = await get_hands(session).execute(permit, facts, prefetched=early)
             if isinstance(done, CallNotStarted):
                 await session.record(draft_answer(facts.call, facts, done.code, done.message))
-            elif done.sandboxed.changes:
+            elif (ended := self._open.sandbox) is not None and ended.body.call == facts.call.id:
                 await settle_sandbox(session, self._open, self._in_hand)
-
-    async def _execute(
-        self, permit: Permit, facts: CallFacts, early: PrefetchedResult | None
-    ) -> ToolResult | CallNotStarted:
-        """Run a call, one that works in a sandbox only while no other process does so in this workspace."""
-        async with AsyncExitStack() as held:
-            if facts.changes and facts.survey.work not in ("", "none"):
-                try:
-                    await held.enter_async_context(hold_turn(self._session.workspace))
-                except WorkspaceError as error:
-                    return CallNotStarted("tool_failed", str(error))
-            return await execute(self._session, permit, facts, prefetched=early)
 
     def _find_obstacle(self, facts: CallFacts) -> tuple[NotRunCode, str] | None:
         session, open_turn = self._session, self._open

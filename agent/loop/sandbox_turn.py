@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
-
 from msgspec.structs import replace
 
-from foregate.agent.effects.apply_sandboxed import apply_sandboxed
-from foregate.agent.effects.executor import CallNotStarted
-from foregate.agent.effects.sandbox_diff import format_diff
+from foregate.agent.effects.hands import get_hands
 from foregate.agent.loop.answers import draft_answer
-from foregate.agent.session.result import ChildPaused, RunResult
+from foregate.agent.session.result import CallNotStarted, ChildPaused, RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
-from foregate.agent.survey.sandboxed import ChangeSurveyor
-from foregate.agent.workspace.thread import run_to_end
-from foregate.agent.workspace.work_sandbox import discard_sandbox, is_kept
 from foregate.evidence.state.task import OpenSandbox, OpenTurn
 from foregate.gates.prelude import judge
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import RemedyResult
 from foregate.schemas.judgement import Need, Standing, Verdict
-from foregate.schemas.sandbox import SandboxedChanges, decode_changes
+from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, Permit
 
 _GONE = "the sandbox in which this ran is gone, and nothing of it was kept; send it again if still wanted"
@@ -35,9 +28,9 @@ async def settle_sandbox(session: Session, open_turn: OpenTurn, in_hand: TurnInH
     """
     ended = open_turn.sandbox
     assert ended is not None
-    facts = in_hand.facts[ended.body.call]
-    found = SandboxedChanges(decode_changes(session.blobs.get(ended.body.changes)), ended.body.upper)
-    if not is_kept(found):
+    facts, hands = in_hand.facts[ended.body.call], get_hands(session)
+    found = hands.find_changes(ended.body)
+    if found is None:
         await session.record(draft_answer(facts.call, facts, "not_run_cancelled", _GONE))
         return
     judged = await _judge_changes(session, open_turn, ended, found, facts)
@@ -49,19 +42,18 @@ async def settle_sandbox(session: Session, open_turn: OpenTurn, in_hand: TurnInH
             await session.record(_draft_refusal(session, ended, found, facts, verdict))
             return
         permit = Permit(verdict.call, verdict.digest, judged.judged, judged.turn.survey_hash)
-        done = await apply_sandboxed(session, permit, facts, ended, found)
+        done = await hands.apply(permit, facts, ended, found)
         if isinstance(done, CallNotStarted):
             await session.record(draft_answer(facts.call, facts, done.code, f"{done.message}. {_NOTHING}"))
     finally:
-        await run_to_end(discard_sandbox, found)
+        await hands.discard(found)
 
 
 async def _judge_changes(
     session: Session, open_turn: OpenTurn, ended: OpenSandbox, found: SandboxedChanges, command: CallFacts
 ) -> TurnInHand:
     """Return the judged turn of what a sandbox changed; whoever must say yes to it has been asked."""
-    surveyor = ChangeSurveyor(session.workspace, session.policy, session.state, found)
-    survey = await asyncio.to_thread(surveyor.survey, command.call, ended.body.changes, command.survey)
+    survey = await get_hands(session).survey_changes(ended, found, command)
     while True:
         answers, voided = session.turns.split_answers(ended.answers, (survey,))
         more = {"surveys": (survey,), "answers": answers, "voided": voided}
@@ -81,7 +73,7 @@ def _draft_refusal(
     session: Session, ended: OpenSandbox, found: SandboxedChanges, facts: CallFacts, verdict: Verdict
 ) -> Draft:
     """Return the answer to a call whose changes are thrown away: why, what it said, and what it would have changed."""
-    ruling, diff = verdict.ruling, format_diff(session.workspace, found, session.policy.files.max_output // 2)
+    ruling, diff = verdict.ruling, get_hands(session).format_changes(found)
     output = f"{ended.body.content}\n\nwhat it would have changed:\n{diff}"
     observed = RemedyResult(tool=facts.call.name, arguments={}, ok=ended.body.ok, output=output)
     more = {"ruling": verdict.standing.value, "gate": verdict.gate, "observed": observed}

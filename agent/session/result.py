@@ -7,7 +7,7 @@ from typing import Protocol
 
 from msgspec import Struct, field
 
-from foregate.schemas.event_body import Report
+from foregate.schemas.event_body import AnswerCode, Report
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import OBSERVER, Effect, ToolSpec
 
@@ -53,6 +53,13 @@ class PlanDriver(Protocol):
 
     def pause(self) -> bool:
         """Let a plan that runs pause after the call in hand; whether one runs."""
+
+
+class CallNotStarted(Struct, frozen=True):
+    """Why a permitted call was not started: `stale_evidence`, `runtime_lost`, or `tool_failed` (no way back)."""
+
+    code: AnswerCode
+    message: str
 
 
 _TASK: dict[str, Json] = {"type": "string", "minLength": 1, "description": "What to do, with all it needs to know."}

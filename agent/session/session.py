@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from foregate.agent.session.hands import Hands
 from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.permissions import Permissions
 from foregate.agent.session.prefetched import PrefetchedResults
@@ -19,6 +20,7 @@ from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now
 from foregate.agent.session.snapshots import fold_session
 from foregate.agent.session.turn_builder import TurnBuilder
+from foregate.agent.survey.call_surveyor import CallSurveyor
 from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.tools.builtin.git_push import read_remotes
 from foregate.agent.tools.declarations import Declarations
@@ -51,7 +53,14 @@ from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.protocols import Blobs, Lease, Log, Model, Person, ToolSource
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_spec import Declaration, ToolSpec, build_catalogue, hash_catalogue, hash_definition
+from foregate.schemas.tool_spec import (
+    Catalogue,
+    Declaration,
+    ToolSpec,
+    build_catalogue,
+    hash_catalogue,
+    hash_definition,
+)
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, Secret
 
@@ -71,7 +80,7 @@ class Session:
     are none, and the tool `delegate` is not offered. `plan_driver` makes what takes a task through a plan. With
     `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response. `preview`
     writes down what the calls of a question would change, so that it can be shown where nothing can be looked at. `by`
-    is who runs the session, None where nobody says.
+    is who runs the session, None where nobody says. `hands` do what was judged, None for this machine's own.
     """
 
     def __init__(
@@ -99,6 +108,7 @@ class Session:
         permissions: Permissions | None = None,
         preview: Callable[[Session, Need], bytes] = lambda session, need: b"",
         by: Identity | None = None,
+        hands: Hands | None = None,
     ) -> None:
         self.state = SessionState() if state is None else state
         self._left = dict(self.state.in_flight)
@@ -112,7 +122,7 @@ class Session:
         self.blobs, self.model, self.policy, self.workspace, self.depth = blobs, model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.delegate, self.prefetch, self.on_text = delegate, prefetch, on_text
-        self.name, self.person, self.clock = lease.session, person, clock
+        self.name, self.person, self.clock, self.hands = lease.session, person, clock, hands
         self.tools = tools.for_session(lease.session)
         self.delegates = delegate is not None and depth < policy.limits.child_depth
         self.prefetched = PrefetchedResults()
@@ -155,10 +165,14 @@ class Session:
     def _use_catalogue(self, catalogue: dict[str, ToolSpec]) -> None:
         self.catalogue: dict[str, ToolSpec] = catalogue
         self.prelude: Prelude = build_prelude(self.policy, catalogue)
-        self.surveyor = Surveyor(self.workspace, self.tools, self.policy, catalogue)
+        self.surveyor = self.build_surveyor(catalogue)
         self.turns = TurnBuilder(
             self.log, self.surveyor, self.prelude, self.policy, depth=self.depth, attended=self.person is not None
         )
+
+    def build_surveyor(self, catalogue: Catalogue) -> CallSurveyor:
+        """Return what looks at calls before they are judged."""
+        return Surveyor(self.workspace, self.tools, self.policy, catalogue)
 
     @property
     def hidden(self) -> Hidden:

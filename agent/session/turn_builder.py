@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foregate.agent.session.masked_words import mask_words
 from foregate.agent.session.session_log import SessionLog
-from foregate.agent.survey.surveyor import Surveyor
+from foregate.agent.survey.call_surveyor import CallSurveyor
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
@@ -52,7 +52,7 @@ class TurnBuilder:
     def __init__(
         self,
         log: SessionLog,
-        surveyor: Surveyor,
+        surveyor: CallSurveyor,
         prelude: Prelude,
         policy: Policy,
         *,
