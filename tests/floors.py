@@ -27,7 +27,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "agent.session",
         "agent.dialects agent.effects",
         "agent.loop agent.planning.format",
-        "agent.planning.ask agent.serving",
+        "agent.planning.ask agent.rehearsing agent.serving",
         "agent.planning.run",
         "assembly",
         "audit cli.terminal",

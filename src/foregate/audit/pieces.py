@@ -28,6 +28,8 @@ CHUNK = 2000
 WORTH_WORKERS = 4 * CHUNK
 """Events from which starting further processes takes less time than it saves."""
 _AHEAD = 4
+_PLAYED = 5
+"""How many times as long playing an event again takes as judging it."""
 _REPLACED = {
     "session_started": ("policy", "catalogue"),
     "catalog_changed": ("catalogue",),
@@ -73,6 +75,12 @@ def split_session(log: Readable, session: str) -> Iterator[SessionPiece]:
         yield SessionPiece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
 
 
+def split_whole(log: Readable, session: str) -> Iterator[SessionPiece]:
+    """Yield a session as one piece; raise LogError for an unknown one."""
+    last, _ = log.head_anchor(session)
+    yield SessionPiece(session, 0, last, ())
+
+
 def read_turns(log: Readable, piece: SessionPiece, *, early: bool = False) -> Iterator[RecordedTurn]:
     """Yield the judged turns of a piece; those of `early` reads only where that is asked for.
 
@@ -88,15 +96,22 @@ def read_turns(log: Readable, piece: SessionPiece, *, early: bool = False) -> It
 
 
 def work_on_sessions(
-    log: Readable, sessions: Sequence[str], prepare: Callable[[Readable], Work[T]], workers: int = 0
+    log: Readable,
+    sessions: Sequence[str],
+    prepare: Callable[[Readable], Work[T]],
+    workers: int = 0,
+    *,
+    whole: bool = False,
 ) -> Iterator[tuple[SessionPiece, T]]:
     """Yield what comes of each piece of sessions, in the order of the log; on all cores where that is worth it.
 
     `prepare` makes of a log what works on its pieces; it is sent to the processes. `workers` 0 is one for each core.
+    With `whole` each session is one piece, and worth as much as many events that are only judged.
     """
     workers = workers or cores()
-    size = sum(log.head_anchor(session)[0] for session in sessions)
-    pieces = (piece for session in sessions for piece in split_session(log, session))
+    size = sum(log.head_anchor(session)[0] for session in sessions) * (_PLAYED if whole else 1)
+    split = split_whole if whole else split_session
+    pieces = (piece for session in sessions for piece in split(log, session))
     if workers > 1 and size > WORTH_WORKERS and isinstance(log, SqliteLog):
         yield from _work_in_processes(pieces, log, prepare, workers)
     else:

@@ -1,0 +1,207 @@
+"""How far a recorded session has been played again: which of its steps is next, and which of its calls is which."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NoReturn
+
+from foregate.agent.rehearsing.recording import (
+    NothingRecorded,
+    RecordedAnswer,
+    RecordedFate,
+    RecordedMessage,
+    RecordedResponse,
+    RecordedSwitch,
+    Recording,
+    Step,
+)
+from foregate.gates.replay.redecide import is_fitting
+from foregate.schemas.event import Event, ModelResponded
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
+from foregate.schemas.judgement import Need
+from foregate.schemas.tool_call import ToolCall
+
+_ID = re.compile(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
+_RAN = "ran"
+
+Assumed = Mapping[str, str]
+"""What planner, critic and person are assumed to answer where the log holds no answer, and what the model does where
+it is told something else: by `planner`, `critic`, `person` and `model`."""
+
+
+class Progress:
+    """The way of one session through its recording. Listens to the events that playing it again records."""
+
+    def __init__(self, recording: Recording, assumed: Assumed) -> None:
+        self.recording, self.assumed = recording, assumed
+        self.at, self.now = 0, recording.time
+        self.assumptions: Counter[str] = Counter()
+        """How often something was assumed, by who."""
+        self.used: set[int] = set()
+        """The recorded answers that were given again, by their events."""
+        self.response: RecordedResponse | None = None
+        """The response in hand."""
+        self._calls: tuple[str, ...] = ()
+        self._played: dict[int, tuple[int, tuple[str, ...]]] = {}
+        self._repeats: dict[str, str] = {}
+        self._told: dict[str, str] = {}
+        self._missing: set[str] = set()
+
+    # the steps
+
+    @property
+    def step(self) -> Step | None:
+        """The step that comes next, None at the end of the recording."""
+        return self.recording.steps[self.at] if self.at < len(self.recording.steps) else None
+
+    def begin_response(self, response: RecordedResponse, calls: Sequence[ToolCall]) -> None:
+        """Note that a recorded response is given again, with these of its calls."""
+        self.response, self._calls, self.now = response, tuple(call.id for call in calls), response.time
+
+    def take_event(self, event: Event) -> None:
+        """Take in an event that playing again has recorded."""
+        match event.body:
+            case ModelResponded(continues=None) if self.response is not None:
+                self._played[event.seq] = self.response.seq, self._calls
+            case CallAnswered(call=call, code=code):
+                self._told[self.find_recorded_id(call)] = code
+            case ToolFinished(call=call, early=False) | OutcomeUnknown(call=call):
+                self._told[self.find_recorded_id(call)] = _RAN
+            case _:
+                pass
+
+    def pass_time(self, time: str) -> None:
+        """Let the clock stand at a recorded time, unless it is later already."""
+        self.now = max(self.now, time)
+
+    def cancel(self) -> NoReturn:
+        """Cancel the task where it was cancelled then."""
+        raise asyncio.CancelledError
+
+    def assume(self, who: str) -> str | None:
+        """Return what somebody is assumed to answer, and count it; None where nothing is assumed of them."""
+        said = self.assumed.get(who)
+        self.assumptions[who] += said is not None
+        return said
+
+    # the calls
+
+    def find_recorded_id(self, call: str) -> str:
+        """Return the id that a call had in the recording, from the one it has now; "" where there is none."""
+        match = _ID.fullmatch(call)
+        seq, calls = self._played.get(int(match[2]), (0, ())) if match else (0, ())
+        if match is None or not seq:
+            return ""
+        if match[1] == "p":
+            return f"p{seq}.{match[3]}{match[4]}"
+        number = int(match[3])
+        return f"{calls[number - 1]}{match[4]}" if number <= len(calls) else ""
+
+    def find_run(self, call: ToolCall) -> RecordedFate:
+        """Return how a call ran, or why it was not started once it might; raise NothingRecorded where it did neither.
+
+        One that had not run takes what came of it when it was sent again at once: that repeat is then left out.
+        """
+        own = self.find_recorded_id(call.id)
+        fate = self.recording.find_fate(own)
+        if fate.started is not None or (fate.answered is not None and _was_let_go(fate.answered)):
+            return fate
+        for repeated in self._list_repeats(call.digest):
+            again = self.recording.find_fate(repeated)
+            if again.started is not None and repeated not in self._repeats.values():
+                self._repeats[own] = repeated
+                self.assumptions["repeats"] += 1
+                return again
+        raise NothingRecorded(f"`{call.name[:64]}` is let go here, which had not run, so no result is recorded")
+
+    def find_final_id(self, call: str) -> str:
+        """Return the recorded id whose results stand for a call: its own, or that of its repeat."""
+        own = self.find_recorded_id(call)
+        return self._repeats.get(own, own)
+
+    def _list_repeats(self, digest: str) -> Iterator[str]:
+        for response in self._list_repeating():
+            yield from (call.id for call in response.response.calls if call.digest == digest)
+
+    def _list_repeating(self) -> Iterator[RecordedResponse]:
+        """Yield the responses right after the one in hand that only send again what it had and did not run."""
+        if self.response is None:
+            return
+        left = {call.digest for call in self.response.response.calls}
+        for step in self.recording.steps[self.at :]:
+            match step:
+                case RecordedSwitch() | RecordedMessage(answers="needs_input"):
+                    continue
+                case RecordedResponse(response=response) if response.calls:
+                    if any(call.digest not in left for call in response.calls):
+                        return
+                    yield step
+                case _:
+                    return
+
+    def strip_repeats(self, response: RecordedResponse) -> list[ToolCall]:
+        """Return the calls of a response without those that have run already because they were not held this time."""
+        done = set(self._repeats.values())
+        return [call for call in response.response.calls if call.id not in done]
+
+    @property
+    def has_repeats(self) -> bool:
+        """Whether anything of the response in hand has taken what came of a repeat of it."""
+        return any(call.split(".")[0] == f"c{self.response.seq}" for call in self._repeats) if self.response else False
+
+    # what the model is told, and what was answered
+
+    def check_told(self) -> None:
+        """Raise NothingRecorded where the model was told something else of a call than then.
+
+        Nobody knows what it would have said to that, unless it is assumed that it says the same.
+        """
+        for call in self._calls:
+            then, now = self.recording.find_fate(call).code, self._told.get(call, "")
+            if then == now or (now == _RAN and call in self._repeats):
+                continue
+            if self.assumed.get("model") != "same":
+                was = "ran" if then == _RAN else f"was answered with {then or 'nothing'}"
+                comes = "runs" if now == _RAN else f"is answered with {now or 'nothing'}"
+                why = "so nobody knows what the model would have said"
+                raise NothingRecorded(f"a call that {was} {comes} now, {why} (--assume model=same goes on)")
+            self.assumptions["model"] += 1
+            if then == _RAN:
+                self._note_missing(call)
+
+    def _note_missing(self, call: str) -> None:
+        """Note what a call changed that does not run now: what touches that is not as it was recorded."""
+        fate = self.recording.find_fate(call)
+        found = fate.end
+        if isinstance(found, OutcomeUnknown) or (isinstance(found, ToolFinished) and not found.changes):
+            side = fate.started is not None and fate.started.side_effect != "pure"
+            self._missing.update(["*"] if side else [])
+        elif isinstance(found, ToolFinished):
+            self._missing.update(change.resource.id for change in found.changes)
+
+    def check_world(self, call: ToolCall, named: Sequence[str], *, commands: bool) -> None:
+        """Raise NothingRecorded where a call touches what an earlier one changed then and does not now."""
+        touched = commands or "*" in self._missing or not self._missing.isdisjoint(named)
+        if self._missing and touched:
+            why = "a change it may rest on was made then and is not made now"
+            raise NothingRecorded(f"what `{call.name[:64]}` finds here is not recorded: {why}")
+
+    def find_answer(self, need: Need, *, sandboxed: bool) -> RecordedAnswer | None:
+        """Return the recorded answer to a question that has not been given again yet, None where there is none."""
+        if self.response is None:
+            return None
+        for response in (self.response, *self._list_repeating()):
+            for known in response.answers:
+                fits = known.sandboxed == sandboxed and is_fitting(known.answer, need)
+                if fits and known.seq not in self.used:
+                    self.used.add(known.seq)
+                    return known
+        return None
+
+
+def _was_let_go(answered: CallAnswered) -> bool:
+    """Whether a call was permitted and not started after all, as the machine said then."""
+    return answered.ruling == "not_run" and answered.code in ("stale_evidence", "runtime_lost", "tool_failed")

@@ -1,0 +1,89 @@
+"""Asking nobody: what planner, critic and person answered then, and what they are assumed to where they were not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from foregate.agent.rehearsing.progress import Progress
+from foregate.agent.rehearsing.recording import NothingRecorded, RecordedAnswer
+from foregate.agent.session.absent_person import AbsentPerson
+from foregate.agent.session.interaction import Interaction, build_override
+from foregate.agent.session.prefetched import PrefetchedResults
+from foregate.agent.session.session_log import SessionLog
+from foregate.agent.session.turn_builder import TurnInHand
+from foregate.gates.blind_plan import KEY
+from foregate.gates.replay.counterfactuals import build_fitting_plan, build_fitting_steps
+from foregate.policy.policy import Policy
+from foregate.schemas.judgement import Need
+from foregate.schemas.model_response import Usage
+from foregate.schemas.protocols import Blobs, Model
+from foregate.schemas.strict_json import Json
+
+_YES: Mapping[str, Json] = {"choice": "yes", "text": "", "by": "nobody"}
+_ACCEPT: Mapping[str, Json] = {"verdict": "accept", "issues": [], "summary": "assumed"}
+
+
+class RecordedInteraction(Interaction):
+    """Answers a question as it was answered then, else as it is assumed; raises NothingRecorded for any other."""
+
+    def __init__(self, log: SessionLog, blobs: Blobs, model: Model, policy: Policy, progress: Progress) -> None:
+        super().__init__(log, blobs, model, policy, AbsentPerson(), PrefetchedResults())
+        self._progress = progress
+
+    async def answer_need(self, need: Need, in_hand: TurnInHand) -> bool:
+        """Record a question and its answer; True, for it never waits."""
+        open_ = self._log.state.open
+        known = self._progress.find_answer(need, sandboxed=open_ is not None and open_.sandbox is not None)
+        need, _ = await self._raise_need(need, in_hand.turn)
+        if known is None:
+            await self._assume_answer(need, in_hand)
+            return True
+        self._progress.pass_time(known.time)
+        body, value = known.body, self._name_calls_anew(known, need)
+        more: dict[str, Any] = {"usage": body.usage, "response": body.response, "model_calls": body.model_calls}
+        if need.who == "person":
+            more = {"grants": build_override(need, known.answer.choice)} if value is not None else {}
+            more |= {"by": body.by}
+        await self.record_answer(need, in_hand.turn, value, known.answer.error, at=known.answer.at, **more)
+        return True
+
+    def _name_calls_anew(self, known: RecordedAnswer, need: Need) -> Mapping[str, Json] | None:
+        """Return a recorded value with what it says of single calls under the ids these have now."""
+        value = known.answer.value
+        if value is None or need.who != "person":
+            return value
+        then = dict(zip(known.need.calls, known.need.digests, strict=True))
+        now = dict(zip(need.digests, need.calls, strict=True))
+        changed: dict[str, Json] = dict(value)
+        for name in ("calls", "named"):
+            if isinstance(said := value.get(name), Mapping):
+                changed[name] = {now[then[call]]: one for call, one in said.items() if then.get(call, "") in now}
+        return changed
+
+    async def _assume_answer(self, need: Need, in_hand: TurnInHand) -> None:
+        said = self._progress.assume(need.who)
+        if said is None:
+            what = {"planner": "planner=accept", "critic": "critic=accept", "person": "person=yes"}[need.who]
+            why = f"which nobody answered then (--assume {what} goes on)"
+            raise NothingRecorded(f"the {need.who} is asked here by `{need.gate}`, {why}")
+        value = _build_assumed(need, in_hand, said)
+        more: dict[str, Any] = {"usage": Usage()} if need.who != "person" else {}
+        if need.who == "person":
+            more = {"grants": build_override(need, "anyway" if need.gate == "loop" else said)}
+        await self.record_answer(need, in_hand.turn, value, **more)
+
+
+def _build_assumed(need: Need, in_hand: TurnInHand, said: str) -> Mapping[str, Json]:
+    """Return what somebody is assumed to answer: the plan that fits the first call, an accepting critique, or a yes."""
+    if need.who == "planner":
+        facts = in_hand.facts[_find_first(need.calls, in_hand)]
+        plan = build_fitting_steps(facts) if need.key.startswith(KEY) else build_fitting_plan(facts)
+        return plan if isinstance(plan, Mapping) else {}
+    if need.who == "critic":
+        return _ACCEPT
+    return {**_YES, "choice": "anyway" if need.gate == "loop" else said}
+
+
+def _find_first(calls: Sequence[str], in_hand: TurnInHand) -> str:
+    return next(call for call in calls if call in in_hand.facts)

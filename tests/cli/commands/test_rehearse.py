@@ -1,0 +1,54 @@
+"""`policy rehearse` at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.cli.commands.test_what_if import EDIT, NO_EDIT, objects
+from tests.cli.conftest import Cli
+
+SENT_BACK = "narration: {scope: first_response}\n"
+
+
+def rehearse(cli: Cli, policy: str, *more: str) -> tuple[int, str, str]:
+    """Run `policy rehearse` over a file that says `policy`."""
+    Path("new.yaml").write_text(policy)
+    return cli("policy", "rehearse", "new.yaml", *more)
+
+
+def test_sessions_of_the_rehearsal_model_come_to_the_same_under_their_own_policy(cli: Cli) -> None:
+    cli("run", EDIT)
+    cli("run", "run ls")
+    before = Path("a.txt").read_bytes()
+    code, out, err = rehearse(cli, "{}\n", "--json")
+    assert (code, err) == (0, "")
+    *sessions, summary = objects(out)
+    assert [one["now"] == one["then"] and not one["stopped"] for one in sessions] == [True, True]
+    assert summary["whole"]["sessions"] == 2
+    assert summary["whole"]["now"]["requests"] > 2
+    assert Path("a.txt").read_bytes() == before
+
+
+def test_a_session_that_would_go_another_way_is_stopped_there_and_says_why(cli: Cli) -> None:
+    cli("run", EDIT)
+    code, out, err = rehearse(cli, NO_EDIT)
+    assert (code, err) == (0, "")
+    assert all(len(line) <= 80 for line in out.splitlines())
+    assert "stopped before event" in out
+    assert "Of a session that was stopped, both counts end where it was." in out
+    code, out, _ = rehearse(cli, NO_EDIT, "--json", "--assume", "model=same")
+    (session, summary) = objects(out)
+    assert (session["stopped"], session["now"]["held"]) == ("", 1)
+    assert summary["assume"] == {"model": "same"}
+
+
+def test_what_cannot_be_assumed_is_refused_in_a_sentence(cli: Cli) -> None:
+    code, out, err = rehearse(cli, "{}\n", "--assume", "planner=reject")
+    assert (code, out) == (2, "")
+    assert "nothing can be assumed by `planner=reject`; say planner=accept" in err
+
+
+def test_without_a_session_nothing_is_claimed(cli: Cli) -> None:
+    code, out, _ = rehearse(cli, "{}\n")
+    assert code == 0
+    assert "There is no session to play again, so nothing is said of this policy." in out
