@@ -94,7 +94,7 @@ def sections(command: Any, name: str) -> Iterator[str]:
     if name != "foregate":
         context = command.make_context(name, [], resilient_parsing=True)
         parameters = [parameter for parameter in command.params if parameter.name != "help"]
-        arguments = [one.metavar for one in parameters if one.param_type_name == "argument"]
+        arguments = [spell_argument(one, context) for one in parameters if one.param_type_name == "argument"]
         options = ["[OPTIONS]"] if any(one.param_type_name == "option" for one in parameters) else []
         yield f"## `{name}`\n"
         yield " ".join((command.help or "").split()) + "\n"
@@ -106,11 +106,19 @@ def sections(command: Any, name: str) -> Iterator[str]:
         yield from sections(below, f"{name} {child}")
 
 
+def spell_argument(argument: Any, context: Any) -> str:
+    """Return an argument as a usage line has it: in brackets where it may be left out, with dots where it repeats."""
+    if " " in argument.metavar:  # it says itself what may stand there
+        return str(argument.metavar)
+    (spelt,) = argument.get_usage_pieces(context)
+    return str(spelt).replace("{", "").replace("}", "")
+
+
 def row(parameter: Any, context: Any) -> str:
     """Return the row of an argument or option, as `--help` words it."""
     spelt, about = parameter.get_help_record(context)
     if parameter.param_type_name == "argument":
-        spelt = parameter.metavar
+        spelt = spell_argument(parameter, context)
     about = about.replace("  [required]", "")
     return f"| `{spelt.replace('|', BAR)}` | {about.replace('|', BAR)} |"
 

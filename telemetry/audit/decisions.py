@@ -117,6 +117,22 @@ def has_fired(row: Decision | DecisionPoint) -> bool:
     return not passed or row.consequence is not None or row.code == "verification_pending"
 
 
+def order_rulings(decision: Decision) -> list[CallRuling]:
+    """Return the rulings of a decision, the one that gave it its code first."""
+    return sorted(decision.rulings, key=lambda ruling: ruling.code != decision.code)
+
+
+def measure_wait(asked_at: str, answered_at: str) -> int | None:
+    """Return the milliseconds between two recorded times, None where nobody knows when it was asked.
+
+    Raises ValueError for what is no time.
+    """
+    if not asked_at:
+        return None
+    took = datetime.fromisoformat(answered_at) - datetime.fromisoformat(asked_at)
+    return max(0, round(took.total_seconds() * 1000))
+
+
 def filter_decisions(
     points: Iterable[DecisionPoint], *, gate: Names = (), code: Names = (), severity: Names = ()
 ) -> Iterator[DecisionPoint]:
@@ -201,21 +217,51 @@ KINDS: tuple[Kind, ...] = ("session_started", "policy_changed", "task_started", 
 
 @dataclass(slots=True)
 class GateCounts:
-    """How often a gate was asked about a turn, fired, and was overridden by a person; apart what it did in shadow."""
+    """How often a gate was asked about a turn, fired, and was overridden by a person; apart what it did in shadow.
+
+    Of what it fired it `asked_person`, `held` or `denied`; the rest has another consequence.
+    """
 
     asked: int = 0
     fired: int = 0
+    asked_person: int = 0
+    held: int = 0
+    denied: int = 0
     overridden: int = 0
     shadow_asked: int = 0
     shadow_fired: int = 0
 
+    def add(self, standing: Standing, *, fired: int, asked: int = 1, shadow: bool = False) -> None:
+        """Count decisions, `asked` of them, that said `standing`; `fired` of these fired."""
+        if shadow:
+            self.shadow_asked += asked
+            self.shadow_fired += fired
+            return
+        self.asked += asked
+        self.fired += fired
+        if (field := _FIRED.get(standing)) is not None:
+            setattr(self, field, getattr(self, field) + fired)
+
+
+_FIRED = {Standing.ASK: "asked_person", Standing.HOLD: "held", Standing.DENY: "denied"}
+
 
 @dataclass(slots=True)
 class AdviceCost:
-    """What asking the planner or the critic cost: requests to the model, and tokens in and out."""
+    """What asking the planner or the critic cost: requests to the model, tokens in and out, and the time it took."""
 
     calls: int = 0
     tokens: int = 0
+    milliseconds: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """The time in seconds, to a tenth."""
+        return round(self.milliseconds / 1000, 1)
+
+    def to_json(self) -> Json:
+        """Return it as JSON values."""
+        return {"model_calls": self.calls, "tokens": self.tokens, "seconds": self.seconds}
 
 
 class Statistics:
@@ -228,15 +274,15 @@ class Statistics:
         self.approvals, self.questions = Counter[str](), Counter[str]()
         self.waited: Counter[int] = Counter()
         self.rules: dict[str, int] = {}
-        self._asked_at = ""
-        """When the open question of the session in hand was asked, "" where none is."""
+        self._asked_at: dict[str, str] = {}
+        """When the open question of the session in hand was asked, by who is asked."""
         self._said_yes: dict[int, frozenset[str]] = {}
         """The calls a person said yes to in the session in hand, by the event of the answer."""
 
     def add_session(self, session: str, events: Iterable[Event]) -> None:
         """Take in a session's events of KINDS; raise LogError for one that cannot be read."""
         self.sessions += 1
-        self._asked_at, self._said_yes = "", {}
+        self._asked_at, self._said_yes = {}, {}
         for event in events:
             try:
                 self._add_event(event)
@@ -251,7 +297,7 @@ class Statistics:
             **{name: getattr(self, name) for name in ("sessions", "tasks", "turns", "calls", "held")},
             "held_per_task": round(self.held / self.tasks, 3) if self.tasks else None,
             "gates": {gate: asdict(counts) for gate, counts in self.gates.items()},
-            "advice": {who: {"model_calls": cost.calls, "tokens": cost.tokens} for who, cost in self.advice.items()},
+            "advice": {who: cost.to_json() for who, cost in self.advice.items()},
             "approvals": {
                 "asked": self.approvals["asked"],
                 "answered": answered,
@@ -280,8 +326,10 @@ class Statistics:
                 self.tasks += 1
             case TurnJudged(early=False) as body:  # an early one is judged again with its response
                 self._add_judgement(body)
-            case NeedRaised(need=need) if need.who == "person":
-                self._asked_at = event.time
+            case NeedRaised(need=need) if need.who != "person":
+                self._asked_at[need.who] = event.time
+            case NeedRaised(need=need):
+                self._asked_at[need.who] = event.time
                 (self.approvals if need.gate == "approval" else self.questions)["asked"] += 1
             case NeedAnswered() as body:
                 self._add_answer(event, body)
@@ -307,29 +355,26 @@ class Statistics:
     def _add_decision(self, decision: Decision) -> None:
         if (counts := self.gates.get(decision.gate)) is None:
             return
-        fired = has_fired(decision)
-        if decision.mode == "shadow":
-            counts.shadow_asked += 1
-            counts.shadow_fired += fired
-        else:
-            counts.asked += 1
-            counts.fired += fired
+        lead = next(iter(order_rulings(decision)), None)
+        standing = lead.standing if lead is not None else Standing.ALLOW
+        counts.add(standing, fired=has_fired(decision), shadow=decision.mode == "shadow")
         for rule in decision.rules:
             self.rules[rule] = self.rules.get(rule, 0) + 1
 
     def _add_answer(self, event: Event, body: NeedAnswered) -> None:
-        answer = body.answer
+        answer, asked_at = body.answer, self._asked_at.get(body.answer.who, "")
         if answer.who != "person":
+            self._asked_at.pop(answer.who, None)
             cost, usage = self.advice[answer.who], body.usage or Usage()
             cost.calls += body.model_calls
             cost.tokens += usage.input_tokens + usage.output_tokens
+            cost.milliseconds += measure_wait(asked_at, event.time) or 0
             return
         if answer.value is None:
             return
-        if self._asked_at:
-            took = datetime.fromisoformat(event.time) - datetime.fromisoformat(self._asked_at)
-            self.waited[max(0, round(took.total_seconds()))] += 1
-            self._asked_at = ""
+        if (took := measure_wait(asked_at, event.time)) is not None:
+            self.waited[(took + 500) // 1000] += 1
+        self._asked_at.pop("person", None)
         if answer.gate != "approval":
             self.questions[answer.choice] += 1
             for grant in body.grants or ():

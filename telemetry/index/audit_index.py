@@ -18,6 +18,7 @@ from foregate.telemetry.index.filters import (
     SessionFilter,
     build_decision_conditions,
     build_session_conditions,
+    build_time_conditions,
     join_conditions,
     match_phrases,
     match_words,
@@ -148,7 +149,7 @@ class AuditIndex:
 
     def _list_sessions(self, wanted: SessionFilter, limit: int) -> list[SessionRow]:
         asked = self._follower.read_asked()
-        where = join_conditions(build_session_conditions(wanted, list(asked), full_text=self.full_text))
+        where = self._select_sessions(wanted, list(asked))
         query = f"SELECT {_SESSION} FROM sessions WHERE {where.sql} ORDER BY number DESC LIMIT ?"  # noqa: S608
         rows = self._run(query, (*where.values, limit or -1))
         return [SessionRow(*(*row, asked.get(row[0], 0))) for row in rows]
@@ -215,7 +216,7 @@ class AuditIndex:
         where = join_conditions(build_decision_conditions(wanted, full_text=self.full_text))
         for table in ("chosen", "chosen_turns"):
             self._run(f"DROP TABLE IF EXISTS temp.{table}")
-        columns = "turn, gate, shadow, fired, main"
+        columns = "turn, gate, shadow, fired, main, standing"
         of = f"decisions INDEXED BY {self._choose_index(wanted)} WHERE early = 0 AND {where.sql}"
         self._run(f"CREATE TEMP TABLE chosen AS SELECT {columns} FROM {of}", where.values)  # noqa: S608
         self._run("CREATE TEMP TABLE chosen_turns (id INTEGER PRIMARY KEY)")
@@ -223,14 +224,19 @@ class AuditIndex:
 
     def _search(self, phrases: Sequence[str], wanted: SessionFilter, limit: int) -> list[Passage]:
         found = match_phrases(phrases, full_text=self.full_text)
-        of_session = join_conditions(
-            build_session_conditions(wanted, list(self._follower.read_asked()), full_text=self.full_text)
-        )
+        of_session = self._select_sessions(wanted, list(self._follower.read_asked()))
+        in_time = join_conditions(build_time_conditions("texts.at", wanted.since, wanted.until))
         query = f"""SELECT sessions.name, texts.seq, texts.time, texts.what FROM passages
   JOIN texts ON texts.id = passages.rowid JOIN sessions ON sessions.id = texts.session
-  WHERE {found.sql} AND texts.session IN (SELECT id FROM sessions WHERE {of_session.sql})
+  WHERE {found.sql} AND {in_time.sql} AND texts.session IN (SELECT id FROM sessions WHERE {of_session.sql})
   ORDER BY texts.at DESC, texts.session DESC, texts.seq DESC, texts.id LIMIT ?"""  # noqa: S608
-        return [Passage(*row) for row in self._run(query, (*found.values, *of_session.values, limit or -1))]
+        return [
+            Passage(*row) for row in self._run(query, (*found.values, *in_time.values, *of_session.values, limit or -1))
+        ]
+
+    def _select_sessions(self, wanted: SessionFilter, asked: Sequence[str]) -> Condition:
+        through = self._choose_index(wanted.decisions) if wanted.decisions is not None else "decisions_by_time"
+        return join_conditions(build_session_conditions(wanted, asked, full_text=self.full_text, through=through))
 
     def _choose_index(self, wanted: DecisionFilter) -> str:
         """Return the index that is gone through: of sessions, of a target that few rows have, or of all by time."""

@@ -18,6 +18,7 @@ from foregate.telemetry.index.filters import (
     build_session_conditions,
     join_conditions,
 )
+from foregate.telemetry.index.rows import STANDINGS
 
 
 def count_selection(index: AuditIndex, wanted: DecisionFilter) -> Statistics:
@@ -90,24 +91,18 @@ class _Counter:
             return
         self._add_gates("chosen WHERE main = 1 AND {}", Condition("1"))
         # Of several rulings of one decision others than the first may have been chosen, without it.
-        others = """SELECT DISTINCT turn, gate, shadow, fired FROM chosen WHERE main = 0
-  EXCEPT SELECT turn, gate, shadow, fired FROM chosen WHERE main = 1"""
+        others = """SELECT gate, shadow, fired, max(standing) AS standing FROM chosen
+  GROUP BY turn, gate, shadow, fired HAVING max(main) = 0"""
         if self._select("SELECT 1 FROM chosen WHERE main = 0 AND {} LIMIT 1", Condition("1")):
             self._add_gates(f"({others}) WHERE {{}}", Condition("1"))
 
     def _add_gates(self, rows: str, where: Condition) -> None:
-        query = f"""SELECT words.text, shadow, asked, fired FROM (
-  SELECT gate, shadow, count(*) AS asked, sum(fired) AS fired FROM {rows} GROUP BY gate, shadow
+        query = f"""SELECT words.text, shadow, standing, asked, fired FROM (
+  SELECT gate, shadow, standing, count(*) AS asked, sum(fired) AS fired FROM {rows} GROUP BY gate, shadow, standing
 ) JOIN words ON words.id = gate"""  # noqa: S608
-        for gate, shadow, asked, fired in self._select(query, where):
-            if (counts := self._found.gates.get(gate)) is None:
-                continue  # a name of another version
-            if shadow:
-                counts.shadow_asked += asked
-                counts.shadow_fired += fired
-            else:
-                counts.asked += asked
-                counts.fired += fired
+        for gate, shadow, standing, asked, fired in self._select(query, where):
+            if (counts := self._found.gates.get(gate)) is not None:  # else a name of another version
+                counts.add(STANDINGS[standing], asked=asked, fired=fired, shadow=bool(shadow))
 
     def _count_rules(self) -> None:
         known = """SELECT words.text FROM session_policies JOIN policy_rules USING (policy)
@@ -124,10 +119,11 @@ class _Counter:
 
     def _count_answers(self) -> None:
         found, where = self._found, self._of_turn("turn")
-        query = "SELECT who, sum(model_calls), sum(tokens) FROM asks WHERE who != 'person' AND {} GROUP BY who"
-        for who, requests, tokens in self._select(query, where):
+        query = """SELECT who, sum(model_calls), sum(tokens), coalesce(sum(took), 0) FROM asks
+  WHERE who != 'person' AND {} GROUP BY who"""
+        for who, requests, tokens, took in self._select(query, where):
             if cost := found.advice.get(who):
-                cost.calls, cost.tokens = requests, tokens
+                cost.calls, cost.tokens, cost.milliseconds = requests, tokens, took
         query = """SELECT gate = 'approval', raised, answered > 0, yes, choice, count(*) FROM asks
   WHERE who = 'person' AND {} GROUP BY 1, 2, 3, 4, 5"""
         for approval, raised, answered, yes, choice, count in self._select(query, where):
@@ -138,5 +134,6 @@ class _Counter:
                 found.approvals["yes"] += count * yes
             elif answered:
                 found.questions[choice] += count
-        query = "SELECT waited, count(*) FROM asks WHERE waited IS NOT NULL AND {} GROUP BY waited"
+        query = """SELECT (took + 500) / 1000, count(*) FROM asks
+  WHERE who = 'person' AND took IS NOT NULL AND {} GROUP BY 1"""
         found.waited.update(dict(self._select(query, where)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -10,9 +10,9 @@ from msgspec import Struct
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
-from foregate.schemas.judgement import CallRuling, Decision, Standing
+from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.strict_json import scrub
-from foregate.telemetry.audit.decisions import has_fired, has_only_passed
+from foregate.telemetry.audit.decisions import has_fired, has_only_passed, order_rulings
 from foregate.telemetry.index.rows import SEVERITIES, STANDINGS
 
 UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, ForegateError)
@@ -50,7 +50,7 @@ def list_decision_values(
             "shadow": decision.mode == "shadow",
             "key": intern(find_key(decision, fired)),
         }
-        for number, ruling in enumerate(_order_rulings(decision)):
+        for number, ruling in enumerate(order_rulings(decision) or [None]):
             call = ruling.call if ruling is not None else (alone[0] if len(alone) == 1 else "")
             about = calls.get(call)
             main = number == 0
@@ -76,13 +76,6 @@ def list_decision_values(
             words = "" if passed else "\n".join(dict.fromkeys(filter(None, (tool, target, summary, reason))))
             yield values, decision.rules if main else (), words
             part += 1
-
-
-def _order_rulings(decision: Decision) -> Sequence[CallRuling | None]:
-    """Return the rulings, the one that gave the decision its code first; None alone where there are none."""
-    if not decision.rulings:
-        return [None]
-    return sorted(decision.rulings, key=lambda ruling: ruling.code != decision.code)
 
 
 def _name_call(decision: Decision, about: IndexedCall | None, own: bool) -> tuple[str, str]:

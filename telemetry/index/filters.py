@@ -17,25 +17,6 @@ from foregate.telemetry.index.texts import split_phrase
 Names = Sequence[str]
 
 
-class SessionFilter(Struct, frozen=True):
-    """Which sessions. Of several values of one field any will do; an empty field lets all through.
-
-    `since` and `until` are moments: sessions with an event between them. `workspace`, `model` and `who` (who ran it)
-    are patterns with `*` and `?`; `text` are phrases that all stand in one text of the session; `waiting` is for those
-    that wait for a person.
-    """
-
-    sessions: Names = ()
-    state: Names = ()
-    since: datetime | None = None
-    until: datetime | None = None
-    workspace: Names = ()
-    model: Names = ()
-    who: Names = ()
-    text: Names = ()
-    waiting: bool = False
-
-
 class DecisionFilter(Struct, frozen=True):
     """Which decisions. Of several values of one field any will do; an empty field lets all through.
 
@@ -72,6 +53,26 @@ class DecisionFilter(Struct, frozen=True):
         return any((*own, self.policy, self.approver, self.origin, self.text)) or self.risk is not None
 
 
+class SessionFilter(Struct, frozen=True):
+    """Which sessions. Of several values of one field any will do; an empty field lets all through.
+
+    `since` and `until` are moments: sessions with an event between them. `workspace`, `model` and `who` (who ran it)
+    are patterns with `*` and `?`; `text` are phrases that all stand in one text of the session; `waiting` is for those
+    that wait for a person, and `decisions` for those that hold a decision which fits.
+    """
+
+    sessions: Names = ()
+    state: Names = ()
+    since: datetime | None = None
+    until: datetime | None = None
+    workspace: Names = ()
+    model: Names = ()
+    who: Names = ()
+    text: Names = ()
+    waiting: bool = False
+    decisions: DecisionFilter | None = None
+
+
 class Condition(NamedTuple):
     """A condition in SQL without any text from outside, and the values that stand for its question marks."""
 
@@ -85,8 +86,11 @@ def join_conditions(conditions: Sequence[Condition]) -> Condition:
     return Condition(" AND ".join(one.sql for one in conditions) or "1", values)
 
 
-def build_session_conditions(wanted: SessionFilter, asked: Sequence[str], *, full_text: bool) -> list[Condition]:
-    """Return the conditions on rows of `sessions`; `asked` are the names of those that wait for a person."""
+def build_session_conditions(
+    wanted: SessionFilter, asked: Sequence[str], *, full_text: bool, through: str = "decisions_by_time"
+) -> list[Condition]:
+    """Return the conditions on rows of `sessions`; `asked` are the names of those that wait for a person, and decisions
+    are gone through by the index `through`."""
     found = []
     if wanted.sessions:
         found.append(_is_one_of("name", wanted.sessions))
@@ -104,6 +108,10 @@ def build_session_conditions(wanted: SessionFilter, asked: Sequence[str], *, ful
     if wanted.text:
         inner = match_phrases(wanted.text, full_text=full_text)
         query = f"id IN (SELECT texts.session FROM passages JOIN texts ON texts.id = passages.rowid WHERE {inner.sql})"  # noqa: S608
+        found.append(Condition(query, inner.values))
+    if wanted.decisions is not None:
+        inner = join_conditions(build_decision_conditions(wanted.decisions, full_text=full_text))
+        query = f"id IN (SELECT session FROM decisions INDEXED BY {through} WHERE {inner.sql})"  # noqa: S608
         found.append(Condition(query, inner.values))
     return found
 
@@ -139,16 +147,22 @@ def build_decision_conditions(wanted: DecisionFilter, *, full_text: bool) -> lis
 
 def build_place_conditions(wanted: DecisionFilter) -> list[Condition]:
     """Return the conditions on rows that have a session and a time (`at`), whatever else they are."""
-    found = []
-    if wanted.since is not None:
-        found.append(Condition("at >= ?", (count_milliseconds(wanted.since),)))
-    if wanted.until is not None:
-        found.append(Condition("at <= ?", (count_milliseconds(wanted.until),)))
+    found = build_time_conditions("at", wanted.since, wanted.until)
     inner = list(_list_own_conditions(wanted))
     if inner:
         of_sessions = join_conditions(inner)
         query = f"session IN (SELECT id FROM sessions WHERE {of_sessions.sql})"  # noqa: S608
         found.append(Condition(query, of_sessions.values))
+    return found
+
+
+def build_time_conditions(column: str, since: datetime | None, until: datetime | None) -> list[Condition]:
+    """Return the conditions that a column of times lies between two moments."""
+    found = []
+    if since is not None:
+        found.append(Condition(f"{column} >= ?", (count_milliseconds(since),)))
+    if until is not None:
+        found.append(Condition(f"{column} <= ?", (count_milliseconds(until),)))
     return found
 
 

@@ -83,7 +83,7 @@ class DecisionRow(Struct, frozen=True):
         """The decision's name within its session, as `audit explain` takes it."""
         return f"{self.seq}.{self.gate}"
 
-    def to_json(self) -> Json:
+    def to_json(self) -> dict[str, Json]:
         """Return the row as JSON values, every column present."""
         return {"address": self.address, **strict_json.dump(self, exclude=frozenset({"id"}))}
 
@@ -96,6 +96,6 @@ class Passage(Struct, frozen=True):
     time: str
     what: str
 
-    def to_json(self, excerpt: str) -> Json:
+    def to_json(self, excerpt: str) -> dict[str, Json]:
         """Return the passage as JSON values, with the words around what was found."""
         return {**structs.asdict(self), "excerpt": excerpt}

@@ -21,6 +21,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import get_list, get_object, get_text, scrub
+from foregate.telemetry.audit.decisions import measure_wait
 from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce
 from foregate.telemetry.index.decision_rows import list_decision_values
 from foregate.telemetry.index.people import name_answerer, name_followed, name_runner
@@ -42,7 +43,7 @@ class SessionFold(Struct):
     """A session as it stands after the events read so far; kept in its row, so that reading goes on from there.
 
     `laying` are the events that say which policy and tools hold, `ask` the row of the open question to a person and
-    `asked_at` when it was asked, `yes` by the event of an answer what was said yes to.
+    `asked_at` when it was asked, `advice_at` when an advisor was, `yes` by the event of an answer what was said yes to.
     """
 
     state: str = "open"
@@ -64,6 +65,7 @@ class SessionFold(Struct):
     laying: dict[str, int] = field(default_factory=dict)
     ask: int = 0
     asked_at: str = ""
+    advice_at: str = ""
     yes: dict[int, list[str]] = field(default_factory=dict)
 
 
@@ -103,6 +105,8 @@ class SessionReader:
                 self.fold.state = "ended" if self.fold.state == "open" else self.fold.state
             case NeedRaised() as body if body.need.who == "person":
                 self._add_question(event, body)
+            case NeedRaised():
+                self.fold.advice_at = event.time
             case NeedAnswered() as body:
                 self._add_answer(event, body)
             case TurnJudged() as body:
@@ -204,7 +208,7 @@ class SessionReader:
         self.fold.ask = self._insert_ask(event, "person", body.need.gate, raised=True)
 
     def _insert_ask(self, event: Event, who: str, gate: str, *, raised: bool = False, answered: int = 0) -> int:
-        none = {"choice": "", "yes": False, "waited": None, "approver": 0, "model_calls": 0, "tokens": 0, "turn": None}
+        none = {"choice": "", "yes": False, "took": None, "approver": 0, "model_calls": 0, "tokens": 0, "turn": None}
         place = {"session": self._session, "seq": event.seq, "at": self.fold.last_at}
         return self._writer.insert("asks", **place, who=who, gate=scrub(gate), raised=raised, answered=answered, **none)
 
@@ -214,14 +218,15 @@ class SessionReader:
             usage = body.usage or Usage()
             row = self._insert_ask(event, answer.who, answer.gate, answered=event.seq)
             tokens = usage.input_tokens + usage.output_tokens
-            self._writer.answer_ask(row, model_calls=body.model_calls, tokens=tokens)
+            took, self.fold.advice_at = measure_wait(self.fold.advice_at, event.time), ""
+            self._writer.answer_ask(row, model_calls=body.model_calls, tokens=tokens, took=took)
             return
         if answer.value is None:
             return
         row = self.fold.ask or self._insert_ask(event, "person", answer.gate)
-        waited = self._measure_wait(event)
+        took = measure_wait(self.fold.asked_at, event.time)
         approver = self._writer.intern(name_answerer(body))
-        values = {"choice": scrub(answer.choice), "yes": answer.has_yes, "waited": waited, "approver": approver}
+        values = {"choice": scrub(answer.choice), "yes": answer.has_yes, "took": took, "approver": approver}
         self._writer.answer_ask(row, answered=event.seq, **values)
         self.fold.ask, self.fold.asked_at = 0, ""
         if answer.gate != "approval":
@@ -229,13 +234,6 @@ class SessionReader:
                 self._add_override(event, grant.gate, None)
         elif answer.has_yes:
             self.fold.yes[event.seq] = list(answer.digests)[:_YES]
-
-    def _measure_wait(self, event: Event) -> int | None:
-        """Return the seconds since the open question was asked, None where nobody knows."""
-        if not self.fold.asked_at:
-            return None
-        took = datetime.fromisoformat(event.time) - datetime.fromisoformat(self.fold.asked_at)
-        return max(0, round(took.total_seconds()))
 
 
 _LAYS = {"policy_changed": "policy", "catalog_changed": "tools"}

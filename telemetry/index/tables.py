@@ -11,7 +11,7 @@ from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log.sqlite_file import PATIENCE, retry_while_busy
 
-VERSION = 1
+VERSION = 2
 """Raised whenever the tables, or what is written into them, change: an index of another version is made anew."""
 _APPLICATION = 0x46474958
 """SQLite's application id of an index: "FGIX"."""
@@ -55,7 +55,7 @@ _TABLES = (
     "CREATE INDEX decisions_by_session ON decisions (session, seq, id)",
     f"CREATE INDEX decisions_by_time ON decisions ({_FILTERED})",
     "CREATE INDEX decisions_by_target ON decisions (target)",
-    "CREATE INDEX decisions_by_gate ON decisions (gate, shadow, early, main, fired, at, session)",
+    "CREATE INDEX decisions_by_gate ON decisions (gate, shadow, early, main, fired, at, session, standing)",
     f"CREATE INDEX notable_by_time ON decisions ({_FILTERED}) WHERE passed = 0",
     """CREATE TABLE decision_rules (decision INTEGER NOT NULL, place INTEGER NOT NULL, rule INTEGER NOT NULL,
   PRIMARY KEY (decision, place)) STRICT, WITHOUT ROWID""",
@@ -63,7 +63,7 @@ _TABLES = (
     """CREATE TABLE asks (
   id INTEGER PRIMARY KEY, session INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, who TEXT NOT NULL,
   gate TEXT NOT NULL, raised INTEGER NOT NULL, answered INTEGER NOT NULL, choice TEXT NOT NULL, yes INTEGER NOT NULL,
-  waited INTEGER, approver INTEGER NOT NULL, model_calls INTEGER NOT NULL, tokens INTEGER NOT NULL, turn INTEGER
+  took INTEGER, approver INTEGER NOT NULL, model_calls INTEGER NOT NULL, tokens INTEGER NOT NULL, turn INTEGER
 ) STRICT""",
     "CREATE INDEX asks_by_session ON asks (session, answered)",
     """CREATE TABLE overrides (session INTEGER NOT NULL, at INTEGER NOT NULL, gate TEXT NOT NULL, turn INTEGER)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple, TypeAlias
 
 from foregate.schemas.event import Event
@@ -176,12 +176,14 @@ def _list_canaries(queues: Iterable[QueueDrawn]) -> list[Canary]:
     return list(known.values())
 
 
-def count_by_gate(reviews: Reviews) -> dict[str, dict[str, int]]:
-    """Return by gate how often each label stands, each reviewer's counted."""
+def count_by_gate(reviews: Reviews, sessions: Collection[str] | None = None) -> dict[str, dict[str, int]]:
+    """Return by gate how often each label stands, each reviewer's counted; of some sessions, or of all with None."""
     counts: dict[str, dict[str, int]] = {}
     nothing: dict[str, int] = {**dict.fromkeys(LABELS, 0)}
     for labels in reviews.list_standing():
         for given in labels:
+            if sessions is not None and given.body.ruled.session not in sessions:
+                continue
             of_gate = counts.setdefault(given.body.ruled.gate, {**nothing})
             of_gate[given.body.label] += 1
     return dict(sorted(counts.items()))

@@ -10,9 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import foregate
+from foregate.testing import ScriptedModel, calls, says
 from tests.console.conftest import Serve, ask, serve_home, talk
 from tests.console.test_lists import open_page
 from tests.console.test_waiting import read_problem
+from tests.rewritten import Lines, find_line, rewrite_log
 
 
 async def test_a_session_is_verified_on_its_page_where_that_is_asked_for(serve: Serve, home: Path) -> None:
@@ -32,6 +35,30 @@ async def test_what_was_changed_behind_the_logs_back_is_named(serve: Serve, home
     served = await serve()
     page = await open_page(served, f"/sessions/{name}?verify=1")
     assert "event 3 was changed" in page.partition("<dt>proof</dt>")[2].partition("</dd>")[0]
+
+
+async def test_a_rewritten_log_whose_chain_holds_is_found_where_its_turns_are_judged_again(
+    serve: Serve, home: Path
+) -> None:
+    home.with_name("policy.yaml").write_text("version: 1\n")
+    model = ScriptedModel([calls(("read_file", {"path": "a.txt"}), text="I will read a.txt."), says("Done.")])
+    async with foregate.Agent(model=model) as agent:
+        name = agent.session if (await agent.run("read a.txt")).status == "completed" else ""
+    rewrite_log(home / "events.db", name, tell_another_reason)
+    served = await serve()
+    page = await open_page(served, f"/sessions/{name}?verify=1")
+    proof = page.partition("<dt>proof</dt>")[2].partition("</dd>")[0]
+    assert "judged again under its own policy and tools, it comes out otherwise" in proof
+    assert "1 turn judged again" in proof
+    refused = await served.send(f"/sign?session={name}", comment="looked at it")
+    assert (refused.status_code, "does not verify" in read_problem(refused.text)) == (404, True)
+    exported = (await served.browser.get(f"/export?session={name}")).text
+    assert "judged again under its own policy" in exported.partition("When it was exported")[2].partition("</div>")[0]
+
+
+def tell_another_reason(lines: Lines) -> None:
+    """Have the first judgement say another reason than the gates give."""
+    find_line(lines, "turn_judged")["body"]["judgement"]["decisions"][0]["summary"] = "nothing to see"
 
 
 async def test_an_export_is_a_file_to_keep_and_holds_no_secret_of_ours(

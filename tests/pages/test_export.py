@@ -93,7 +93,7 @@ def test_a_file_of_a_damaged_log_says_that_it_did_not_verify() -> None:
 
     found = export_page(Cut(read_sessions()["demo"]), log.sessions[0], log.blobs)
     assert not found.verified.ok
-    assert "truncated after 100: event 101 is missing" in found.text
+    assert "event 101 is missing: the log was cut off after event 100" in found.text
 
 
 @pytest.mark.parametrize("text", ["</script><script>x()", "<!--", "]]>", "&lt;", "\u2028", "\ud800", "a<b>&"])

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 from foregate.agent.session.linked import list_before
 from foregate.agent.session.snapshots import find_false_snapshot
-from foregate.audit.proving import SessionProof, add_defects, is_readable
+from foregate.audit.proving import SessionProof, add_defects, is_readable, prove_session
 from foregate.schemas.errors import LogError, UnreadableSnapshot
-from foregate.schemas.protocols import Log
+from foregate.schemas.protocols import Blobs, Log
 from foregate.telemetry.audit.verify import Defect
+from foregate.telemetry.log.sqlite_log import SqliteLog
+
+
+async def prove_all(log: SqliteLog, session: str, blobs: Blobs | None = None) -> SessionProof:
+    """Return what `foregate audit verify` finds of one session; raise LogError for one that the log does not hold."""
+    return await add_kept_state(log, await asyncio.to_thread(prove_session, log, session, blobs))
 
 
 async def add_kept_state(log: Log, proof: SessionProof) -> SessionProof:

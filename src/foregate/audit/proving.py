@@ -96,6 +96,12 @@ class SessionProver:
         return SessionProof(add_defects(found, [*links, *stored.defects]), blobs=stored.checked)
 
 
+def prove_session(log: Readable, session: str, blobs: Blobs | None = None) -> SessionProof:
+    """Return what proving one session comes to; raise LogError for one that the log does not hold."""
+    (proof,) = SessionProver(log, blobs).prove([session])
+    return proof
+
+
 def is_readable(found: Verification) -> bool:
     """Whether a session's events are all there and can be read, so that its turns can be judged again."""
     return found.events > found.erased == 0 and not any(

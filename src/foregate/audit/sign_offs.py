@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from foregate.audit.kept_state import prove_all
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.identity import Identity
-from foregate.schemas.protocols import Readable
+from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.review import SessionSignedOff
 from foregate.schemas.strict_json import Json, scrub
-from foregate.telemetry.audit.verify import verify_session
+from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.review_log import ReviewLog, format_head
 
 
@@ -27,13 +28,21 @@ async def read_sign_offs(log: Readable, kept: ReviewLog) -> dict[str, dict[str, 
 
 
 async def sign_session_off(
-    log: Readable, kept: ReviewLog, session: str, *, by: Identity, now: str, comment: str = ""
+    log: SqliteLog,
+    kept: ReviewLog,
+    session: str,
+    *,
+    by: Identity,
+    now: str,
+    comment: str = "",
+    blobs: Blobs | None = None,
 ) -> SessionSignedOff:
     """Verify a session and record that somebody signs it off as it stands, at a UTC time; return what was recorded.
 
     Raises UsageError for a session that does not verify, and LogError for one that is not there.
     """
-    if not (found := verify_session(log, session, None)).ok:
+    found = (await prove_all(log, session, blobs)).found
+    if not found.ok:
         raise UsageError(f"session `{session}` does not verify, so it was not signed off: {found.sentence}")
     event = await kept.sign_off(log, session, by=by, now=now, comment=scrub(comment))
     assert isinstance(event.body, SessionSignedOff)

@@ -156,5 +156,6 @@ async def take_sign_off(console: Console, request: Request) -> Response:
     """Sign a session off as it stands, once it has been verified."""
     form, query = await read_form(request, console.entry), Query(request.query_params)
     session, comment = query.get("session"), form.get("comment").strip()
-    await sign_session_off(console.log, console.kept, session, by=console.me, now=utc_now(), comment=comment)
+    about: dict[str, Any] = {"by": console.me, "now": utc_now(), "comment": comment, "blobs": console.blobs}
+    await sign_session_off(console.log, console.kept, session, **about)
     return RedirectResponse(LINKS.session(session), 303)

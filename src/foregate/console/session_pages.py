@@ -12,16 +12,16 @@ from starlette.responses import RedirectResponse, Response
 
 from foregate.assembly.hidden import find_hidden
 from foregate.assembly.home import find_session
+from foregate.audit.kept_state import prove_all
 from foregate.console.console import LINKS, Console
 from foregate.console.query import Query
 from foregate.console.review_pages import KEYS
 from foregate.pages.decision_page import build_decision_page
 from foregate.pages.export import export_page
-from foregate.pages.proof import describe_verification
+from foregate.pages.proof import describe_proof
 from foregate.pages.session_page import build_session_page
 from foregate.pages.views import ProofView, SessionPage
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.review.review_log import format_head
 from foregate.telemetry.review.ruling import find_ruling
 
@@ -41,7 +41,8 @@ async def show_session(console: Console, request: Request) -> Response:
     query = Query(request.query_params)
     number = query.read_number("page") or 1
     seq, _ = await asyncio.to_thread(console.log.head_anchor, name)
-    page = await asyncio.to_thread(build_page, console, name, number, is_verified=bool(query.get("verify")))
+    proof = describe_proof(await prove_all(console.log, name, console.blobs)) if query.get("verify") else None
+    page = await asyncio.to_thread(build_page, console, name, number, proof)
     follow = f"/events?{Query({'session': name, 'after': str(seq)}).build_address('')[1:]}"
     signed = (await console.kept.read()).sign_offs.get(name)
     is_void = signed is not None and signed.is_void(format_head(console.log, name))
@@ -49,13 +50,10 @@ async def show_session(console: Console, request: Request) -> Response:
     return console.render("session.html.j2", "sessions", follow=follow, page=page, **about)
 
 
-def build_page(console: Console, name: str, number: int, *, is_verified: bool) -> SessionPage:
-    """Return a page of a session, which is verified first where that was asked for."""
+def build_page(console: Console, name: str, number: int, proof: ProofView | None) -> SessionPage:
+    """Return a page of a session; `proof` is what was found of it, None where nobody looked."""
     log = console.log
-    if is_verified:
-        proof = describe_verification(verify_session(log, name))
-    else:
-        proof = ProofView("unchecked", _UNCHECKED, *log.head_anchor(name), "quiet")
+    proof = proof or ProofView("unchecked", _UNCHECKED, *log.head_anchor(name), "quiet")
     return build_session_page(log, name, blobs=console.blobs, page=number, proof=proof)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from msgspec import Struct
 from starlette.requests import Request
@@ -10,24 +10,33 @@ from starlette.responses import Response
 
 from foregate.console.console import Console
 from foregate.console.query import Query
-from foregate.console.tallies import scale_width
+from foregate.console.tallies import Segment, lay_parts, scale_width
 from foregate.schemas.codes import GATES
 from foregate.telemetry.audit.decisions import GateCounts, Statistics
+from foregate.telemetry.index.audit_index import AuditIndex
 from foregate.telemetry.index.counting import count_selection
-from foregate.telemetry.index.filters import DecisionFilter
+from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
 from foregate.telemetry.review.reviews import count_by_gate
 
 
 class GateRow(Struct, frozen=True):
-    """A gate's figures, and how wide their bars are."""
+    """A gate's figures, its bar, and what it cost: requests to a model or to a person, and seconds until the answers.
+
+    `wrong` is the share of its labelled rulings that reviewers called too strict or too lax.
+    """
 
     gate: str
     asked: int
-    fired: int
+    asked_person: int
+    held: int
+    denied: int
     overridden: int
+    requests: str
+    seconds: str
+    wrong: str
     shadow: str
-    asked_width: int
-    fired_width: int
+    width: int
+    bar: tuple[Segment, ...]
 
 
 class LabelRow(Struct, frozen=True):
@@ -41,6 +50,13 @@ class LabelRow(Struct, frozen=True):
     wrong: str
 
 
+class Cost(Struct, frozen=True):
+    """What the answers that a gate asked for cost; `requests` went to a model, or to a person."""
+
+    requests: int
+    seconds: float
+
+
 async def show_statistics(console: Console, request: Request) -> Response:
     """Show the figures of all sessions, or of some days, one session or one folder."""
     query = Query(request.query_params)
@@ -52,18 +68,26 @@ async def show_statistics(console: Console, request: Request) -> Response:
     )
     found = await console.index.ask(lambda index: count_selection(index, wanted))
     reviews = await console.kept.read()
+    sessions = await console.index.ask(lambda index: list_names(index, wanted)) if query.fields else None
+    labels = list_labels(count_by_gate(reviews, sessions))
     return console.render(
         "statistics.html.j2",
         "statistics",
         follow=await console.follow_all(),
         query=query,
         tiles=list_tiles(found),
-        gates=list_gates(found),
-        advice=[(who, cost.calls, cost.tokens) for who, cost in found.advice.items()],
+        gates=list_gates(found, labels),
+        advice=[(who, cost.calls, cost.tokens, format_seconds(cost.seconds)) for who, cost in found.advice.items()],
         answers=list_answers(found),
-        labels=list_labels(count_by_gate(reviews)),
+        labels=labels,
         rules=sorted(found.rules.items(), key=lambda rule: (-rule[1], rule[0])),
     )
+
+
+def list_names(index: AuditIndex, wanted: DecisionFilter) -> frozenset[str]:
+    """Return the names of the sessions that are counted."""
+    about = {name: getattr(wanted, name) for name in ("since", "until", "sessions", "workspace")}
+    return frozenset(row.session for row in index.list_sessions(SessionFilter(**about)))
 
 
 def list_tiles(found: Statistics) -> list[tuple[str, int]]:
@@ -72,20 +96,51 @@ def list_tiles(found: Statistics) -> list[tuple[str, int]]:
     return [("calls stopped" if name == "held" else name, int(getattr(found, name))) for name in names]
 
 
-def list_gates(found: Statistics) -> list[GateRow]:
+def list_gates(found: Statistics, labels: Iterable[LabelRow] = ()) -> list[GateRow]:
     """Return the figures of each gate that was asked, in the gates' order."""
     most = max((counts.asked for counts in found.gates.values()), default=0)
-    return [_build_gate(gate, counts, most) for gate, counts in found.gates.items() if _is_used(counts)]
+    wrong, costs = {row.gate: row.wrong for row in labels}, count_costs(found)
+    return [
+        _build_gate(gate, counts, most, costs.get(gate), wrong.get(gate, ""))
+        for gate, counts in found.gates.items()
+        if _is_used(counts)
+    ]
+
+
+def count_costs(found: Statistics) -> dict[str, Cost]:
+    """Return what the gates cost that ask somebody: the plan its planner, the critique its critic, approval people."""
+    asked = {"plan": found.advice["planner"], "critique": found.advice["critic"]}
+    costs = {gate: Cost(advice.calls, advice.seconds) for gate, advice in asked.items()}
+    waited = sum(seconds * count for seconds, count in found.waited.items())
+    return {**costs, "approval": Cost(found.approvals["asked"], waited)}
+
+
+def format_seconds(seconds: float) -> str:
+    """Return seconds for a table: a tenth below ten, whole ones above."""
+    return f"{seconds:,.1f} s" if 0 < seconds < 10 else f"{seconds:,.0f} s"
 
 
 def _is_used(counts: GateCounts) -> bool:
     return bool(counts.asked or counts.shadow_asked or counts.overridden)
 
 
-def _build_gate(gate: str, counts: GateCounts, most: int) -> GateRow:
-    widths = [scale_width(count, most) for count in (counts.asked, counts.fired)]
-    shadow = f"{counts.shadow_fired} of {counts.shadow_asked}" if counts.shadow_asked else ""
-    return GateRow(gate, counts.asked, counts.fired, counts.overridden, shadow, *widths)
+def _build_gate(gate: str, counts: GateCounts, most: int, cost: Cost | None, wrong: str) -> GateRow:
+    fired = {"ask": counts.asked_person, "hold": counts.held, "deny": counts.denied}
+    used = cost is not None and cost.requests
+    return GateRow(
+        gate=gate,
+        asked=counts.asked,
+        asked_person=counts.asked_person,
+        held=counts.held,
+        denied=counts.denied,
+        overridden=counts.overridden,
+        requests=f"{cost.requests:,}" if cost is not None and used else "",
+        seconds=format_seconds(cost.seconds) if cost is not None and used else "",
+        wrong=wrong,
+        shadow=f"{counts.shadow_fired} of {counts.shadow_asked}" if counts.shadow_asked else "",
+        width=scale_width(counts.asked, most),
+        bar=tuple(lay_parts(fired, most)),
+    )
 
 
 def list_labels(counts: Mapping[str, Mapping[str, int]]) -> list[LabelRow]:

@@ -36,6 +36,19 @@ def lay_segments(counts: Mapping[str, int]) -> Iterator[Segment]:
         x = end
 
 
+def lay_parts(counts: Mapping[str, int], most: int) -> Iterator[Segment]:
+    """Yield parts one behind the other in a bar whose whole width stands for `most`; those of nothing are left out.
+
+    >>> [(one.x, one.width, one.kind) for one in lay_parts({"ask": 10, "hold": 0, "deny": 20}, 120)]
+    [(0, 30, 'ask'), (30, 60, 'deny')]
+    """
+    x = 0
+    for kind, count in counts.items():
+        if width := scale_width(count, most):
+            yield Segment(x, width, kind)
+            x += width
+
+
 def scale_width(count: int, most: int, width: int = WIDTH) -> int:
     """Return how wide a bar is that stands for a count where the widest stands for `most`; one at least for any."""
     return max(2, width * count // most) if count > 0 and most > 0 else 0

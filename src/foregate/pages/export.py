@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from markupsafe import Markup
 from msgspec import Struct
 
+from foregate.audit.proving import SessionProof, prove_session
 from foregate.pages.decision_page import build_decision_page
 from foregate.pages.decision_views import DecisionPage
 from foregate.pages.inert import build_inline_assets, encode_inert
@@ -14,7 +15,7 @@ from foregate.pages.kept import KeptBytes
 from foregate.pages.links import FileLinks
 from foregate.pages.markdown import format_markdown
 from foregate.pages.masked_log import MaskedLog
-from foregate.pages.proof import describe_verification
+from foregate.pages.proof import describe_proof
 from foregate.pages.rendering import render
 from foregate.pages.session_page import build_session_page
 from foregate.pages.session_rows import RowBuilder
@@ -24,7 +25,7 @@ from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-from foregate.telemetry.audit.verify import Verification, verify_session
+from foregate.telemetry.audit.verify import Verification
 from foregate.telemetry.log.masking import Hidden
 
 DECISIONS = 100
@@ -54,8 +55,8 @@ def export_page(log: Readable, session: str, blobs: Blobs | None = None, pattern
     """
     masked = MaskedLog(log, session, patterns)
     kept = KeptBytes(blobs, masked.hide)
-    verified = verify_session(log, session)
-    page = _build_whole_page(masked, session, kept, verified)
+    proof = prove_session(log, session, blobs)
+    page = _build_whole_page(masked, session, kept, proof)
     parts, states = _encode_events(masked, session)
     decisions, left_out = _explain_decisions(masked, session, kept, page.proof, states)
     explained = frozenset((one.seq, one.gate) for one in decisions)
@@ -73,21 +74,21 @@ def export_page(log: Readable, session: str, blobs: Blobs | None = None, pattern
         **build_inline_assets(),
     )
     counts = len(states), states.count("masked"), states.count("erased"), len(decisions), left_out
-    return ExportedPage(text, *counts, verified)
+    return ExportedPage(text, *counts, proof.found)
 
 
 def export_markdown(
     log: Readable, session: str, blobs: Blobs | None = None, patterns: Hidden = ()
 ) -> tuple[str, Verification]:
     """Return a session as Markdown, masked as `export_page` does, and what verifying its log found."""
-    masked, verified = MaskedLog(log, session, patterns), verify_session(log, session)
-    page = _build_whole_page(masked, session, KeptBytes(blobs, masked.hide), verified)
-    return format_markdown(page, page.rows), verified
+    masked, proof = MaskedLog(log, session, patterns), prove_session(log, session, blobs)
+    page = _build_whole_page(masked, session, KeptBytes(blobs, masked.hide), proof)
+    return format_markdown(page, page.rows), proof.found
 
 
-def _build_whole_page(masked: MaskedLog, session: str, kept: KeptBytes, verified: Verification) -> SessionPage:
+def _build_whole_page(masked: MaskedLog, session: str, kept: KeptBytes, proof: SessionProof) -> SessionPage:
     """Return the page of a session with the rows of all its events, up to the bound."""
-    page = build_session_page(masked, session, proof=describe_verification(verified))
+    page = build_session_page(masked, session, proof=describe_proof(proof, masked.hide))
     builder = RowBuilder(kept)
     for event in masked.events(session, until=ROWS):
         builder.add(event)

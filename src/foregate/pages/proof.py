@@ -1,16 +1,23 @@
-"""What verifying a session found, as a page says it."""
+"""What proving a session came to, as a page says it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from foregate.audit.proving import SessionProof
 from foregate.pages.texts import cut_text
 from foregate.pages.views import ProofView
-from foregate.telemetry.audit.verify import Verification
 
 
-def describe_verification(found: Verification) -> ProofView:
-    """Return what verifying a session found, as a page shows it."""
+def describe_proof(proof: SessionProof, hide: Callable[[str], str] = str) -> ProofView:
+    """Return what proving a session came to, as a page shows it; `hide` masks what a sentence quotes of the log."""
+    found = proof.found
+    further = [*(defect.message for defect in found.defects[1:]), *proof.remarks]
+    says, *more = (cut_text(hide(one)) for one in (found.sentence, *further))
+    about: dict[str, Any] = {"scope": proof.scope, "more": tuple(more)}
     if found.defects:
-        return ProofView("broken", cut_text(found.sentence), found.events, found.hash, "deny")
+        return ProofView("broken", says, found.events, found.hash, "deny", **about)
     if found.proven:
-        return ProofView("proven", cut_text(found.sentence), found.events, found.hash, "allow")
-    return ProofView("consistent", cut_text(found.sentence), found.events, found.hash, "ask")
+        return ProofView("proven", says, found.events, found.hash, "allow", **about)
+    return ProofView("consistent", says, found.events, found.hash, "ask", **about)

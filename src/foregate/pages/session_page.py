@@ -181,7 +181,8 @@ def _end_task(task: TaskView, seq: int, body: TaskEnded) -> None:
         "needs": report.need,
         "next": report.next_step,
     }
-    task.status, task.ended, task.note = body.status, seq, cut_text(body.note)
+    task.status, task.ended = body.status, seq
+    task.note = cut_text(body.note) if body.note != report.blocker else ""
     task.report = [(name, cut_text(text, 600)) for name, text in told.items() if text]
     task.seconds, task.turns, task.tokens = body.duration, body.turns, body.tokens
     task.model_calls, task.tool_calls = body.model_calls, body.tool_calls

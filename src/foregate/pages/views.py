@@ -218,13 +218,18 @@ class PageView(Struct, frozen=True):
 
 
 class ProofView(Struct, frozen=True):
-    """What is known of the log's wholeness: `state` is `proven`, `consistent`, `broken` or `unchecked`."""
+    """What is known of the log's wholeness: `state` is `proven`, `consistent`, `broken` or `unchecked`.
+
+    `scope` says what was checked beside the chain, and `more` what else was found, a sentence each.
+    """
 
     state: Literal["proven", "consistent", "broken", "unchecked"]
     says: str
     events: int
     head: str
     tone: Tone
+    scope: str = ""
+    more: tuple[str, ...] = ()
 
 
 class SessionPage(Struct, kw_only=True):

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import parquet
 from rich.cells import cell_len
 
-from foregate.cli.commands.decision_files import defuse_cell, write_csv
 from foregate.cli.commands.query_reports import format_passages, format_rows, format_sessions
+from foregate.cli.commands.row_files import DECISIONS, defuse_cell, write_csv
 from foregate.cli.commands.selecting import parse_range
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.index.rows import DecisionRow, Passage, SessionRow
@@ -63,6 +63,47 @@ def test_decisions_are_found_in_all_sessions_and_written_in_every_form(played: C
     assert (code, len(err.splitlines())) == (2, 1)
     assert played("audit", "decisions", "--csv", str(file), "--overwrite")[0] == 0
     assert played("audit", "decisions", "--json", "--csv", "-")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("selected", "count"),
+    [
+        (("--verdict", "deny"), 1),
+        (("--gate", "rules", "--verdict", "deny", "--tool", "edit_file"), 0),
+        (("--tool", "edit_*"), 1),
+        (("--rule", "*", "--code", "denied_by_rule"), 1),
+        (("--key", "rules.*"), 1),
+        (("--origin", "user", "--risk", "0.."), 2),
+        (("--policy-hash", "zz"), 0),
+        (("--session", "last"), 1),
+    ],
+)
+def test_sessions_and_words_are_found_by_a_decision_that_the_session_holds(
+    played: Cli, selected: tuple[str, ...], count: int
+) -> None:
+    code, out, err = played("audit", "list", "--json", *selected)
+    assert (code, len(parse_lines(out))) == (0, count), err
+    found = parse_lines(played("audit", "search", "txt", "--json", *selected)[1])
+    assert len({one["session"] for one in found}) == count
+
+
+def test_sessions_and_words_are_written_in_every_form(played: Cli, tmp_path: Path) -> None:
+    for command in (("list",), ("search", "txt")):
+        rows = parse_lines(played("audit", *command, "--json")[1])
+        table = list(csv.DictReader(io.StringIO(played("audit", *command, "--csv", "-")[1])))
+        assert [row["session"] for row in table] == [row["session"] for row in rows] != []
+        file = tmp_path / f"{command[0]}.parquet"
+        assert played("audit", *command, "--parquet", str(file))[0] == 0
+        found = parquet.read_table(file).to_pylist()
+        assert [row["session"] for row in found] == [row["session"] for row in rows]
+        assert {name: row[name] for row in found for name in ("held", "seq") if name in row}
+
+
+def test_words_are_found_between_two_moments_where_they_were_written_then(played: Cli) -> None:
+    rows = parse_lines(played("audit", "search", "txt", "--limit", "0", "--json")[1])
+    last = max(row["time"] for row in rows)
+    found = parse_lines(played("audit", "search", "txt", "--since", last, "--limit", "0", "--json")[1])
+    assert {row["time"][:23] for row in found} == {last[:23]}
 
 
 def test_a_table_says_what_it_leaves_out(played: Cli) -> None:
@@ -173,7 +214,8 @@ def test_no_cell_begins_as_a_formula(text: str) -> None:
 
 def test_a_csv_reads_back_as_many_cells_as_were_written() -> None:
     file = io.StringIO(newline="")
-    assert write_csv([row(), row(tool='a","=1', target="x;=1\r\n=2")], file) == 2
+    rows = [row(), row(tool='a","=1', target="x;=1\r\n=2")]
+    assert write_csv([one.to_json() for one in rows], DECISIONS, file) == 2
     head, *cells = list(csv.reader(io.StringIO(file.getvalue(), newline="")))
     assert [len(line) for line in cells] == [len(head)] * 2
     assert all(cell.isprintable() for line in cells for cell in line)

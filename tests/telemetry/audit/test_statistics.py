@@ -11,7 +11,7 @@ from foregate.schemas.errors import LogError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.judgement import Need, Standing
-from foregate.schemas.model_response import Usage
+from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.telemetry.audit.decisions import KINDS, Statistics
 from tests.agent.corpus import (
@@ -83,6 +83,28 @@ async def test_advice_costs_its_requests_and_tokens() -> None:
     await told(world, [calls(SEND, text=TALK), plan, critique, says("ok")], ["yes"])
     found = counted(world)
     assert [(cost.calls, cost.tokens) for cost in found.advice.values()] == [(1, 120), (1, 10)]
+
+
+async def test_advice_costs_the_seconds_until_it_is_there() -> None:
+    world = World(policy=policy_with(REVIEWED))
+
+    def plan_slowly(_: object) -> ModelResponse:
+        world.clock.seconds += 3
+        return PLAN
+
+    await told(world, [calls(SEND, text=TALK), plan_slowly, YES, says("ok")], ["yes"])
+    advice = counted(world).to_json()["advice"]
+    assert [advice[who]["seconds"] for who in ("planner", "critic")] == [3.0, 0.0]
+
+
+async def test_what_a_gate_fired_is_told_apart() -> None:
+    world = World(policy=rules(ASK_EDITS, {"id": "no-sends", "then": "deny", "tool": "send"}))
+    await told(world, [calls(READ, text=TALK), calls(EDIT), calls(SEND, text=TALK), says("ok")], ["yes"])
+    gates = counted(world).gates
+    of_rules = gates["rules"]
+    assert (of_rules.asked_person, of_rules.held, of_rules.denied) == (1, 0, 1)
+    for counts in gates.values():
+        assert counts.asked_person + counts.held + counts.denied <= counts.fired <= counts.asked
 
 
 async def test_approvals_are_counted_with_the_share_of_yes_and_the_median_wait() -> None:

@@ -91,9 +91,7 @@ def demo() -> None:
 @app.command("help", short_help="Show what a command does and takes.")
 def show_help(
     context: typer.Context,
-    command: Annotated[
-        list[str] | None, typer.Argument(metavar="[COMMAND]...", help="As in `help audit show`.")
-    ] = None,
+    command: Annotated[list[str] | None, typer.Argument(metavar="COMMAND", help="As in `help audit show`.")] = None,
 ) -> None:
     """Show what a command does and takes, as `--help` after it does; without one, the commands."""
     here = context.find_root()

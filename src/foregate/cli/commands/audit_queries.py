@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -15,7 +14,7 @@ from foregate.cli.commands.audit import app
 from foregate.cli.commands.options import take
 from foregate.cli.commands.selecting import Selection
 from foregate.cli.terminal.exit_codes import run_async
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import LogError
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
@@ -29,6 +28,7 @@ _SHOWN = 100
 """Rows of a table that a person is shown at most, unless --limit says otherwise."""
 Limit = Annotated[int | None, take("--limit", "At most so many, the newest; 0 is all.", "NUMBER", min=0)]
 All = Annotated[bool, take("--all", "Also what only passed.")]
+OnlySessions = Annotated[list[str] | None, take("--session", "Only this session; may be repeated.", "SESSION")]
 
 
 _MANY = 50
@@ -47,15 +47,27 @@ def _tell_progress(count: int, whole: int) -> None:
 
 @app.command("list")
 @selecting.takes_selection(selecting.OF_SESSIONS)
-def list_sessions(selection: Selection, limit: Limit = None, as_json: options.AsJson = False) -> None:
-    """List the sessions of the log, newest first."""
+def list_sessions(
+    selection: Selection,
+    session: OnlySessions = None,
+    limit: Limit = None,
+    csv: options.AsCsv = "",
+    parquet: options.AsParquet = None,
+    overwrite: options.Overwrite = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """List the sessions of the log, newest first. What is said of a decision selects the sessions that hold one."""
     from foregate.cli.commands.keeping_reports import format_missing
     from foregate.cli.commands.query_reports import format_sessions
+    from foregate.cli.commands.row_files import SESSIONS, Forms
 
-    wanted = selecting.select_sessions(selection)
+    forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
+        wanted = selecting.select_sessions(selection, _find_names(log, session))
         options.print_problems(format_missing(log.find_missing()))
         found = index.list_sessions(wanted, limit=limit or 0)
+        if forms.write((row.to_json() for row in found), SESSIONS, "session"):
+            return
         signed = _read_sign_offs(log)
         if as_json:
             marks: dict[str, dict[str, Json]] = {name: {"signed": about} for name, about in signed.items()}
@@ -68,6 +80,13 @@ def list_sessions(selection: Selection, limit: Limit = None, as_json: options.As
             typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
         elif not found:
             typer.echo("no session fits", err=True)
+
+
+def _find_names(log: SqliteLog, sessions: list[str] | None) -> list[str]:
+    """Return the names of the sessions an option names; none where it is left out."""
+    from foregate.assembly.home import find_sessions
+
+    return run_async(find_sessions(log, sessions)) if sessions else []
 
 
 def _read_sign_offs(log: SqliteLog) -> dict[str, dict[str, Json]]:
@@ -174,29 +193,25 @@ def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
 @selecting.takes_selection(selecting.OF_DECISIONS)
 def decisions(
     selection: Selection,
-    session: Annotated[list[str] | None, take("--session", "Only this session; may be repeated.", "SESSION")] = None,
+    session: OnlySessions = None,
     everything: All = False,
     limit: Limit = None,
-    csv: Annotated[str, take("--csv", "Write a CSV file; `-` is standard output.", "FILE")] = "",
-    parquet: Annotated[Path | None, take("--parquet", "Write a Parquet file.", "FILE")] = None,
-    overwrite: Annotated[bool, take("--overwrite", "Replace FILE where it is there already.")] = False,
+    csv: options.AsCsv = "",
+    parquet: options.AsParquet = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Find decisions in all sessions, newest first. What only passed is left out unless --all, a code, a verdict or a
     severity asks for it. A terminal is shown the first hundred; JSON and files hold all, or as many as --limit says.
     """
-    from foregate.assembly.home import find_sessions
+    from foregate.cli.commands.row_files import DECISIONS, Forms
 
-    if sum(map(bool, (csv, parquet, as_json))) > 1:
-        raise UsageError("`--json`, `--csv` and `--parquet` are three forms; choose one")
+    forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
-        names = run_async(find_sessions(log, session)) if session else ()
-        wanted = selecting.select_decisions(selection, names, everything=everything)
-        if csv:
-            _write_csv(_read_rows(index, wanted, limit), csv, overwrite)
-        elif parquet is not None:
-            _write_parquet(_read_rows(index, wanted, limit), parquet, overwrite)
-        elif as_json:
+        wanted = selecting.select_decisions(selection, _find_names(log, session), everything=everything)
+        if forms.write((row.to_json() for row in _read_rows(index, wanted, limit)), DECISIONS, "decision"):
+            return
+        if as_json:
             options.print_json_rows(row.to_json() for row in _read_rows(index, wanted, limit))
         else:
             _print_rows(index, wanted, _SHOWN if limit is None else limit)
@@ -224,46 +239,30 @@ def _print_rows(index: AuditIndex, wanted: DecisionFilter, limit: int) -> None:
         typer.echo(line)
 
 
-def _write_csv(rows: Iterator[DecisionRow], name: str, overwrite: bool) -> None:
-    from foregate.cli.commands.decision_files import write_csv
-    from foregate.cli.commands.trajectories import open_new_file
-
-    if name == "-":
-        write_csv(rows, sys.stdout)
-        return
-    with open_new_file(Path(name), replacing=overwrite) as file:
-        written = write_csv(rows, file)
-    _tell_written(written, name)
-
-
-def _write_parquet(rows: Iterator[DecisionRow], path: Path, overwrite: bool) -> None:
-    from foregate.cli.commands.decision_files import write_parquet
-
-    _tell_written(write_parquet(rows, path, replacing=overwrite), str(path))
-
-
-def _tell_written(count: int, name: str) -> None:
-    from foregate.cli.terminal.layout import pluralise
-
-    options.print_text(f"{pluralise(count, 'decision')}: {name}")
-
-
 @app.command("search", short_help="Find words in all sessions.")
 @selecting.takes_selection({name: kind for name, kind in selecting.OF_SESSIONS.items() if name != "text"})
 def search(
     words: Annotated[
-        list[str], typer.Argument(metavar="WORDS...", help="Words, or phrases in quotes; `*` at an end goes on.")
+        list[str], typer.Argument(metavar="WORDS", help="Words, or phrases in quotes; `*` at an end goes on.")
     ],
     selection: Selection,
+    session: OnlySessions = None,
     limit: Limit = None,
+    csv: options.AsCsv = "",
+    parquet: options.AsParquet = None,
+    overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find where all these words stand together: in a request, an answer, a call, a result, a reply or a decision."""
+    """Find where all these words stand together: in a request, an answer, a call, a result, a reply or a decision.
+    What is said of a decision selects the sessions that hold one.
+    """
     from foregate.cli.commands.query_reports import format_passages
+    from foregate.cli.commands.row_files import PASSAGES, Forms
     from foregate.telemetry.index.texts import find_excerpt
 
-    wanted = selecting.select_sessions(selection)
+    forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
+        wanted = selecting.select_sessions(selection, _find_names(log, session))
         most = 20 if limit is None else limit
         found = index.search(words, wanted, limit=most + 1 if most else 0)
         width = options.measure_terminal()
@@ -274,6 +273,8 @@ def search(
             for event in log.events(passage.session, after=passage.seq - 1, until=passage.seq)
         ]
         cut = index.count_cut_texts()
+    if forms.write((passage.to_json(excerpt) for passage, excerpt in shown), PASSAGES, "place"):
+        return
     if as_json:
         options.print_json_rows(passage.to_json(excerpt) for passage, excerpt in shown)
         return
@@ -292,13 +293,11 @@ def stats(selection: Selection, sessions: options.SessionNames = None, as_json: 
 
     Filters select what is counted: decisions, and the turns they were made in.
     """
-    from foregate.assembly.home import find_sessions
     from foregate.cli.commands.reports import format_statistics
     from foregate.telemetry.index.counting import count_selection
 
     with open_home_index(_tell_progress) as (log, index):
-        names = run_async(find_sessions(log, sessions)) if sessions else ()
-        found = count_selection(index, selecting.select_decisions(selection, names))
+        found = count_selection(index, selecting.select_decisions(selection, _find_names(log, sessions)))
     if as_json:
         options.print_json(found.to_json())
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from datetime import UTC
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -34,7 +34,7 @@ _DECISION = "SESSION/SEQ.GATE, with :CALL where it ruled on several."
 @selecting.takes_selection(_SELECTION)
 def review(
     selection: Selection,
-    session: Annotated[str, typer.Argument(metavar="[SESSION]", help="All calls of one session, in order.")] = "",
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="All calls of one session, in order.")] = "",
     queue: Annotated[str, take("--queue", "Go on with a queue that was drawn.", "NAME")] = "",
     random: Annotated[int, take("--random", "Draw so many by chance from all that fit.", "N")] = 0,
     seed: Annotated[int | None, take("--seed", "The number the chance begins with; else one is chosen.", "S")] = None,
@@ -48,7 +48,7 @@ def review(
     canary: Annotated[
         Names | None, take("--canary", "Hide one whose label is known among them. Repeatable.", "DECISION=LABEL")
     ] = None,
-    of: Annotated[Names | None, take("--session", "Only this session; may be repeated.")] = None,
+    of: Annotated[Names | None, take("--session", "Only this session; may be repeated.", "SESSION")] = None,
     agreement: Annotated[
         bool, take("--agreement", "Show how far reviewers agree, and what queues have come to.")
     ] = False,
@@ -163,7 +163,9 @@ async def _sign(session: str, comment: str, as_json: bool) -> None:
 
     with open_home_log() as log, open_reviews() as reviews:
         name, by = await find_session(log, session), find_identity()
-        signed = await sign_session_off(log, reviews, name, by=by, now=utc_now(), comment=comment)
+        about: dict[str, Any] = {"by": by, "now": utc_now(), "comment": comment}
+        about["blobs"] = Home.open_to_read().open_blobs()
+        signed = await sign_session_off(log, reviews, name, **about)
     if as_json:
         options.print_json({"session": name, "head": signed.head, "by": by.user})
     else:

@@ -180,7 +180,7 @@ def complete(
     context: typer.Context,
     shell: Annotated[str, typer.Argument(metavar="bash|zsh|fish", help="The shell whose script is printed.")],
     words: Annotated[
-        list[str] | None, typer.Argument(metavar="[WORD]...", help="For the script: the words typed so far.")
+        list[str] | None, typer.Argument(metavar="WORD", help="For the script: the words typed so far.")
     ] = None,
 ) -> None:
     """Print the script that teaches a shell to complete `foregate`; the reference says where it belongs."""

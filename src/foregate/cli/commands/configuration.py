@@ -45,7 +45,7 @@ def show_configuration(
 @app.command("check", short_help="Check a configuration file.")
 def check_file(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A configuration file; else the one a session would read.")
+        Path | None, typer.Argument(metavar="FILE", help="A configuration file; else the one a session would read.")
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:

@@ -16,7 +16,7 @@ _HOST = "Listen at another address of this machine, which others may reach; unen
 
 
 def console(
-    session: Annotated[str, typer.Argument(metavar="[SESSION]", help=_SESSION)] = "",
+    session: Annotated[str, typer.Argument(metavar="SESSION", help=_SESSION)] = "",
     port: Annotated[int, take("--port", _PORT, "N")] = 4747,
     host: Annotated[str, take("--host", _HOST, "ADDRESS")] = "127.0.0.1",
     no_open: Annotated[bool, take("--no-open", "Do not open a browser.")] = False,

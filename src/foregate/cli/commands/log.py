@@ -66,7 +66,7 @@ def backup(target: Target, as_json: options.AsJson = False) -> None:
 
 @app.command("copy")
 def copy(
-    sessions: Annotated[list[str], typer.Argument(metavar="SESSION...", help="Names, beginnings, or `last`.")],
+    sessions: Annotated[list[str], typer.Argument(metavar="SESSION", help="Names, beginnings, or `last`.")],
     target: Annotated[Path, take("--to", "A new folder.", "FOLDER")],
     as_json: options.AsJson = False,
 ) -> None:
@@ -80,7 +80,7 @@ def copy(
 
 @app.command("erase")
 def erase(
-    sessions: Annotated[list[str], typer.Argument(metavar="SESSION...", help="Names, beginnings, or `last`.")],
+    sessions: Annotated[list[str], typer.Argument(metavar="SESSION", help="Names, beginnings, or `last`.")],
     kinds: Annotated[list[str] | None, take("--kind", "Only events of this kind; may be repeated.", "KIND")] = None,
     why: Annotated[str, take("--why", "The reason, for whoever reads the log later.", "TEXT")] = "",
     yes: Yes = False,

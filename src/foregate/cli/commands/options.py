@@ -74,8 +74,11 @@ ConfigFile = Annotated[Path | None, take("--config", _CONFIG, "FILE")]
 DryRun = Annotated[bool, take("--dry-run", "Judge every call, make no change.")]
 SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.")]
 _SESSIONS = "Sessions by name, beginning, or `last`; all when none is named."
-SessionNames = Annotated[list[str] | None, typer.Argument(metavar="[SESSION]...", help=_SESSIONS)]
+SessionNames = Annotated[list[str] | None, typer.Argument(metavar="SESSION", help=_SESSIONS)]
 AsJson = Annotated[bool, take("--json", "Print JSON for scripts.")]
+AsCsv = Annotated[str, take("--csv", "Write a CSV file; `-` is standard output.", "FILE")]
+AsParquet = Annotated[Path | None, take("--parquet", "Write a Parquet file.", "FILE")]
+Overwrite = Annotated[bool, take("--overwrite", "Replace FILE where it is there already.")]
 
 
 _MODEL = "Model at the configured endpoint; `rehearsal` needs none."

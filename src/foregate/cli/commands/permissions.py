@@ -75,7 +75,7 @@ def show(name: Name, workspace: options.WorkspaceFolder = Path(), as_json: optio
 
 @app.command("revoke")
 def revoke(
-    names: Annotated[list[str], typer.Argument(metavar="PERMISSION...", help=_IDS)],
+    names: Annotated[list[str], typer.Argument(metavar="PERMISSION", help=_IDS)],
     workspace: options.WorkspaceFolder = Path(),
 ) -> None:
     """Take permissions away. Sessions that run ask again from their next response on."""

@@ -176,7 +176,7 @@ def retry(
 def resolve(
     plan: PlanName,
     call: Annotated[
-        str, typer.Argument(metavar="[CALL]", help="The call, as `plans show` names it; not needed where it is one.")
+        str, typer.Argument(metavar="CALL", help="The call, as `plans show` names it; not needed where it is one.")
     ] = "",
     done: Annotated[bool, typer.Option("--done", help="It took effect: it is not sent again.")] = False,
     not_done: Annotated[bool, typer.Option("--not-done", help="It did not: a retry may send it again.")] = False,

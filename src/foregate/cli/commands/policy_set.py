@@ -24,7 +24,7 @@ _SESSIONS = 100
 @app.command("set", short_help="Change one key of your policy file.")
 def set_key(
     key: Annotated[str, typer.Argument(metavar="KEY", help="As in `narration.min_chars` or `rules.list.ID.then`.")],
-    value: Annotated[str | None, typer.Argument(metavar="[VALUE]", help="A value as it stands in YAML.")] = None,
+    value: Annotated[str | None, typer.Argument(metavar="VALUE", help="A value as it stands in YAML.")] = None,
     unset: Annotated[bool, take("--unset", "Take the key out of your file, so that the default holds.")] = False,
     policy: options.PolicyFile = None,
     last: Last = _SESSIONS,

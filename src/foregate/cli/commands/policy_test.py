@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from foregate.cases.testing import CaseResult
     from foregate.policy.policy import Policy
 
-Files = Annotated[list[Path], typer.Argument(metavar="FILES...", help="Cases, or folders that hold them.")]
+Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Cases, or folders that hold them.")]
 
 
 @app.command("test", short_help="Judge test cases under a policy.")

@@ -34,14 +34,19 @@ def format_statistics(found: Statistics) -> Iterator[str]:
     counted = {"session": found.sessions, "task": found.tasks, "judged turn": found.turns, "call": found.calls}
     yield ", ".join(pluralise(count, noun) for noun, count in counted.items())
     shadows = any(counts.shadow_asked for counts in found.gates.values())
-    yield f"{'gate':<12} {'asked':>8} {'fired':>8} {'overridden':>11}" + (f" {'in shadow':>18}" if shadows else "")
+    names = f"{'gate':<12} {'asked':>8} {'fired':>7} {'person':>7} {'held':>7} {'denied':>7} {'overridden':>11}"
+    yield names + (f" {'in shadow':>18}" if shadows else "")
     for gate, counts in found.gates.items():
         shadow = f" {counts.shadow_asked:>8} asked {counts.shadow_fired:>4} fired" if shadows else ""
-        yield f"{gate:<12} {counts.asked:>8} {counts.fired:>8} {counts.overridden:>11}{shadow}".rstrip()
+        fired = f"{counts.fired:>7} {counts.asked_person:>7} {counts.held:>7} {counts.denied:>7}"
+        yield f"{gate:<12} {counts.asked:>8} {fired} {counts.overridden:>11}{shadow}".rstrip()
     per_task = f", {found.held / found.tasks:.1f} per task" if found.tasks else ""
     yield from _format_row("held", f"{pluralise(found.held, 'call')} held or denied{per_task}")
     advice = found.advice.items()
-    costs = [f"{who} {pluralise(by.calls, 'request')} and {pluralise(by.tokens, 'token')}" for who, by in advice]
+    costs = [
+        f"{who} {pluralise(by.calls, 'request')}, {pluralise(by.tokens, 'token')}, {by.seconds:g} s"
+        for who, by in advice
+    ]
     yield from _format_row("advice", "; ".join(costs))
     yield from _format_row("approvals", _format_approvals(found))
     asked = found.questions

@@ -32,19 +32,11 @@ _PLACES: dict[str, Any] = {
     "who": Annotated[Names, take("--who", "Only run by this person; `*` fits anything.", "PATTERN")],
 }
 _ONLY = "Only where these words stand; may be repeated, then all must."
-OF_SESSIONS: dict[str, Any] = {
-    "state": Annotated[Names, take("--state", "Only in this state, as the list shows it; may be repeated.", "STATE")],
-    **_TIMES,
-    **_PLACES,
-    "text": Annotated[Names, take("--text", _ONLY, "WORDS")],
-    "waiting": Annotated[bool, take("--waiting", "Only what waits for a person.")],
-}
-"""The options that select sessions, by the field of the filter."""
-OF_ONE: dict[str, Any] = {
-    "gate": Annotated[Names, take("--gate", "Only this gate; may be repeated.")],
-    "code": Annotated[Names, take("--code", "Only this code; may be repeated.")],
+_OF_RULING: dict[str, Any] = {
+    "gate": Annotated[Names, take("--gate", "Only this gate; may be repeated.", "GATE")],
+    "code": Annotated[Names, take("--code", "Only this code; may be repeated.", "CODE")],
     "standing": Annotated[Names, take("--verdict", "Only what the gate said.", "allow|ask|hold|deny")],
-    "severity": Annotated[Names, take("--severity", "Only `info`, `warning` or `error`; may be repeated.")],
+    "severity": Annotated[Names, take("--severity", "Only of this severity; may be repeated.", "info|warning|error")],
     "tool": Annotated[Names, take("--tool", "Only of this tool; `*` fits anything.", "PATTERN")],
     "target": Annotated[Names, take("--target", "Only on this target; `*` fits anything.", "PATTERN")],
     "rule": Annotated[Names, take("--rule", "Only by this rule; `*` fits anything.", "PATTERN")],
@@ -57,9 +49,17 @@ OF_ONE: dict[str, Any] = {
     "risk": Annotated[
         str | None, take("--risk", "Only of this risk, in thousandths: `400..900`, `700..`.", "LOW..HIGH")
     ],
-    **_TIMES,
-    "text": Annotated[Names, take("--text", _ONLY, "WORDS")],
 }
+OF_SESSIONS: dict[str, Any] = {
+    "state": Annotated[Names, take("--state", "Only in this state, as the list shows it; may be repeated.", "STATE")],
+    **_TIMES,
+    **_PLACES,
+    "text": Annotated[Names, take("--text", _ONLY, "WORDS")],
+    "waiting": Annotated[bool, take("--waiting", "Only what waits for a person.")],
+    **_OF_RULING,
+}
+"""The options that select sessions, by the field of the filter: those of a ruling, sessions that hold one."""
+OF_ONE: dict[str, Any] = {**_OF_RULING, **_TIMES, "text": Annotated[Names, take("--text", _ONLY, "WORDS")]}
 """The options that select decisions of one session."""
 OF_DECISIONS: dict[str, Any] = {**OF_ONE, **_PLACES}
 """The options that select decisions of any session."""
@@ -88,12 +88,16 @@ def takes_selection(options: Mapping[str, Any]) -> Callable[[Callable[..., None]
     return wrap_command
 
 
-def select_sessions(selection: Selection) -> SessionFilter:
+def select_sessions(selection: Selection, sessions: Sequence[str] = ()) -> SessionFilter:
     """Return the filter that options make; raise UsageError for one that names nothing there is."""
     from foregate.telemetry.index.filters import SessionFilter
 
     _check_word("state", selection.get("state") or (), ("open", *STATUS, "ended", "erased"))
-    return SessionFilter(**_read_selection(selection))
+    of_ruling = {name: value for name, value in selection.items() if value and name in _OF_RULING}
+    of_session = {name: value for name, value in selection.items() if name not in _OF_RULING}
+    times = {name: selection.get(name) for name in _TIMES}
+    decisions = select_decisions({**of_ruling, **times}, everything=True) if of_ruling else None
+    return SessionFilter(**_read_selection(of_session), sessions=sessions, decisions=decisions)
 
 
 def select_decisions(selection: Selection, sessions: Sequence[str] = (), *, everything: bool = False) -> DecisionFilter:

@@ -266,7 +266,7 @@ def _read_declarations(root: Path) -> Declarations:
 async def pin(
     setting: SessionOptions,
     server: Annotated[str, typer.Argument(metavar="SERVER", help="An MCP server by its name.", show_default=False)],
-    tool: Annotated[str, typer.Argument(metavar="[TOOL]", help="Only this tool of it.", show_default=False)] = "",
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="Only this tool of it.", show_default=False)] = "",
     yes: Annotated[bool, take("--yes", "Pin without asking, for scripts.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
@@ -311,7 +311,7 @@ async def pin(
 async def diff(
     setting: SessionOptions,
     server: Annotated[
-        str, typer.Argument(metavar="[SERVER]", help="An MCP server by its name; all without.", show_default=False)
+        str, typer.Argument(metavar="SERVER", help="An MCP server by its name; all without.", show_default=False)
     ] = "",
     as_json: options.AsJson = False,
 ) -> int:
