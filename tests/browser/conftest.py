@@ -28,6 +28,8 @@ FLAGS = (
 )
 OTHERS = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "FOREGATE_MODEL", "FOREGATE_POLICY", "FOREGATE_CONFIG", "FOREGATE_MCP")
 """Variables of who runs the tests."""
+PATIENCE = 120
+"""Seconds that a browser may take for what it is asked: on a busy machine axe needs more than half a minute."""
 
 
 class ServedConsole(Struct):
@@ -52,7 +54,7 @@ def run_console(home: Path, names: dict[str, str], *options: str) -> Iterator[Se
         yield ServedConsole(entrance.partition("/enter")[0], entrance, home.parent, names)
     finally:
         process.send_signal(signal.SIGINT)
-        code = process.wait(20)
+        code = process.wait(PATIENCE)
         process.stdout.close()
     assert code == 0, "the console did not end as it should"
 
@@ -105,7 +107,7 @@ class Browser:
         from selenium.webdriver.support.ui import WebDriverWait
 
         passing = (NoSuchElementException, StaleElementReferenceException)
-        return WebDriverWait(self.driver, 15, 0.05, passing).until(lambda _: condition())
+        return WebDriverWait(self.driver, PATIENCE, 0.05, passing).until(lambda _: condition())
 
     def wait_for(self, selector: str, text: str = "") -> Any:
         """Return an element once it is there and holds a text."""
@@ -159,6 +161,7 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         options.add_argument(flag)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    driver.set_script_timeout(PATIENCE)
     yield Browser(driver)
     driver.quit()
 
