@@ -58,9 +58,11 @@ class Prelude:
     holds_all: bool = False
     budget: Mapping[str, int] = field(default_factory=dict)
     """The bounds of a task's counters, without those that are unlimited."""
+    keeps_rows: bool = True
+    """Whether a judgement tells its decisions; its verdicts are the same without."""
 
 
-def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
+def build_prelude(policy: Policy, catalogue: Catalogue, *, keeps_rows: bool = True) -> Prelude:
     """Return the gates in the order they are asked; a gate that is `off` is not among them."""
     catalogue = _read_as_recorded(catalogue)
     gates: tuple[Gate, ...] = (
@@ -78,7 +80,8 @@ def build_prelude(policy: Policy, catalogue: Catalogue) -> Prelude:
         tuple(gate for gate in gates if gate.mode != "off"),
         lambda turn: compute_turn_facts(turn, policy, catalogue),
         policy.holds == "whole_response",
-        list_bounds(policy),
+        list_bounds(policy) if keeps_rows else {},
+        keeps_rows,
     )
 
 
@@ -114,7 +117,8 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
         opinion = ask_gate(gate, turn, live, ids, so_far)
         if isinstance(opinion, Need):
             return opinion
-        so_far.decisions.append(build_decision(gate, opinion, live, so_far, turn))
+        if bench.keeps_rows:
+            so_far.decisions.append(build_decision(gate, opinion, live, so_far, turn))
         if gate.mode == "shadow":
             continue
         if join_rulings(gate.name, opinion, live, so_far):
@@ -201,7 +205,7 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
         verdicts = [replace(v, **held) if v.standing is Standing.ALLOW else v for v in verdicts]
     allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
     plan = so_far.plan if so_far.plan_first in ("", *allowed) else None
-    if allowed:
+    if allowed and bench.keeps_rows:
         so_far.decisions.append(build_snapshot(turn, len(allowed), plan or turn.plan, bench.budget))
     before = len(turn.plan.items) if turn.plan is not None else 0
     committed = plan is not None or so_far.plan is None  # else only what was in force before is used

@@ -52,9 +52,9 @@ class RulesGate:
 
 def find_unlisted_host(facts: CallFacts, policy: Policy) -> str:
     """Return the host of a built-in tool's request that the policy does not list, "" where it lists all of them."""
-    if policy.http.unlisted != "deny" or facts.spec is None or facts.spec.provenance != "builtin":
+    hosts = [one.id for one in facts.resources if one.kind is ResourceKind.HOST]
+    if not hosts or policy.http.unlisted != "deny" or facts.spec is None or facts.spec.provenance != "builtin":
         return ""
-    hosts = (one.id for one in facts.resources if one.kind is ResourceKind.HOST)
     return next((host for host in hosts if not is_allowed_host(host, policy)), "")
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -315,8 +315,7 @@ class Commands(PolicySection):
 
 
 class Mcp(PolicySection):
-    """Servers of the Model Context Protocol. Times in seconds but for `backoff` (milliseconds), sizes in bytes but for
-    `max_description` (characters)."""
+    """Servers of MCP. Times in seconds but for `backoff` (milliseconds), sizes in bytes but for `max_description`."""
 
     start_timeout: Annotated[int, Field(ge=1)]
     call_timeout: Annotated[int, Field(ge=1)]
@@ -388,6 +387,7 @@ class Policy(PolicySection):
     runtime: Runtime
     files: Files
     sensitive: Sensitive
+    reading: ClassVar[Any] = None  # notes what is read, in what stands for a policy in `followed.py`
 
     @cached_property
     def plans_blind(self) -> bool:

@@ -13,7 +13,7 @@ from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.gates.blind_plan import KEY
-from foregate.gates.replay.counterfactuals import build_fitting_plan, build_fitting_steps
+from foregate.gates.replay.assumption import build_blind_plan, build_plan
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import Usage
@@ -78,8 +78,7 @@ def _build_assumed(need: Need, in_hand: TurnInHand, said: str) -> Mapping[str, J
     """Return what somebody is assumed to answer: the plan that fits the first call, an accepting critique, or a yes."""
     if need.who == "planner":
         facts = in_hand.facts[_find_first(need.calls, in_hand)]
-        plan = build_fitting_steps(facts) if need.key.startswith(KEY) else build_fitting_plan(facts)
-        return plan if isinstance(plan, Mapping) else {}
+        return build_blind_plan([facts]) if need.key.startswith(KEY) else build_plan([facts])
     if need.who == "critic":
         return _ACCEPT
     return {**_YES, "choice": "anyway" if need.gate == "loop" else said}

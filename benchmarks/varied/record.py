@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,16 @@ _IN_GIT = 0.06
 _TASKS = (1, 1, 2, 2, 3, 5)
 
 
-async def record_sessions(log: SqliteLog, turns: int, seed: int = SEED) -> list[str]:
+async def record_sessions(
+    log: SqliteLog, turns: int, seed: int = SEED, layers: Sequence[tuple[Mapping[str, Any], int]] = LAYERS
+) -> list[str]:
     """Record sessions until `turns` turns are judged; return their names, in the order of the log."""
     draw, names, judged = random.Random(seed), list[str](), 0
-    loaded = [layer_policy(Layer("user.yaml", "user.yaml", dict(data), {})) for data, _ in LAYERS]
+    loaded = [layer_policy(Layer("user.yaml", "user.yaml", dict(data), {})) for data, _ in layers]
     with tempfile.TemporaryDirectory() as folder:
         plain, kept = (World(Path(folder) / name, draw, git=name == "kept") for name in ("plain", "kept"))
         while judged < turns:
-            (policy,) = draw.choices(loaded, [weight for _, weight in LAYERS])
+            (policy,) = draw.choices(loaded, [weight for _, weight in layers])
             names.append(f"20260301-{len(names):06}-{draw.randrange(65536):04x}")
             world = kept if draw.random() < _IN_GIT else plain
             judged += await _record_session(log, names[-1], world, policy, draw)
@@ -93,10 +95,15 @@ async def _record_session(log: SqliteLog, name: str, world: World, loaded: Loade
     return len(judged)
 
 
-def record_log(path: Path, turns: int, seed: int = SEED) -> list[str]:
-    """Write a new log with at least `turns` judged turns of varied work; return the names of its sessions."""
+def record_log(
+    path: Path, turns: int, seed: int = SEED, layers: Sequence[tuple[Mapping[str, Any], int]] = LAYERS
+) -> list[str]:
+    """Write a new log with at least `turns` judged turns of varied work; return the names of its sessions.
+
+    `layers` are what the user's file says in sessions, each with its weight; `LAYERS[:1]` is one file for all.
+    """
     log = SqliteLog(path)
     try:
-        return asyncio.run(record_sessions(log, turns, seed))
+        return asyncio.run(record_sessions(log, turns, seed, layers))
     finally:
         log.close()

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from foregate.gates.blind_plan import KEY
 from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.replay.assumption import build_blind_plan, build_plan
 from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
@@ -219,7 +220,7 @@ class CounterfactualSearch:
         value: Json = {"choice": "yes", "text": "", "by": "person"}
         if need.who == "planner":
             facts = self.facts[need.calls[0]]
-            value = build_fitting_steps(facts) if need.key.startswith(KEY) else build_fitting_plan(facts)
+            value = build_blind_plan([facts]) if need.key.startswith(KEY) else build_plan([facts])
         elif need.who == "critic":
             value = {"verdict": "accept", "issues": [], "summary": "fine"}
         return replace(build_stand_in(need, turn), value=value, error="")
@@ -279,31 +280,3 @@ def find_nearest(turns: Callable[[int], bool], now: int, limit: int) -> int | No
         else:
             still = middle
     return turned
-
-
-def build_fitting_steps(facts: CallFacts) -> Json:
-    """Return a plan made without a look that names a call as far as a plan can: what nobody said it does not open."""
-    values, other = facts.survey.values or (), {"read": None, "record": None, "field": None}
-    step: Json = {
-        "tool": facts.call.name,
-        "effect": None,
-        "uses": 1,
-        "targets": [{"argument": value.path, "said": value.text, **other} for value in values],
-        "bounds": [{"argument": value.path, "rule": "equals", "value": value.text} for value in values],
-        "description": "do it",
-    }
-    return {**build_fitting_plan(facts), "planned_steps": [step], "flows": []}
-
-
-def build_fitting_plan(facts: CallFacts) -> dict[str, Json]:
-    """Return a plan that passes every check for a call, and covers nothing else."""
-    target = facts.targets[0].id if facts.targets else ""
-    return {
-        "goal": "do exactly this",
-        "success_criteria": [{"text": "it is done", "check": None, "target": None, "expected": None}],
-        "first_action": {"tool": facts.call.name, "target": target, "description": "do it"},
-        "requires_verification": True,
-        "risky_actions": ["this"],
-        "version": 1,
-        "planned_steps": None,
-    }

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from foregate.gates.blind_plan import KEY
 from foregate.gates.prelude import Prelude, build_prelude, judge, judge_answer
+from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
 from foregate.policy.source.strict_yaml import Data, Path
@@ -59,10 +60,15 @@ class CallChange(Struct, frozen=True):
 
 
 class Redecision(Struct, frozen=True):
-    """A turn judged again: what becomes of each call, and which questions it takes fewer of (`spared`)."""
+    """A turn judged again: what becomes of each call, and which questions it takes fewer of (`spared`).
+
+    `asked` are all questions it takes, and `assumed` those of them whose answer the log does not hold.
+    """
 
     calls: tuple[CallChange, ...]
     spared: tuple[Who, ...] = ()
+    asked: tuple[Who, ...] = ()
+    assumed: tuple[Who, ...] = ()
 
     @property
     def is_unchanged(self) -> bool:
@@ -73,12 +79,15 @@ class Replayed(Struct, frozen=True):
     """A turn judged as the loop would have: answers are handed in as they are asked for.
 
     `missing` names, by call, the questions no answer of the turn fits; for the judgement they count as met, a person's
-    with a yes and advice with none to be had. `used` are the answers that fitted.
+    with a yes and advice with none to be had. `used` are the answers that fitted, `assumed` those that were assumed,
+    and `asked` who was asked in all.
     """
 
     judgement: Judgement
     missing: Mapping[str, Need]
     used: tuple[Answer, ...]
+    assumed: tuple[Answer, ...] = ()
+    asked: tuple[Who, ...] = ()
 
 
 def judge_any_turn(
@@ -98,11 +107,25 @@ def redecide(
     Recorded answers are used, whatever policy they were given under, where they answer what is asked now.
     """
     turn, unknown, looked = survey_again(turn, policy, before, catalogue)
-    facts = bench.facts(turn)
+    return redecide_surveyed(turn, recorded, policy, bench, bench.facts(turn), unknown, looked)
+
+
+def redecide_surveyed(
+    turn: Turn,
+    recorded: Judgement,
+    policy: Policy,
+    bench: Prelude,
+    facts: Mapping[str, CallFacts],
+    unknown: Mapping[str, str] | None = None,
+    looked: Collection[str] = (),
+    assume: Assumption | None = None,
+) -> Redecision:
+    """Judge a turn again that was surveyed as it would be under `policy`; see `survey_again`."""
+    unknown = unknown or {}
     other = {call.digest for call in turn.calls if call.id in looked}
-    now = replay_turn(turn, policy, bench, facts, other)
+    now = replay_turn(turn, policy, bench, facts, other, assume=assume)
     if not turn.calls:
-        return Redecision((compare_answers(recorded, now.judgement),))
+        return Redecision((compare_answers(recorded, now.judgement),), (), now.asked)
     beside = bench.holds_all and bool(unknown or now.missing)
     changes = []
     for call in turn.calls:
@@ -115,10 +138,10 @@ def redecide(
             needs = unknown.get(call.id) or (need.who if need is not None else "the calls beside it")
             row = replace(row, needs=needs)
         else:
-            row = compare_verdicts(row, old, now.judgement.find_verdict(call.id), now.used)
+            row = compare_verdicts(row, old, now.judgement.find_verdict(call.id), (*now.used, *now.assumed))
         changes.append(row)
     spared = [answer.who for answer in turn.answers if answer not in now.used and answer.gate != "loop"]
-    return Redecision(tuple(changes), tuple(spared))
+    return Redecision(tuple(changes), tuple(spared), now.asked, tuple(answer.who for answer in now.assumed))
 
 
 def survey_again(
@@ -147,27 +170,35 @@ def replay_turn(
     facts: Mapping[str, CallFacts],
     looked: Collection[str] = (),
     otherwise: Callable[[Need, Turn], Answer] | None = None,
+    assume: Assumption | None = None,
 ) -> Replayed:
     """Judge a turn as the loop would have, which puts its own question last.
 
     Answers about the digests in `looked`, whose calls were surveyed otherwise, do not fit.
-    `otherwise` answers what no recorded answer fits.
+    `otherwise` answers what no recorded answer fits, unless `assume` does.
     """
     left = [answer for answer in turn.answers if answer.gate != "loop" and not set(looked).intersection(answer.digests)]
     afterwards = [answer for answer in turn.answers if answer.gate == "loop"]
     given: list[Answer] = []
     used: list[Answer] = []
     missing: dict[str, Need] = {}
+    assumed: list[Answer] = []
+    asked: list[Who] = []
     while True:
         result = judge_any_turn(replace_answers(turn, given, afterwards), policy, bench, facts)
         if isinstance(result, Judgement):
             if not afterwards:
-                return Replayed(result, missing, tuple(used))
-            answer = afterwards.pop(0)
-        elif (found := next((answer for answer in left if is_fitting(answer, result)), None)) is not None:
+                return Replayed(result, missing, tuple(used), tuple(assumed), tuple(asked))
+            given.append(afterwards.pop(0))
+            continue
+        asked.append(result.who)
+        if (found := next((answer for answer in left if is_fitting(answer, result)), None)) is not None:
             left.remove(found)
             used.append(found)
             answer = found
+        elif assume is not None and (supposed := assume.answer(result, turn, facts)) is not None:
+            assumed.append(supposed)
+            answer = supposed
         else:
             missing = {**dict.fromkeys(result.calls, result), **missing}
             answer = (otherwise or build_stand_in)(result, turn)
@@ -252,13 +283,13 @@ _MOST = 64
 class PolicyComparison:
     """A recorded policy and another one, over the tools of a session, with everything that differs."""
 
-    def __init__(self, before: Policy, after: Policy, catalogue: Catalogue) -> None:
-        self.before, self.after, self.catalogue = before, after, catalogue
+    def __init__(self, before: Policy, after: Policy, catalogue: Catalogue, assume: Assumption | None = None) -> None:
+        self.before, self.after, self.catalogue, self._assume = before, after, catalogue, assume
         self._back: dict[Path, tuple[Policy, Prelude] | None] = {}
 
     @cached_property
     def prelude(self) -> Prelude:
-        return build_prelude(self.after, self.catalogue)
+        return build_prelude(self.after, self.catalogue, keeps_rows=False)
 
     @cached_property
     def differences(self) -> dict[Path, tuple[Data, Data]]:
@@ -266,7 +297,9 @@ class PolicyComparison:
         return compare_policies(self.before, self.after)
 
     def redecide(self, turn: Turn, recorded: Judgement) -> Redecision:
-        return redecide(turn, recorded, self.after, self.prelude, self.before, self.catalogue)
+        turn, unknown, looked = survey_again(turn, self.after, self.before, self.catalogue)
+        facts = self.prelude.facts(turn)
+        return redecide_surveyed(turn, recorded, self.after, self.prelude, facts, unknown, looked, self._assume)
 
     def find_deciding_keys(self, turn: Turn, recorded: Judgement, calls: Sequence[str]) -> dict[str, tuple[Path, ...]]:
         """Return by call the changed values each of which, taken back alone, gives the recorded outcome."""
@@ -286,5 +319,7 @@ class PolicyComparison:
             policy = None
             with suppress(ValueError):
                 policy = replace_values(self.after, {path: self.differences[path][0]})
-            self._back[path] = (policy, build_prelude(policy, self.catalogue)) if policy is not None else None
+            self._back[path] = (
+                (policy, build_prelude(policy, self.catalogue, keeps_rows=False)) if policy is not None else None
+            )
         return self._back[path]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from foregate.policy.mandate_section import Mandate
+from foregate.policy.mandate_section import Mandate, MandatePhrases
 from foregate.policy.policy import Contract, Policy
 from foregate.policy.risk.moments import find_month
 from foregate.policy.risk.request import (
@@ -104,7 +104,7 @@ def read_own_words(text: str, policy: Policy) -> OwnWords:
 def widen_contract(_: None, policy: Policy) -> Contract:
     """Return the lists of `contract` with the further phrases of the mandate."""
     more = policy.mandate.phrases
-    names = type(more).model_fields
+    names = MandatePhrases.model_fields
     return policy.contract.model_copy(
         update={name: (*getattr(policy.contract, name), *getattr(more, name)) for name in names}
     )

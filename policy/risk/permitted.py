@@ -178,9 +178,9 @@ def hash_section(spec: ToolSpec, policy: Policy) -> str:
     """
     entry = find_tool_entry(spec, policy)
     said = {
-        "mode": policy.approval.mode,
-        "reads": policy.approval.reads,
-        "mandate": policy.mandate.mode,
+        "mode": str(policy.approval.mode),  # read whole, not only compared
+        "reads": str(policy.approval.reads),
+        "mandate": str(policy.mandate.mode),
         "entry": entry.model_dump(mode="json", exclude_none=True) if entry is not None else None,
     }
     return strict_json.digest(said)[:16]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, permutations, takewhile
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, cast
 
 from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Contract, Policy
@@ -116,6 +116,8 @@ def remember(read: Callable[[Asked, Policy], Found]) -> Callable[[Asked, Policy]
     known: dict[tuple[Asked, str], Found] = {}
 
     def read_once(said: Asked, policy: Policy) -> Found:
+        if policy.reading is not None:
+            return cast(Found, policy.reading.remember(read, said, policy))
         key = (said, policy.hash)
         try:
             return known[key]

@@ -93,14 +93,15 @@ def is_tool_match(rule: Rule, tool: str, facts: CallFacts) -> bool:
     agents call it: `deny` for `Bash` denies `run_shell`, whoever sends that, a plan too.
     """
     call = facts.call
-    if matches_text(tool, call.name):
-        return True
     if rule.then == "allow":
-        return False
+        return matches_text(tool, call.name)
     own = facts.spec is not None and facts.spec.provenance == "builtin"
-    if own and call.name in list_meant_tools(tool):
-        return True
-    return call.sent is not None and matches_text(tool, call.sent.name)
+    return is_tool_named(tool, call.name, call.sent.name if call.sent is not None else call.name, is_own=own)
+
+
+def is_tool_named(tool: str, name: str, sent: str, *, is_own: bool) -> bool:
+    """Whether a strict rule's tool is one of a name, also as the model `sent` it, or what others call our own."""
+    return matches_text(tool, name) or (is_own and name in list_meant_tools(tool)) or matches_text(tool, sent)
 
 
 def is_effect_match(rule: Rule, effects: Sequence[Effect], facts: CallFacts) -> bool:

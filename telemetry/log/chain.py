@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import get_args
 
 import msgspec
@@ -54,18 +54,40 @@ def seal_drafts(
 
 def read_line(text: str, hash: str) -> Event:  # noqa: A002
     """Return the event a stored line holds, unverified; raise InvalidJson when it holds none."""
-    if not strict_json.is_too_deep(text):
+    large = len(text) > _LARGE
+    if large or not strict_json.is_too_deep(text):
         try:
             line = _LINES.decode(text)
             # its own name is in the header; only a second one may be that of a field of the body
             named = text.count(f'"{line.kind}"') > 1 and _NAMED.decode(line.body).kind is not None
             if line.v == FORMAT and not named:
-                body: Body = _get_decoder(line.kind).decode(line.body)
+                body: Body = _read_large(line) if large else _get_decoder(line.kind).decode(line.body)
                 header = (line.v, line.foregate, line.seq, line.session, line.time, line.actor, line.policy, line.prev)
                 return Event(*header, body, hash)
         except (msgspec.DecodeError, ValueError, RecursionError):
             pass  # the slow way below says in words what is wrong
     return read_event(strict_json.decode_record(text), hash)
+
+
+_LARGE = 16_384
+_REPEATED: tuple[Kind, ...] = ("session_started", "policy_changed", "catalog_changed")
+"""Kinds whose large bodies, policies and tools, are mostly those of the session before."""
+
+
+def _read_large(line: _Line) -> Body:
+    read = _read_repeated if line.kind in _REPEATED else _read_body
+    return read(line.kind, bytes(line.body))
+
+
+def _read_body(kind: Kind, body: bytes) -> Body:
+    """Return what a body holds; raise ValueError where it is nested too deep."""
+    if strict_json.is_too_deep(body.decode("utf-8", "surrogatepass")):
+        raise ValueError("nested too deep")
+    return _get_decoder(kind).decode(body)
+
+
+_read_repeated = lru_cache(maxsize=32)(_read_body)
+"""The same for what is read again and again, and never changed: in a log of short sessions it is most of the text."""
 
 
 class UnreadableBody(InvalidJson):

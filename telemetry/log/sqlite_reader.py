@@ -6,7 +6,7 @@ import asyncio
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -37,6 +37,8 @@ class SqliteReader:
         self.path = Path(path)
         self._reader: sqlite3.Connection | None = None
         self._reading = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._keeps_reader = False
 
     async def sessions(self) -> Sequence[str]:
         """Return the names of all sessions, newest first; one whose process ended before its first event is none."""
@@ -130,6 +132,11 @@ class SqliteReader:
             return {}
         return {seq: Erasure(*about) for seq, *about in self._fetch_rows(query, (session,))}
 
+    def count_erased(self) -> int:
+        """Return how many events were erased of all sessions: another number means that some were since."""
+        ((count,),) = [(0,)] if self._is_older() else self._fetch_rows("SELECT count(*) FROM erased", ())
+        return int(count)
+
     def _read_snapshot(self, session: str) -> Snapshot | None:
         rows = [] if self._is_older() else self._fetch_rows(snapshots.READ, (session,))
         return snapshots.unpack_snapshot(self.path, session, *rows[0]) if rows else None
@@ -181,13 +188,43 @@ class SqliteReader:
         The text of an erased event is None.
         """
         self._check_process()
-        with sqlite_file.explain_errors("read", self.path), closing(sqlite_file.open_reader(self.path)) as reader:
+        with sqlite_file.explain_errors("read", self.path), self._borrow_reader() as reader:
             sqlite_file.retry_while_busy(self.path, lambda: reader.execute("BEGIN"))
             whole = _WholeTexts(reader)
             for session, seq, text, hash_ in sqlite_file.retry_while_busy(
                 self.path, lambda: reader.execute(query, values)
             ):
                 yield session, seq, whole.find_text(session, seq, text), hash_
+
+    @contextmanager
+    def keep_reader(self) -> Iterator[None]:
+        """Keep one connection open from one reading to the next while a block runs, for one that reads single events
+        by the thousand: opening the file takes longer than reading one. A file that takes its place is not noticed."""
+        before, self._keeps_reader = self._keeps_reader, True
+        try:
+            yield
+        finally:
+            self._keeps_reader = before
+            while self._idle and not before:
+                self._idle.pop().close()
+
+    @contextmanager
+    def _borrow_reader(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that nobody else reads over meanwhile."""
+        reader = self._idle.pop() if self._idle else sqlite_file.open_reader(self.path)
+        kept = False
+        try:
+            yield reader
+            kept = True
+        except GeneratorExit:  # whoever reads only the first rows closes what yields them
+            kept = True
+            raise
+        finally:
+            if kept and self._keeps_reader and not self._idle:
+                reader.execute("ROLLBACK")
+                self._idle.append(reader)
+            else:
+                reader.close()
 
     def _build_unknown_error(self, session: str) -> LogError:
         advice = "`foregate audit list` names those there are"

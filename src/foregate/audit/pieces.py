@@ -9,8 +9,11 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import ExitStack, nullcontext
 from dataclasses import dataclass
+from heapq import merge
 from multiprocessing import get_context, parent_process
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +23,7 @@ from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.protocols import Readable
 from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, EventWindow, InForce, RecordedTurn, read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.log.sqlite_reader import SqliteReader
 
 T = TypeVar("T")
 
@@ -42,12 +46,16 @@ UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
 
 @dataclass(frozen=True)
 class SessionPiece:
-    """Some events of a session, and the numbers of the events that say which policy and tools hold before them."""
+    """Some events of a session, and the numbers of the events that say which policy and tools hold before them.
+
+    `only` are the events of the turns that matter, None where all do.
+    """
 
     session: str
     after: int
     until: int
     laid: tuple[int, ...]
+    only: tuple[int, ...] | None = None
 
 
 Work = Callable[[SessionPiece], T]
@@ -87,12 +95,23 @@ def read_turns(log: Readable, piece: SessionPiece, *, early: bool = False) -> It
     Raises one of UNREADABLE, or LogError, where the log cannot be read.
     """
     near = EventWindow(log, piece.session)
-    judging = log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
     start = InForce()
     for seq in piece.laid:
         start = start.apply(near(seq))
+    if piece.only is not None:
+        yield from _read_some_turns(log, piece, near, start)
+        return
+    judging = log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
     events = (event for event in judging if early or not (isinstance(event.body, TurnJudged) and event.body.early))
     yield from read_judged_turns(near.follow(events), near, start)
+
+
+def _read_some_turns(log: Readable, piece: SessionPiece, near: EventWindow, start: InForce) -> Iterator[RecordedTurn]:
+    """Yield only the turns of a piece that matter, each read by itself."""
+    laying = log.events(piece.session, after=piece.after, until=piece.until, kinds=LAYING)
+    wanted = (near(seq) for seq in piece.only or ())
+    events = merge(laying, wanted, key=attrgetter("seq"))
+    yield from read_judged_turns(events, near, start)
 
 
 def work_on_sessions(
@@ -108,16 +127,24 @@ def work_on_sessions(
     `prepare` makes of a log what works on its pieces; it is sent to the processes. `workers` 0 is one for each core.
     With `whole` each session is one piece, and worth as much as many events that are only judged.
     """
-    workers = workers or cores()
     size = sum(log.head_anchor(session)[0] for session in sessions) * (_PLAYED if whole else 1)
     split = split_whole if whole else split_session
     pieces = (piece for session in sessions for piece in split(log, session))
-    if workers > 1 and size > WORTH_WORKERS and isinstance(log, SqliteLog):
-        yield from _work_in_processes(pieces, log, prepare, workers)
-    else:
-        work = prepare(log)
-        for piece in pieces:
-            yield piece, work(piece)
+    yield from work_on_pieces(log, pieces, size, prepare, workers)
+
+
+def work_on_pieces(
+    log: Readable, pieces: Iterable[SessionPiece], events: int, prepare: Callable[[Readable], Work[T]], workers: int = 0
+) -> Iterator[tuple[SessionPiece, T]]:
+    """Yield what comes of each piece, in their order; `events` is about how many are read for it."""
+    workers = workers or cores()
+    with log.keep_reader() if isinstance(log, SqliteReader) else nullcontext():
+        if workers > 1 and events > WORTH_WORKERS and isinstance(log, SqliteLog):
+            yield from _work_in_processes(pieces, log, prepare, workers)
+        else:
+            work = prepare(log)
+            for piece in pieces:
+                yield piece, work(piece)
 
 
 def _work_in_processes(
@@ -143,6 +170,8 @@ def _work_in_processes(
 
 
 _work: Work[Any] | None = None
+_kept = ExitStack()
+"""What a worker process keeps open to its end."""
 
 
 def start_worker(path: Path, prepare: Callable[[Readable], Work[Any]], read_only: bool = False) -> None:
@@ -150,7 +179,9 @@ def start_worker(path: Path, prepare: Callable[[Readable], Work[Any]], read_only
     global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    _work = prepare(SqliteLog(path, create=False, read_only=read_only))
+    log = SqliteLog(path, create=False, read_only=read_only)
+    _kept.enter_context(log.keep_reader())
+    _work = prepare(log)
 
 
 def _end_with_parent() -> None:

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from dataclasses import replace as replace_piece
 from functools import partial
+from operator import attrgetter
+from typing import NamedTuple
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, work_on_sessions
+from foregate.audit.change_reach import ChangeReach, FrameChange
+from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_outcome
+from foregate.audit.pieces import (
+    UNREADABLE,
+    SessionPiece,
+    read_turns,
+    split_session,
+    work_on_pieces,
+    work_on_sessions,
+)
+from foregate.audit.reach_index import ReachIndex
+from foregate.audit.reach_pages import ReachPage
+from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import replace_user_layer, restore_policy
@@ -71,6 +86,14 @@ class WhatIfTally:
     values: dict[str, tuple[Data, Data]] = field(default_factory=dict)
     beside: dict[str, None] = field(default_factory=dict)
 
+    def name_differences(self, changes: Iterable[FrameChange]) -> None:
+        """Name what the policies of turns differ in from those they are judged under, in the order of the turns."""
+        self.values, self.beside = {}, {}
+        for change in changes:
+            self.values = {**{format_path(path): pair for path, pair in change.differences.items()}, **self.values}
+            beside = (format_path(path) for path in change.differences if is_outside_judging(path))
+            self.beside.update(dict.fromkeys(beside))
+
     def add_counts(self, other: WhatIfTally, *, apart: bool) -> None:
         """Take in the counts of a further piece of a session; with `apart` all of it follows a divergence."""
         self.turns += other.turns
@@ -83,11 +106,24 @@ class WhatIfTally:
 
 
 class WhatIf:
-    """Judges sessions of a log again under the user's layer `user`; `tally` is complete once all changes are found."""
+    """Judges sessions of a log again under the user's layer `user`; `tally` is complete once all changes are found.
 
-    def __init__(self, log: Readable, user: Layer | None, workers: int = 0) -> None:
-        self._log, self._user = log, user
+    With an `index` that has caught up, only the turns are judged that the layer can reach; rows and counts are the
+    same. What the index does not hold is judged. With `assume` answers stand in for those the log does not hold, and
+    `phases` counts what is exact and what is not apart.
+    """
+
+    def __init__(
+        self,
+        log: Readable,
+        user: Layer | None,
+        workers: int = 0,
+        index: ReachIndex | None = None,
+        assume: Assumption | None = None,
+    ) -> None:
+        self._log, self._user, self._index, self._assume = log, user, index, assume
         self._workers = workers
+        self.phases = Phases()
         self.tally = WhatIfTally()
 
     def find_changes(self, sessions: Sequence[str]) -> Iterator[Row]:
@@ -97,11 +133,12 @@ class WhatIf:
         refused over the user's.
         """
         session, diverged = "", False
-        judge = partial(PieceJudge, user=self._user)
-        for piece, (rows, tally) in work_on_sessions(self._log, sessions, judge, self._workers):
+        for piece, (rows, tally, outcomes) in self._judge_pieces(sessions):
             if piece.session != session:
                 session, diverged = piece.session, False
                 self.tally.sessions += 1
+                self.phases.begin_session()
+            self.phases.add(outcomes)
             self.tally.add_counts(tally, apart=diverged)
             for row in rows:
                 yield replace(row, diverges=False, apart=True) if diverged else row
@@ -109,16 +146,78 @@ class WhatIf:
                 diverged = True
                 self.tally.diverged += 1
 
+    def _judge_pieces(self, sessions: Sequence[str]) -> Iterator[tuple[SessionPiece, JudgedPiece]]:
+        """Yield each piece of the sessions with what comes of it, in the order of the log."""
+        judge = partial(PieceJudge, user=self._user, assume=self._assume)
+        if self._index is None:
+            yield from work_on_sessions(self._log, sessions, judge, self._workers)
+            return
+        reach = ChangeReach(self._user)
+        planned = [one for session in sessions for one in plan_session(self._log, self._index, reach, session)]
+        pieces = [piece for piece, _ in planned if piece.only is None or piece.only]
+        events = sum(piece.until - piece.after if piece.only is None else _READ * len(piece.only) for piece in pieces)
+        judged = work_on_pieces(self._log, pieces, events, judge, self._workers)
+        for piece, page in planned:
+            found = next(judged)[1] if piece.only is None or piece.only else JudgedPiece([], WhatIfTally(), [])
+            if page is not None:
+                changes = (reach.find_change(key, self._index.get_frame(key)) for key in page.list_frames())
+                found.tally.name_differences(changes)
+                found = add_unreached(page, piece.only or (), found, outcomes=self._assume is not None)
+            yield piece, found
+
+
+_READ = 4
+"""Events that are read for one turn, about."""
+
+
+def plan_session(
+    log: Readable, index: ReachIndex, reach: ChangeReach, session: str
+) -> Iterator[tuple[SessionPiece, ReachPage | None]]:
+    """Yield the pieces of a session with what is to be judged of each, and its page where it is not all of it."""
+    pages = index.find_pages(session)
+    for number, piece in enumerate(split_session(log, session)):
+        if pages is None:
+            yield piece, None
+        else:
+            page = pages[number]
+            frames = {key: index.get_frame(key) for key in page.frames}
+            yield replace_piece(piece, only=reach.list_reached(page, frames)), page
+
+
+def add_unreached(page: ReachPage, only: Sequence[int], found: JudgedPiece, *, outcomes: bool) -> JudgedPiece:
+    """Count the turns of a page that were not judged again: their calls come out as recorded."""
+    first = next((row.seq for row in found.rows if row.diverges), None)
+    judged, told = set(only), list(found.outcomes)
+    for turn in page.turns:
+        if turn.seq not in judged:
+            found.tally.turns += 1
+            apart = first is not None and turn.seq > first
+            (found.tally.apart if apart else found.tally.changes)["unchanged"] += len(turn.digests)
+            if outcomes:
+                calls = tuple(CallOutcome(digest, "unchanged", False) for digest in turn.digests)
+                told.append(TurnOutcome(turn.seq, turn.task, calls, turn.asked, turn.asked))
+    return found._replace(outcomes=sorted(told, key=attrgetter("seq")))
+
+
+class JudgedPiece(NamedTuple):
+    """What comes of a piece: its rows and counts, and where answers are assumed what became of each turn."""
+
+    rows: list[Row]
+    tally: WhatIfTally
+    outcomes: list[TurnOutcome]
+
 
 class PieceJudge:
     """Judges pieces of sessions again; policies and gates are kept from one piece to the next."""
 
-    def __init__(self, log: Readable, user: Layer | None) -> None:
-        self._log, self._user = log, user
+    def __init__(self, log: Readable, user: Layer | None, assume: Assumption | None = None) -> None:
+        self._log, self._user, self._assume = log, user, assume
+        self._outcomes: list[TurnOutcome] = []
         self._comparisons: dict[tuple[str, str, str], PolicyComparison] = {}
 
-    def __call__(self, piece: SessionPiece) -> tuple[list[Row], WhatIfTally]:
+    def __call__(self, piece: SessionPiece) -> JudgedPiece:
         """Return the rows of a piece and its counts; raise LogError where the log cannot be read."""
+        self._outcomes = []
         rows, tally, last = list[Row](), WhatIfTally(), piece.after
         in_force, comparison = None, None
         try:
@@ -136,13 +235,15 @@ class PieceJudge:
             why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
             failed = f"session `{piece.session}` cannot be judged again after event {last} ({why})"
             raise LogError(f"{failed}; `foregate audit verify` tells what was changed") from None
-        return rows, tally
+        return JudgedPiece(rows, tally, self._outcomes)
 
     def _judge_turn(
         self, session: str, recorded: RecordedTurn, comparison: PolicyComparison, rows: list[Row], tally: WhatIfTally
     ) -> None:
         turn, judgement = recorded.turn, recorded.judgement
         result = comparison.redecide(turn, judgement)
+        if self._assume is not None:
+            self._outcomes.append(describe_outcome(recorded.seq, turn, judgement, result))
         apart = tally.diverged > 0
         tally.turns += 1
         (tally.apart if apart else tally.changes).update(call.change for call in result.calls)
@@ -165,7 +266,9 @@ class PieceJudge:
         if key not in self._comparisons:
             values, catalogue = holds.require()
             policy = replace_user_layer(self._user, holds.layers or {})
-            self._comparisons[key] = PolicyComparison(restore_policy(values), policy, build_catalogue(catalogue))
+            self._comparisons[key] = PolicyComparison(
+                restore_policy(values), policy, build_catalogue(catalogue), self._assume
+            )
         return self._comparisons[key]
 
 

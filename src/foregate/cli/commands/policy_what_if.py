@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated
+
 import typer
 
 from foregate.assembly.home import open_home_log
@@ -9,13 +12,29 @@ from foregate.cli.commands import options
 from foregate.cli.commands.policy import File, app
 from foregate.cli.terminal.exit_codes import USAGE, run_async
 
+if TYPE_CHECKING:
+    from foregate.audit.phases import Phases
+    from foregate.audit.what_if import Row, WhatIfTally
+
 
 @app.command("what-if", short_help="Judge recorded sessions again under another policy file.")
-def what_if(file: File, sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
-    """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently."""
+def what_if(
+    file: File,
+    sessions: options.SessionNames = None,
+    assume: Annotated[
+        str,
+        options.take("--assume", "What is said where the log holds no answer, as in `planner=accept,person=yes`."),
+    ] = "",
+    as_json: options.AsJson = False,
+) -> None:
+    """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently.
+
+    With --assume, three lines count apart what is exact, what rests on the assumed answers, and what is an estimate.
+    """
     from foregate.assembly.home import find_sessions
+    from foregate.audit.reach_index import open_reach_index
     from foregate.audit.what_if import WhatIf
-    from foregate.cli.commands.reports import build_summary_json, format_changes
+    from foregate.gates.replay.assumption import read_assumption
     from foregate.policy.source.layers import read_layer
     from foregate.policy.source.load import check_policy_file, resolve_policy_file
 
@@ -23,13 +42,30 @@ def what_if(file: File, sessions: options.SessionNames = None, as_json: options.
     if problems := check_policy_file(named):
         options.print_problems(problems)
         raise typer.Exit(USAGE)
+    assumed = read_assumption(assume) if assume else None
     with open_home_log() as log:
-        judged = WhatIf(log, read_layer(named, named.name, trusted=True))
-        rows = judged.find_changes(run_async(find_sessions(log, sessions or ())))
-        if as_json:
-            for row in rows:
-                options.print_json(row.to_json())
-            options.print_json(build_summary_json(judged.tally, named.name))
-        else:
-            for line in format_changes(rows, judged.tally, named.name):
-                typer.echo(line)
+        names = run_async(find_sessions(log, sessions or ()))
+        with open_reach_index(log, names) as index:
+            judged = WhatIf(log, read_layer(named, named.name, trusted=True), index=index, assume=assumed)
+            rows = judged.find_changes(names)
+            print_changes(rows, judged.tally, named.name, judged.phases if assumed else None, as_json=as_json)
+
+
+def print_changes(
+    rows: Iterable[Row], tally: WhatIfTally, file: str, phases: Phases | None = None, *, as_json: bool
+) -> None:
+    """Print what comes out differently under a file, as it is found, and where answers are assumed how sure that is."""
+    from foregate.cli.commands.phase_reports import build_phases_json, format_phases
+    from foregate.cli.commands.reports import build_summary_json, format_changes
+
+    if as_json:
+        for row in rows:
+            options.print_json(row.to_json())
+        options.print_json(build_summary_json(tally, file))
+        if phases is not None:
+            options.print_json({"kind": "phases", **build_phases_json(phases)})
+    else:
+        for line in format_changes(rows, tally, file):
+            typer.echo(line)
+        for line in format_phases(phases) if phases is not None else ():
+            typer.echo(line)

@@ -78,7 +78,7 @@ _WIDTH = 80
 _INDENT = " " * 8
 _VALUE = 40
 _ASKED = ("planner", "critic", "person")
-_WORDS = {
+CHANGES = {
     "newly_held": "newly held",
     "newly_let_go": "newly let go",
     "newly_asked": "newly asked",
@@ -115,7 +115,7 @@ def build_summary_json(tally: WhatIfTally, file: str) -> Json:
     told: dict[str, Json] = {"kind": "summary", "policy": file, "sessions": tally.sessions}
     told |= {"diverged": tally.diverged, "turns": tally.turns}
     for name, changes in (("calls", tally.changes), ("apart", tally.apart)):
-        told[name] = {change: changes[change] for change in _WORDS}
+        told[name] = {change: changes[change] for change in CHANGES}
     values = {key: list(pair) for key, pair in tally.values.items()}
     return told | {"spared": {who: tally.spared[who] for who in _ASKED}, "values": values, "beside": list(tally.beside)}
 
@@ -124,7 +124,7 @@ def _format_changed_call(row: Row, tally: WhatIfTally) -> Iterator[str]:
     call = row.call
     what = f"{call.tool} {call.target}".strip() or "the answer in words"
     mark = "  <- first divergence" if row.diverges else ""
-    head = f"{row.seq:>6}  {_WORDS[call.change]:<15} "
+    head = f"{row.seq:>6}  {CHANGES[call.change]:<15} "
     yield head + shorten_text(what, _WIDTH - len(head) - len(mark)) + mark
     needs = _NEEDS.get(call.needs, f"another look (`{call.needs}`)")
     after = _describe_side(call.after) if call.after else f"it takes {needs}, which the log does not hold"
@@ -155,7 +155,7 @@ def _format_value(value: Data) -> str:
 
 def _summarise(tally: WhatIfTally, file: str) -> str:
     calls = sum(tally.changes.values())
-    differ = [f"{count} {_WORDS[name]}" for name in _WORDS if (count := tally.changes[name]) and name != "unchanged"]
+    differ = [f"{count} {CHANGES[name]}" for name in CHANGES if (count := tally.changes[name]) and name != "unchanged"]
     where = f"Under {file}, of {pluralise(calls, 'call')} in {pluralise(tally.sessions, 'session')}"
     found = f"{where} {', '.join(differ) or 'none comes out differently'}"
     found += f", {tally.changes['unchanged']} unchanged" if differ else ""

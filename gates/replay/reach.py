@@ -1,0 +1,153 @@
+"""What a recorded turn's judgement rests on, so that one can tell which changes of the policy cannot reach it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from msgspec import Struct
+
+from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.replay.call_traits import CallTraits, describe_traits, may_match
+from foregate.gates.replay.redecide import redecide_surveyed
+from foregate.policy.followed import Condition, PolicyReading, is_kept
+from foregate.policy.policy import Policy, Rule
+from foregate.policy.risk.resurvey import resurvey
+from foregate.schemas.codes import GateName
+from foregate.schemas.judgement import Judgement, Mode, Need, Opinion, Standing
+from foregate.schemas.protocols import Gate, SoFar
+from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import Turn
+
+MODES = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "critique")
+"""The gates that have a mode."""
+
+
+class TurnReach(Struct, frozen=True):
+    """What judging a turn again rests on under its own policy.
+
+    `is_same` says that it comes out as recorded. `judged` is what the judgement rests on, `surveyed`
+    what looking again does, and `calls` what rules may match of each call.
+    """
+
+    is_same: bool
+    judged: frozenset[Condition]
+    surveyed: frozenset[Condition]
+    calls: frozenset[CallTraits]
+
+
+@dataclass(frozen=True)
+class _FollowedGate:
+    """A gate that notes when it did anything but let everything pass: only then it matters that it is asked at all."""
+
+    gate: Gate
+    name: GateName
+    mode: Mode
+    reading: PolicyReading
+
+    @property
+    def shadow_asks(self) -> bool:
+        return bool(getattr(self.gate, "shadow_asks", False))
+
+    def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
+        try:
+            opinion = self.gate(turn, live, so_far)
+        except Exception:
+            self.reading.noted.add(("gate", self.name))
+            raise
+        if not is_plain_pass(opinion):
+            self.reading.noted.add(("gate", self.name))
+        return opinion
+
+
+def is_about_mode(condition: Condition) -> bool:
+    """Whether a condition is about whether a gate is asked."""
+    return condition[0] == "text" and condition[1][0] in MODES and condition[1][1:] == ("mode",)
+
+
+def is_plain_pass(opinion: Opinion | Need) -> bool:
+    """Whether a gate let everything pass and left nothing behind: had it not been asked, all else were the same."""
+    if isinstance(opinion, Need) or any(ruling.standing is not Standing.ALLOW for ruling in opinion.rulings.values()):
+        return False
+    return not (opinion.consequence or opinion.plan or opinion.uses or opinion.grants)
+
+
+class ReachReader:
+    """Finds what turns recorded under one policy rest on."""
+
+    def __init__(self, policy: Policy, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._reading = PolicyReading(policy)
+        self._policy = cast(Policy, self._reading.policy)
+        bench = build_prelude(self._policy, catalogue, keeps_rows=False)
+        # whether a gate is asked is known of each turn by what it said
+        self._built = frozenset(one for one in self._reading.noted if not is_about_mode(one))
+        self._prelude = Prelude(
+            tuple(self._follow_gate(gate) for gate in bench.gates), bench.facts, bench.holds_all, {}, keeps_rows=False
+        )
+
+    def _follow_gate(self, gate: Gate) -> Gate:
+        mode = cast(Mode, "".join(gate.mode))
+        if "mode" in vars(gate):
+            vars(gate)["mode"] = mode
+        return cast(Gate, _FollowedGate(gate, gate.name, mode, self._reading))
+
+    def read(self, turn: Turn, recorded: Judgement) -> TurnReach:
+        """Return what judging a turn again rests on."""
+        reading = self._reading
+        reading.begin()
+        for survey in turn.surveys:
+            call = next((one for one in turn.calls if one.id == survey.call), None)
+            if call is not None:
+                resurvey(call, survey, self._catalogue.get(call.name), self._policy, self._policy)
+        surveyed = frozenset(reading.noted)
+        reading.begin()
+        facts = self._prelude.facts(turn)
+        result = redecide_surveyed(turn, recorded, self._policy, self._prelude, facts)
+        return TurnReach(
+            result.is_unchanged and not result.spared,
+            frozenset(reading.noted) | self._built,
+            surveyed,
+            frozenset(map(describe_traits, facts.values())),
+        )
+
+
+class PolicyChange:
+    """What lies between the policy that turns were judged under and another: which turns it can reach."""
+
+    def __init__(self, before: Policy, after: Policy) -> None:
+        self._before, self._after = before, after
+        self.differs = before.hash != after.hash
+        self._modes = [name for name in MODES if _get_mode(before, name) != _get_mode(after, name)]
+        self._rules = list_changed_rules(before.rules.list, after.rules.list) if self.differs else []
+        self.reaches_all = self._rules is None or any(map(self._applies_more, self._modes))
+        """Whether every turn must be judged: a gate is applied that was not, of which no turn tells what it says."""
+
+    def can_reach(self, condition: Condition) -> bool:
+        """Whether a turn that rests on a condition may be judged, or surveyed, otherwise."""
+        if condition[0] == "gate":
+            return condition[1] in self._modes
+        return self.differs and not is_kept(condition, self._before, self._after)
+
+    def can_match(self, call: CallTraits) -> bool:
+        """Whether a rule that is there under one of the policies alone may match a call."""
+        return any(may_match(rule, call) for rule in self._rules or ())
+
+    def _applies_more(self, name: str) -> bool:
+        """Whether a gate's other mode can matter where it lets everything pass, or is not applied at all."""
+        asks = any(getattr(getattr(policy, name), "shadow_asks", False) for policy in (self._before, self._after))
+        return asks or _get_mode(self._after, name) == "enforce"
+
+
+def _get_mode(policy: Policy, gate: str) -> str:
+    return str(getattr(policy, gate).mode)
+
+
+def list_changed_rules(before: Sequence[Rule], after: Sequence[Rule]) -> list[Rule] | None:
+    """Return the rules of either list that the other has not, None where those of both stand in another order."""
+    both = [rule for rule in before if rule in after]
+    if both != [rule for rule in after if rule in before]:
+        return None
+    return [rule for rule in (*before, *after) if rule not in both]

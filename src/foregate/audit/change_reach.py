@@ -1,0 +1,76 @@
+"""Which recorded turns a changed policy can reach: the others come out as they did under their own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+from foregate.audit.reach_index import Frame
+from foregate.audit.reach_pages import FrameKey, IndexedTurn, ReachPage, read_condition, read_traits
+from foregate.gates.replay.reach import PolicyChange
+from foregate.policy.policy import Policy
+from foregate.policy.source.layers import Layer
+from foregate.policy.source.load import replace_user_layer
+from foregate.policy.source.strict_yaml import Data, Path
+from foregate.policy.source.values import compare_policies
+
+
+class FrameChange:
+    """What a user's layer changes of what turns were judged under."""
+
+    def __init__(self, frame: Frame, after: Policy) -> None:
+        self.before, self.after = frame.policy, after
+        self.change = PolicyChange(self.before, after)
+        self._conditions: dict[str, bool] = {}
+        self._traits: dict[str, bool] = {}
+
+    @cached_property
+    def differences(self) -> Mapping[Path, tuple[Data, Data]]:
+        return compare_policies(self.before, self.after)
+
+    def can_reach(self, condition: str) -> bool:
+        """Whether a turn that rests on this condition may come out otherwise."""
+        if condition not in self._conditions:
+            self._conditions[condition] = self.change.can_reach(read_condition(condition))
+        return self._conditions[condition]
+
+    def can_match(self, traits: str) -> bool:
+        """Whether a changed rule may match a call like this."""
+        if traits not in self._traits:
+            self._traits[traits] = self.change.can_match(read_traits(traits))
+        return self._traits[traits]
+
+
+class _PageChange:
+    """A change as one page numbers what its turns rest on."""
+
+    def __init__(self, page: ReachPage, change: FrameChange) -> None:
+        self._all = change.change.reaches_all
+        self._broken = {number for number, one in enumerate(page.conditions) if change.can_reach(one)}
+        self._matched = {number for number, one in enumerate(page.traits) if change.can_match(one)}
+
+    def can_reach(self, turn: IndexedTurn) -> bool:
+        if self._all or not turn.is_same:
+            return True
+        untouched = self._broken.isdisjoint(turn.judged) and self._broken.isdisjoint(turn.surveyed)
+        return not (untouched and self._matched.isdisjoint(turn.calls))
+
+
+class ChangeReach:
+    """Tells which turns a user's layer can reach; what it changes of each policy is found once."""
+
+    def __init__(self, user: Layer | None) -> None:
+        self._user = user
+        self._changes: dict[tuple[str, str], FrameChange] = {}
+
+    def find_change(self, key: FrameKey, frame: Frame) -> FrameChange:
+        """Return what is changed of a frame; raise PolicyError where a workspace's file would be refused."""
+        name = key[:2]
+        if name not in self._changes:
+            self._changes[name] = FrameChange(frame, replace_user_layer(self._user, frame.layers))
+        return self._changes[name]
+
+    def list_reached(self, page: ReachPage, frames: Mapping[FrameKey, Frame]) -> tuple[int, ...]:
+        """Return the events of a page's turns that must be judged again."""
+        changes = [_PageChange(page, self.find_change(key, frames[key])) for key in page.frames]
+        return tuple(turn.seq for turn in page.turns if changes[turn.frame].can_reach(turn))

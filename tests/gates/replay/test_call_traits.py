@@ -1,0 +1,56 @@
+"""What is kept of a call tells which rules cannot be about it: never one that is."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.gates.prelude import build_prelude
+from foregate.gates.replay.call_traits import describe_traits, may_match
+from foregate.policy.policy import Rule
+from foregate.policy.risk.rule_matching import is_match
+from foregate.schemas.errors import PolicyError
+from foregate.schemas.tool_call import CallFacts
+from tests.gates.turns import CATALOGUE, call, turn
+from tests.policies import policy_with
+
+TOOLS = ["read_file", "edit_file", "delete_path", "send", "run_command", "run_shell", "odd", "fetch"]
+WORDS = ["git push", "env git push origin", "rm -rf src", "sh -c 'git push'", "src/a.py", ".env", "/bin/rm x", "'"]
+MATCHERS: dict[str, Any] = {
+    "tool": st.sampled_from(["*", "run_*", "Bash", "edit_file"]),
+    "effect": st.lists(st.sampled_from(["edit", "send", "execute", "observation"]), min_size=1, max_size=2),
+    "command": st.sampled_from([["git", "push"], ["rm"], ["g*"]]),
+    "resource": st.sampled_from(["src/**", "*.py", "git *"]),
+    "kind": st.sampled_from(["file", "process", "message"]),
+    "protected": st.just(["secret"]),
+    "secrets": st.booleans(),
+    "risk_at_least": st.integers(0, 1000),
+}
+
+
+def facts_of(tool: str, words: str) -> CallFacts:
+    """Return the facts of a call of a tool with these words as its target."""
+    of = turn(call(tool, words))
+    return build_prelude(policy_with(), CATALOGUE).facts(of)["c1"]
+
+
+@given(
+    st.sampled_from(TOOLS),
+    st.sampled_from(WORDS),
+    st.fixed_dictionaries({"then": st.sampled_from(["deny", "ask", "allow"])}, optional=MATCHERS),
+)
+def test_a_rule_that_matches_or_cannot_be_told_may_match(tool: str, words: str, said: dict[str, Any]) -> None:
+    rule = Rule.model_validate({"id": "r", **said}, strict=False)
+    facts = facts_of(tool, words)
+    matched = True  # what cannot be told may match
+    with suppress(PolicyError, ValueError):
+        matched = is_match(rule, facts, policy_with())
+    assert may_match(rule, describe_traits(facts)) or not matched
+
+
+def test_a_rule_about_another_program_is_not_about_a_command() -> None:
+    rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
+    assert not may_match(rule, describe_traits(facts_of("run_command", "git push")))
