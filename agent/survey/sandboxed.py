@@ -97,6 +97,9 @@ class ChangeSurveyor:
                     restorable=before.size <= self._policy.files.max_hash,
                     loses="all",
                 )
+            if change.after.kind == "link":  # git makes none, and one may stand for its hooks
+                kind, made = ResourceKind.FILE, change.effect
+                return SurveyedResource(kind, path, made, bool(before.kind), protected=RUNS_BY_ITSELF)
             return SurveyedResource(ResourceKind.REPOSITORY, folder, Effect.EDIT, exists=True)
         kind = _KINDS.get(before.kind or change.after.kind, ResourceKind.OTHER)
         resource = Resource(kind, path)
@@ -143,7 +146,8 @@ class ChangeSurveyor:
             return found
         if change.effect is Effect.DELETE:
             return ""
-        runs = is_self_running(change.path, self._policy, self._will_exist, partial(self._read_versions, change))
+        read, is_link = partial(self._read_versions, change), change.after.kind == "link"
+        runs = is_self_running(change.path, self._policy, self._will_exist, read, is_link=is_link)
         return RUNS_BY_ITSELF if runs else ""
 
     def _will_exist(self, path: str) -> bool:

@@ -43,9 +43,11 @@ def mark_self_running(
             return None
         return next((Contents(one.before, one.after) for one in changes if one.path == path), None)
 
+    is_link = any(one.access is Effect.MOVE and workspace.look(one.id).kind == "link" for one in resources)
+
     def is_marked(one: SurveyedResource) -> bool:
         paths = [one.id, *_list_moved(one.id, sources, workspace, policy)]
-        return any(is_self_running(path, policy, exists, partial(read, path)) for path in paths)
+        return any(is_self_running(path, policy, exists, partial(read, path), is_link=is_link) for path in paths)
 
     marked = {one.id for one in made if is_marked(one)}
     return tuple(

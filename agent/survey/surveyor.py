@@ -334,9 +334,8 @@ class Surveyor:
 
 
 def _may_run_later(resource: SurveyedResource, policy: Policy) -> bool:
-    """Whether a resource is changed that a program may run, or a folder is moved in which such a thing may lie."""
-    moves_folder = resource.access is Effect.MOVE and resource.kind is ResourceKind.DIRECTORY
-    return resource.access.changes and (moves_folder or may_run_by_itself(resource.id, policy))
+    """Whether a resource is changed that a program may run; a folder or link that is moved may lead to such a thing."""
+    return resource.access is Effect.MOVE or (resource.access.changes and may_run_by_itself(resource.id, policy))
 
 
 def _name_resource(resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:

@@ -114,7 +114,8 @@ class Placement:
                 case OSError(errno=number) if number in _MOVED:
                     raise Conflict([path], left) from None
                 case OSError():
-                    raise PlacementFailed(f"cannot change `{path[:80]}`: {error.strerror}", left) from None
+                    why = f"cannot change `{path[:80]}`: {error.strerror}"
+                    raise PlacementFailed(f"{why}; free some space, or let this user write there", left) from None
                 case WorkspaceError():
                     raise PlacementFailed(str(error), left) from None
             raise

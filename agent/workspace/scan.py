@@ -11,7 +11,8 @@ from typing import NamedTuple
 from foregate.schemas.errors import WorkspaceError
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DEEPEST = 200
+DEEPEST = 200
+"""Folders inside folders that are looked into."""
 _READABLE = 0o500
 
 
@@ -27,23 +28,39 @@ class Met(NamedTuple):
     found: os.stat_result
 
 
+def refuse_depth(path: str) -> None:
+    """Raise WorkspaceError for a folder that lies too deep."""
+    raise WorkspaceError(f"the workspace holds folders more than {DEEPEST} deep, as `{path[:80]}`; flatten them")
+
+
 def scan(
-    top: int, *, skips: Callable[[str], bool] = lambda path: False, opens: Callable[[str], bool] = lambda path: False
+    top: int,
+    *,
+    skips: Callable[[str], bool] = lambda path: False,
+    opens: Callable[[str], bool] = lambda path: False,
+    leaves: Callable[[str], None] = refuse_depth,
 ) -> Iterator[Met]:
     """Yield an open folder and all that is in it, each folder before what it holds, but what is skipped.
 
     What vanishes on the way is left out, and so is what is in a folder that cannot be read, unless `opens` says that it
-    may be made readable meanwhile. Raises WorkspaceError where folders are too deep, and OSError.
+    may be made readable meanwhile. `leaves` is told of a folder that lies too deep to be looked into. Raises what that
+    raises, and OSError.
     """
     yield Met(".", top, ".", os.stat(top))
-    yield from _scan_folder(top, "", skips, opens, 0)
+    yield from _scan_folder(top, "", skips, opens, leaves, 0)
 
 
 def _scan_folder(
-    folder: int, prefix: str, skips: Callable[[str], bool], opens: Callable[[str], bool], depth: int
+    folder: int,
+    prefix: str,
+    skips: Callable[[str], bool],
+    opens: Callable[[str], bool],
+    leaves: Callable[[str], None],
+    depth: int,
 ) -> Iterator[Met]:
-    if depth > _DEEPEST:
-        raise WorkspaceError(f"the workspace holds folders more than {_DEEPEST} deep, as `{prefix[:80]}`; flatten them")
+    if depth > DEEPEST:
+        leaves(prefix)
+        return
     inner: list[str] = []
     with os.scandir(folder) as entries:
         for entry in entries:
@@ -61,7 +78,7 @@ def _scan_folder(
         with suppress(FileNotFoundError, NotADirectoryError, PermissionError):
             opened, mode = _open(folder, name, lifts=opens(f"{prefix}{name}"))
             try:
-                yield from _scan_folder(opened, f"{prefix}{name}/", skips, opens, depth + 1)
+                yield from _scan_folder(opened, f"{prefix}{name}/", skips, opens, leaves, depth + 1)
             finally:
                 if mode is not None:
                     os.fchmod(opened, mode)

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from foregate.agent.sandbox.programs import is_linked_python
 from foregate.agent.workspace.copying import hash_content
-from foregate.agent.workspace.scan import Met, scan
+from foregate.agent.workspace.scan import DEEPEST, Met, scan
 from foregate.agent.workspace.snapshot import Snapshot
 from foregate.agent.workspace.snapshot_entry import Entry, Stamp, look_at, stamp
 from foregate.agent.workspace.snapshot_store import AFTER, SnapshotStore
@@ -41,6 +41,8 @@ def compare(workspace: Workspace, policy: Policy, store: SnapshotStore, snapshot
     with refuse_errors("read", "."):
         comparison.run()
     store.note(AFTER, msgspec.msgpack.encode((snapshot.id, comparison.stamps)))
+    if comparison.is_deep:
+        raise WorkspaceError(f"the command made folders more than {DEEPEST} deep; have it make fewer")
     if comparison.is_over:
         raise WorkspaceError(
             f"the command changed more than can be judged at once ({bounds.files} paths, {bounds.bytes} bytes of "
@@ -76,6 +78,7 @@ class _Comparison:
     snapshot: Snapshot
     paths: int
     size: int
+    is_deep: bool = False
     changes: list[PathChange] = field(default_factory=list)
     stamps: dict[bytes, Stamp | None] = field(default_factory=dict)
 
@@ -89,7 +92,7 @@ class _Comparison:
             raise WorkspaceError(f"nothing was kept of the workspace before the command, as {snapshot.reason}")
         gone = {**snapshot.entries}
         with self.workspace.directory(".") as top:
-            for met in scan(top, skips=snapshot.is_left_out, opens=self._is_new):
+            for met in scan(top, skips=snapshot.is_left_out, opens=self._is_new, leaves=self._leave):
                 path = os.fsencode(met.path)
                 before = gone.pop(path, None)
                 if before is None or not before.is_still(stamp(met.found)):
@@ -97,6 +100,10 @@ class _Comparison:
         for path, entry in gone.items():
             self.stamps[path] = None
             self._add(path, self._describe(entry), _NOTHING, "")
+
+    def _leave(self, path: str) -> None:
+        """Note that a folder lies too deep to be looked into, which nothing in the snapshot did."""
+        self.is_deep = True
 
     def _is_new(self, path: str) -> bool:
         return os.fsencode(path) not in self.snapshot.entries

@@ -11,9 +11,10 @@ from contextlib import contextmanager, suppress
 from msgspec.structs import replace
 
 from foregate.agent.sandbox.attributes import unpack_attributes
+from foregate.agent.sandbox.removal import remove_at
 from foregate.agent.workspace.copying import copy_content
 from foregate.agent.workspace.file_traits import FileTraits, set_traits
-from foregate.agent.workspace.scan import Met
+from foregate.agent.workspace.scan import DEEPEST, Met
 from foregate.agent.workspace.snapshot import Snapshot
 from foregate.agent.workspace.snapshot_changes import Stamps, find_stamps
 from foregate.agent.workspace.snapshot_entry import Entry, Stamp, look_at, stamp
@@ -120,11 +121,14 @@ class _Restoration:
         return left is not None and _identify(left) == _identify(now)
 
     def _remove(self, path: str, entry: Entry | None) -> None:
-        """Remove what is in the place of something else, or of nothing; a folder only where nothing is left in it."""
+        """Remove what is in the place of something else, or of nothing; a folder only where nothing is left in it, or
+        where it lies too deep to be looked into."""
         with suppress(FileNotFoundError, NotADirectoryError), self._meet(path) as (folder, name, met):
             if met is None or (entry is not None and entry.stamp.kind == stamp(met.found).kind):
                 return
-            if stat.S_ISDIR(met.found.st_mode):
+            if path.count("/") >= DEEPEST:
+                remove_at(folder, name)  # nobody has looked into it, and nothing that was there lay as deep
+            elif stat.S_ISDIR(met.found.st_mode):
                 os.rmdir(name, dir_fd=folder)
             elif self._is_as_left(path, met):
                 os.unlink(name, dir_fd=folder)

@@ -8,9 +8,9 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.gates.prelude import Prelude, build_prelude
-from foregate.gates.replay.redecide import replay_turn, survey_again
+from foregate.gates.replay.redecide import Replayed, replay_turn, survey_again
 from foregate.policy.policy import Policy
-from foregate.schemas.judgement import Standing, Who
+from foregate.schemas.judgement import Standing, Verdict, Who
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
@@ -77,17 +77,21 @@ def judge_case(case: Case, policy: Policy, surveyed: Policy | None = None) -> Fa
     if unknown:
         return Fate("hold", "", "", unknown=unknown)
     bench = build_prelude(policy, case.catalogue)
-    return find_fate(turn, case.call, policy, bench)
+    return find_fates(turn, policy, bench)[case.call]
 
 
-def find_fate(turn: Turn, call: str, policy: Policy, bench: Prelude) -> Fate:
-    """Return what becomes of a call of a turn, judged by these gates."""
+def find_fates(turn: Turn, policy: Policy, bench: Prelude) -> dict[str, Fate]:
+    """Return what becomes of each call of a turn, judged by these gates; of an answer in words under ""."""
     replayed = replay_turn(turn, policy, bench, bench.facts(turn))
     judgement = replayed.judgement
     if not turn.calls:
         code = judgement.decisions[0].code
-        return Fate("hold" if code == "verification_pending" else "allow", "postlude", code)
-    verdict, need = judgement.find_verdict(call), replayed.missing.get(call)
+        return {"": Fate("hold" if code == "verification_pending" else "allow", "postlude", code)}
+    return {verdict.call: _find_fate(verdict, replayed) for verdict in judgement.verdicts}
+
+
+def _find_fate(verdict: Verdict, replayed: Replayed) -> Fate:
+    need = replayed.missing.get(verdict.call)
     who = {answer.who for answer in replayed.used if verdict.digest in answer.digests}
     asked = tuple(one for one in _ORDER if one in who or (need is not None and one == need.who))
     if need is not None and not verdict.standing.stops:

@@ -55,10 +55,15 @@ def _write(data: Data, quoted: bool) -> str:
     return stream.getvalue()
 
 
+def _quote(text: str) -> str:
+    """Return a text that is written in quotes."""
+    return DoubleQuotedScalarString(text)
+
+
 def _style(value: Data, quoted: bool) -> Data:
     """Return values with texts of several lines as they are read, or with all texts in quotes."""
     if isinstance(value, dict):
-        return {key: _style(inner, quoted) for key, inner in value.items()}
+        return {_quote(key) if quoted else key: _style(inner, quoted) for key, inner in value.items()}
     if isinstance(value, list):
         return [_style(inner, quoted) for inner in value]
     if not isinstance(value, str):

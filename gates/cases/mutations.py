@@ -15,6 +15,7 @@ from foregate.policy.source.values import is_outside_judging, list_values, repla
 
 _ELSEWHERE = ("version", "mcp", "serving", "runtime", "sensitive", "context")
 """Sections that no ruling reads."""
+_SANDBOX = ("commands", "sandbox")
 _MOST = 10**9
 
 
@@ -45,7 +46,7 @@ def list_mutations(policy: Policy) -> tuple[Mutation, ...]:
 
 def _find_mutations(policy: Policy) -> Iterator[Mutation]:
     for path, now in list_values(policy).items():
-        if path[0] in _ELSEWHERE or is_outside_judging(path):
+        if path[0] in _ELSEWHERE or path[:2] == _SANDBOX or is_outside_judging(path):
             continue
         for value in [None] if path[: len(RULES)] == RULES else _list_moves(path, now):
             try:

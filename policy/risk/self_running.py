@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from foregate.policy.policy import Policy, SelfRunning
-from foregate.policy.risk.globs import PARTS_OF_REPOSITORY, fold_path, is_beneath
+from foregate.policy.risk.globs import PARTS_OF_REPOSITORY, fold_path, is_beneath, matches
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.strict_json import Json
@@ -35,13 +35,21 @@ UNCHANGED = Contents(b"", b"")
 
 
 def is_self_running(
-    path: str, policy: Policy, exists: Callable[[str], bool], read: Callable[[], Contents | None]
+    path: str,
+    policy: Policy,
+    exists: Callable[[str], bool],
+    read: Callable[[], Contents | None],
+    *,
+    is_link: bool = False,
 ) -> bool:
     """Whether creating or changing a file decides what a program runs unasked.
 
     `exists` says whether something lies at a path once the change is made. `read` returns what the change does to the
-    file, None where nobody can tell, which counts; it is called only where the policy names keys of the file.
+    file, None where nobody can tell, which counts; it is called only where the policy names keys of the file. With
+    `is_link` the path becomes a link, which may stand for a folder in which such files are looked for.
     """
+    if is_link and _find_entry_in(path, policy.files.runs_by_itself) is not None:
+        return True
     entry = find_entry(path, policy)
     if entry is not None and (not entry.keys or has_changed_key(path, entry.keys, read())):
         return True
@@ -58,9 +66,23 @@ def find_entry(path: str, policy: Policy) -> SelfRunning | None:
     return _find_entry(path, policy.files.runs_by_itself)
 
 
+@lru_cache(maxsize=256)
+def _find_entry_in(path: str, entries: tuple[SelfRunning, ...]) -> SelfRunning | None:
+    """Return the first entry that names something in a folder, None where no entry does."""
+    name = fold_path(path)
+    return next((one for one in entries if any(matches(above, name, fold=True) for above in _list_folders(one))), None)
+
+
+def _list_folders(entry: SelfRunning) -> Iterator[str]:
+    """Yield the globs of the folders that the globs of an entry name above what runs: `**/.github` of the workflows."""
+    for pattern in entry.paths:
+        parts = pattern.split("/")
+        yield from ("/".join(parts[:end]) for end in range(1, len(parts)) if parts[end - 1] != "**")
+
+
 def explain_running(path: str, policy: Policy) -> str:
     """Return what runs a file and when, as the end of a sentence."""
-    entry = find_entry(path, policy)
+    entry = find_entry(path, policy) or _find_entry_in(path, policy.files.runs_by_itself)
     return entry.when if entry is not None else BARE_REPOSITORY
 
 

@@ -85,6 +85,7 @@ async def test_a_disk_that_is_full_when_changes_are_applied_brings_all_of_them_b
     assert [path.name for path in folder.iterdir()] == ["a.txt"]
     assert (folder / "a.txt").read_text() == "one\n"
     assert is_sentence(said), said
+    assert "free some space" in said
     assert [body.error for body in bodies(await session.log.read(), ToolFinished)] == ["tool_failed"]
 
 

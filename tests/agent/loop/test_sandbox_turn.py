@@ -335,7 +335,7 @@ async def test_nothing_runs_with_access_outside_that_nobody_has_said_yes_to(play
 @IN_FULL
 async def test_a_cache_of_programs_stays_with_the_sandboxes_and_is_there_in_the_next(play: Play, folder: Path) -> None:
     (folder / "lib.py").write_text("x = 1\n")
-    look = "python3 -c 'import lib' && ls __pycache__"
+    look = "python3 -c 'import lib' && ls __pycache__ && mkdir .tox && cp lib.py .tox"
     session = await play("run it", look, "ls __pycache__ > found.txt")
     assert sorted(path.name for path in folder.iterdir()) == ["found.txt", "lib.py"]
     assert (folder / "found.txt").read_text().startswith("lib.cpython")

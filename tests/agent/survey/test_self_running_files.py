@@ -6,10 +6,14 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.survey.sandboxed import ChangeSurveyor
 from foregate.agent.workspace.workspace import Workspace
+from foregate.evidence.state.session import SessionState
+from foregate.policy.source.load import default_policy
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import Survey
+from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import ResourceKind
+from tests.agent.survey.changed import run, run_in_copy
 from tests.agent.survey.test_surveyor import Look, looking
 
 
@@ -62,6 +66,9 @@ def test_moving_something_to_where_it_runs_by_itself_is_marked(folder: Path, loo
     assert reasons(look("move_path", source="g/workflows/ci.yml", destination=".envrc")) == ["", "runs_by_itself"]
     assert reasons(look("move_path", source="g", destination=".github")) == ["", "runs_by_itself"]
     assert reasons(look("move_path", source="g", destination="h")) == ["", ""]
+    (folder / "link").symlink_to("g")
+    assert reasons(look("move_path", source="link", destination=".github")) == ["", "runs_by_itself"]
+    assert reasons(look("move_path", source="link", destination="h")) == ["", ""]
     assert reasons(look("move_path", source="x.json", destination="package.json")) == ["", "runs_by_itself"]
 
 
@@ -84,3 +91,23 @@ def test_a_tool_that_shows_no_preview_is_marked_by_the_path_alone(workspace: Wor
     entry: dict[str, Json] = {"effect": "edit", "targets": {"path": {"kind": "file", "access": "edit"}}}
     found = looking(workspace, tools={"read_file": entry})("read_file", path=path)
     assert [(one.kind, one.protected) for one in found.resources] == [(ResourceKind.FILE, "runs_by_itself")]
+
+
+@pytest.mark.parametrize(
+    ("line", "marked"),
+    [
+        ("ln -s ci .github", [".github"]),
+        ("ln -s ../hk .git/hooks", [".git/hooks"]),
+        ("rm -rf .git/hooks && ln -s ../hk .git/hooks", [".git/hooks"]),
+        ("ln -s ../ci .git/info", [".git/info"]),
+        ("ln -s ci latest", []),
+    ],
+)
+def test_a_link_that_a_command_makes_is_marked_where_programs_look_for_what_they_run(
+    workspace: Workspace, folder: Path, tmp_path: Path, line: str, marked: list[str]
+) -> None:
+    run("git init -q && rm -rf .git/hooks .git/info && mkdir -p ci/workflows hk && echo x > ci/workflows/a.yml", folder)
+    found = run_in_copy(line, folder, tmp_path / "kept/upper")
+    surveyor = ChangeSurveyor(workspace, default_policy(), SessionState(), found)
+    survey = surveyor.survey(ToolCall.of("run_shell", {}, id="c"), "", Survey("c"))
+    assert [one.id for one in survey.resources if one.protected == "runs_by_itself"] == marked

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import socket
+import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -274,6 +276,20 @@ def test_too_much_to_judge_can_be_taken_back_all_the_same(
     (project / "large").write_bytes(bytes(1 << 20))
     (project / "README.md").unlink()
     with pytest.raises(WorkspaceError, match="more than can be judged"):
+        compare(workspace, policy, store, snapshot)
+    assert restore(workspace, policy, store, snapshot) == []
+    assert look(project) == before
+
+
+def test_folders_too_deep_to_be_looked_into_are_taken_back_with_all_that_is_in_them(
+    project: Path, workspace: Workspace, policy: Policy, store: SnapshotStore
+) -> None:
+    before = look(project)
+    snapshot = take_snapshot(workspace, policy, store)
+    begin(store, snapshot.id)
+    line = "import os\nfor _ in range(1500):\n    os.mkdir('d'); os.chdir('d')\nopen('x', 'w')"
+    subprocess.run([sys.executable, "-ISc", line], cwd=project / "src", check=True)
+    with pytest.raises(WorkspaceError, match="more than 200 deep; have it make fewer"):
         compare(workspace, policy, store, snapshot)
     assert restore(workspace, policy, store, snapshot) == []
     assert look(project) == before

@@ -12,6 +12,7 @@ from foregate.agent.workspace import confinement
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
+from tests.cli.at_terminal import AtTerminal
 from tests.cli.conftest import Cli
 
 
@@ -46,3 +47,14 @@ def test_a_workspace_or_policy_that_cannot_be_used_is_one_sentence(cli: Cli, tmp
     for words in (("--workspace", "/nowhere"), ("--policy", str(tmp_path / "bad.yaml"))):
         code, out, err = cli("doctor", *words)
         assert (code, out, len(err.splitlines())) == (2, "", 1)
+
+
+def test_at_a_terminal_no_word_is_broken_at_its_edge(tmp_path: Path, home: Path) -> None:
+    (work := tmp_path / "work").mkdir()
+    terminal = AtTerminal(work, home, "doctor")
+    try:
+        assert terminal.end() == 0
+    finally:
+        terminal.close()
+    shown = terminal.seen.replace("\r", "")
+    assert "OPENAI_BASE_URL for an endpoint of your\n  own" in shown

@@ -114,3 +114,25 @@ def test_what_is_no_decision_is_no_case(cli: Cli, decision: str, says: str) -> N
 def test_a_folder_without_cases_is_refused(cli: Cli) -> None:
     Path("empty").mkdir()
     assert cli("policy", "test", "empty")[:2] == (2, "")
+
+
+def test_what_no_case_notices_is_named_with_a_recorded_decision_that_would(cli: Cli, case: Path) -> None:
+    cli("run", "run rm a.txt")
+    code, out, err = cli("policy", "test", str(case), "--mutate", "--turns", "1", "--json")
+    assert (code, err) == (0, "")
+    rows = {row["key"]: row for row in parse_lines(out) if "key" in row}
+    assert (rows["evidence.mode"]["noticed"], rows["evidence.mode"]["case"]) == (True, "case.yaml")
+    assert not rows["rules.list.secrets-leave"]["noticed"]
+    assert all(":" in row["offered"] for row in rows.values() if row["offered"])
+
+
+def test_calls_that_get_around_a_rule_are_written_as_cases_that_fail_until_they_do_not(cli: Cli) -> None:
+    Path("p.yaml").write_text('rules: {list: [{id: no-rm, then: deny, command: [rm, "**"]}]}\n')
+    cli("run", "--policy", "p.yaml", "run rm a.txt")
+    assert cli("policy", "fuzz", "--policy", "p.yaml", "--turns", "0")[0] == 2
+    code, out, err = cli("policy", "fuzz", "--policy", "p.yaml", "--output", "found")
+    assert err == ""
+    files = sorted(Path("found").glob("*.yaml")) if Path("found").exists() else []
+    assert code == (1 if files else 0)
+    assert f"{len(files)} way" in out
+    assert all(cli("policy", "test", str(file), "--policy", "p.yaml")[0] == 1 for file in files)

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.self_running import Contents, find_entry, is_self_running
+from foregate.policy.risk.self_running import (
+    BARE_REPOSITORY,
+    Contents,
+    explain_running,
+    find_entry,
+    is_self_running,
+)
 from tests.policies import policy_with
 
 
@@ -66,6 +72,17 @@ def is_run(path: str, policy: Policy, before: bytes | None = None, after: bytes 
         "deploy/app.service",
         "etc/cron.d/job",
         ".config/autostart/app.desktop",
+        ".tekton/pipeline.yaml",
+        ".helix/languages.toml",
+        ".idea/startup.xml",
+        ".dir-locals-2.el",
+        "mise.local.toml",
+        ".tool-versions",
+        "lefthook.toml",
+        ".ssh/config",
+        ".ghci",
+        ".pnp.cjs",
+        ".mvn/maven.config",
     ],
 )
 def test_what_a_program_runs_unasked_is_known_by_its_path(policy: Policy, path: str) -> None:
@@ -91,6 +108,18 @@ def test_what_a_program_runs_unasked_is_known_by_its_path(policy: Policy, path: 
 )
 def test_what_runs_only_when_it_is_started_is_not_among_them(policy: Policy, path: str) -> None:
     assert not is_run(path, policy)
+
+
+@pytest.mark.parametrize("path", [".github", "web/.VSCode", "gradle", ".idea", ".config"])
+def test_a_link_may_stand_for_a_folder_in_which_such_files_are_looked_for(policy: Policy, path: str) -> None:
+    def is_link_run(at: str) -> bool:
+        return is_self_running(at, policy, nothing, lambda: Contents(None, b"x"), is_link=True)
+
+    assert is_link_run(path)
+    assert not is_run(path, policy)
+    assert explain_running(path, policy) != BARE_REPOSITORY
+    assert not is_link_run(f"{path}.txt")
+    assert not is_link_run(f"{path}/docs/latest")
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from foregate.cli.commands import (
     policy,
     policy_case,  # noqa: F401  # it adds its command to those of `policy`
     policy_check,  # noqa: F401  # it adds its commands to those of `policy`
+    policy_fuzz,  # noqa: F401  # it adds its command to those of `policy`
     policy_rehearse,  # noqa: F401  # it adds its commands to those of `policy`
     policy_set,  # noqa: F401  # it adds its commands to those of `policy`
     policy_show,  # noqa: F401  # it adds its commands to those of `policy`

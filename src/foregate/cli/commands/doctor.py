@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import shutil
+import sys
 from pathlib import Path
 from typing import TypedDict
 
@@ -34,10 +35,14 @@ def doctor(
     if as_json:
         typer.echo(json.dumps(found, indent=2))
         return
+    from foregate.cli.terminal.layout import fold_text
+
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for one in found:
         typer.echo(f"{one['name']}: {one['state']}")
         for word in filter(None, (one["why"], one["cure"] and f"to change it: {one['cure']}")):
-            typer.echo(f"  {word}")
+            for piece in fold_text(word, max(8, width - 2)) if width else (word,):
+                typer.echo(f"  {piece}")
 
 
 def examine(workspace: Path, policy: str | None) -> list[Finding]:

@@ -12,11 +12,13 @@ import typer
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app, require_folder
-from foregate.cli.terminal.exit_codes import COMPLETED, ERROR
+from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.cases.testing import CaseResult
+    from foregate.cases.unnoticed import KeyNotice
+    from foregate.gates.cases.case import Case
     from foregate.policy.policy import Policy
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Cases, or folders that hold them.")]
@@ -27,18 +29,28 @@ def test(
     files: Files,
     policy: options.PolicyFile = None,
     workspace: options.WorkspaceFolder = Path(),
+    mutate: Annotated[bool, take("--mutate", "Name each rule and threshold that no case notices.")] = False,
+    turns: Annotated[int, take("--turns", "With --mutate: the newest turns to offer from.", "N", min=0)] = 200,
     junit: Annotated[Path | None, take("--junit", "Write a JUnit report there.", "FILE")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge cases under the policy in force, or that of --policy. Exit code 1 where one comes out otherwise than
-    expected, 2 where a file or the policy cannot be used."""
+    expected, 2 where a file or the policy cannot be used.
+
+    With --mutate each rule, switch, choice and number of the policy is moved, and those are named whose move changes no
+    case, with a recorded decision of which a case would notice it.
+    """
     from foregate.cases.testing import list_case_files, read_cases, run_case
 
     tested = load_tested(policy, workspace)
-    results = [run_case(file, case, tested) for file, case in read_cases(list_case_files(files))]
+    cases = list(read_cases(list_case_files(files)))
+    results = [run_case(file, case, tested) for file, case in cases]
     if junit is not None:
         _write_report(junit, results, policy or "in force")
     print_results(results, as_json)
+    if mutate:
+        passed = [(result.file, result.case) for result in results if result.passed]
+        print_notices(find_notices(passed, tested, turns), as_json)
     raise typer.Exit(COMPLETED if all(result.passed for result in results) else ERROR)
 
 
@@ -59,6 +71,33 @@ def print_results(results: Sequence[CaseResult], as_json: bool) -> None:
         options.print_text(f"{'ok  ' if result.passed else 'FAIL'}  {result.file}: {result.sentence}")
     passed = sum(result.passed for result in results)
     options.print_text(f"{passed} of {len(results)} cases as expected")
+
+
+def find_notices(cases: Sequence[tuple[str, Case]], policy: Policy, turns: int) -> list[KeyNotice]:
+    """Return which case notices each key, and of which recorded decision a case would."""
+    from msgspec.structs import replace
+
+    from foregate.assembly.home import Home, find_sessions, open_home_log
+    from foregate.cases.unnoticed import find_notices, find_offers
+
+    found, left = find_notices(cases, policy)
+    if not turns or not Home(Home.path()).events.exists():
+        return found
+    with open_home_log() as log:
+        offers = find_offers(log, run_async(find_sessions(log, ())), policy, left, turns)
+    return [replace(one, offered=offers.get(one.key, "")) for one in found]
+
+
+def print_notices(notices: Sequence[KeyNotice], as_json: bool) -> None:
+    """Print the keys that no case notices, those first that a recorded decision would help."""
+    if as_json:
+        options.print_json_rows(notice.to_json() for notice in notices)
+        return
+    left = sorted((notice for notice in notices if not notice.case), key=lambda notice: not notice.offered)
+    for notice in left:
+        offer = f"`foregate policy case {notice.offered}` would" if notice.offered else "no turn looked at would"
+        options.print_text(f"unnoticed  {notice.key}: {offer}")
+    options.print_text(f"{len(notices) - len(left)} of {len(notices)} keys and rules are noticed by a case")
 
 
 def _write_report(file: Path, results: Sequence[CaseResult], policy: str) -> None:
