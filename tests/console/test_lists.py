@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 
 import foregate
+from foregate.console.lists import build_session
+from foregate.telemetry.index.rows import SessionRow
 from foregate.testing import ScriptedModel, calls, says
 from tests.console.conftest import POLICY, Serve, Served, ask, talk
 from tests.console.test_waiting import read_problem
@@ -75,6 +77,8 @@ async def test_a_filter_that_means_nothing_is_one_sentence(serve: Serve, home: P
         (f"/sessions?text={'x' * 300}", "is longer than 200 characters"),
         ("/sessions?from=-3", "is no number here"),
         ("/decisions?gate=nobody", "there is no gate `nobody`"),
+        ("/decisions?origin=me", "there is no origin `me`"),
+        ("/decisions?risk=high", "`high` is no number"),
         ("/decisions?standing=<script>", "there is no standing `<script>`"),
         ("/decisions?after=99999", "begin at its first page"),
         (f"/sessions?{'a' * 2100}=1", "longer than 2000 characters"),
@@ -108,7 +112,29 @@ async def test_the_denied_call_of_all_sessions_is_found_and_leads_to_why(serve: 
     decision = await open_page(served, link)
     assert "approval" in decision
     assert "drop" in decision
-    assert list_links(await open_page(served, "/decisions?standing=deny&text=nothing%20of%20the%20kind")) == []
+    for more, fits in (
+        ("text=nothing%20of%20the%20kind", False),
+        ("target=users&origin=user&risk=500", True),
+        ("target=nothing", False),
+        ("origin=external", False),
+        ("risk=1000", False),
+        ("key=approval.mode", True),
+        ("rule=ask", False),
+        ("policy=zz", False),
+        ("who=nobody-here", False),
+        ("code=approval_required", True),
+        ("approver=ann", False),
+        (f"session={name}", True),
+    ):
+        found = list_links(await open_page(served, f"/decisions?standing=deny&{more}"))
+        assert found == ([link] if fits else []), more
+
+
+def test_a_call_is_counted_once_in_a_list_however_often_a_person_was_asked_about_it() -> None:
+    row = SessionRow("s", 9, 1, "completed", "", "", "", "", allowed=2, asked_about=1, held=1)
+    listed = build_session(row)
+    assert listed.says == "2 let pass, 1 held; a person was asked about 1"
+    assert [part.kind for part in listed.strip] == ["allow", "hold"]
 
 
 async def test_a_beginning_of_a_name_leads_to_its_session(serve: Serve, home: Path) -> None:

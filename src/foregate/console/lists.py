@@ -24,6 +24,9 @@ PAGE = 100
 STATES = ("open", *STATUS)
 STANDINGS = tuple(standing.value for standing in Standing)
 ALL_GATES = (*GATES, "postlude")
+ORIGINS = ("user", "workspace", "external", "nobody")
+FURTHER = ("code", "target", "rule", "key", "policy", "approver", "origin", "risk", "who", "session")
+"""Fields of the list of decisions that are shown where one of them is used."""
 
 
 class ListedSession(Struct, frozen=True):
@@ -60,9 +63,10 @@ async def show_sessions(console: Console, request: Request) -> Response:
 
 def build_session(row: SessionRow) -> ListedSession:
     """Return a session as the list shows it."""
-    counts = {"allow": row.allowed, "ask": row.asked_about, "hold": row.held, "deny": row.denied}
-    words = (("allow", "let pass"), ("ask", "asked about"), ("hold", "held"), ("deny", "denied"))
+    counts = {"allow": row.allowed, "hold": row.held, "deny": row.denied}
+    words = (("allow", "let pass"), ("hold", "held"), ("deny", "denied"))
     says = ", ".join(f"{counts[tone]} {word}" for tone, word in words if counts[tone]) or "no call was judged"
+    says += f"; a person was asked about {row.asked_about}" if row.asked_about else ""
     tone = STATE.get(row.state, "quiet")
     return ListedSession(row, tone, describe_state(row.state), tuple(lay_segments(counts)), says)
 
@@ -76,6 +80,14 @@ async def show_decisions(console: Console, request: Request) -> Response:
         standing=standing,
         severity=query.choose("severity", get_args(Severity)),
         code=query.list_words("code"),
+        target=query.list_pattern("target"),
+        rule=query.list_pattern("rule"),
+        key=query.list_pattern("key"),
+        policy=query.list_words("policy"),
+        approver=query.list_pattern("approver"),
+        origin=query.choose("origin", ORIGINS),
+        risk=(risk, 1000) if (risk := query.read_number("risk")) is not None else None,
+        who=query.list_pattern("who"),
         since=query.read_day("since"),
         until=query.read_day("until", end=True),
         tool=query.list_pattern("tool"),
@@ -91,5 +103,6 @@ async def show_decisions(console: Console, request: Request) -> Response:
     rows = await console.index.ask(find)
     later = query.build_address("/decisions", after=rows[PAGE - 1].id) if len(rows) > PAGE else ""
     about: dict[str, Any] = {"query": query, "gates": ALL_GATES, "standings": STANDINGS, "later": later}
+    about |= {"origins": ORIGINS, "is_open": any(map(query.get, FURTHER))}
     follow = await console.follow_all() if after is None else ""
     return console.render("decisions.html.j2", "decisions", follow=follow, rows=rows[:PAGE], **about)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -33,6 +34,16 @@ def test_a_session_becomes_one_private_file_that_is_replaced_only_when_that_is_w
     told = json.loads(out)
     assert (code, told["ok"], told["masked"]) == (0, True, 0)
     assert told["head"].startswith(f"{told['events']}:")
+
+
+def test_a_copy_that_may_only_be_read_is_exported(
+    cli: Cli, folder: Path, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("run", EDIT)
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK)
+    code, _, err = cli("audit", "export", "last", "--html", "s.html", "--home", str(home))
+    assert (code, err) == (0, "")
+    assert "1 stored file checked" in (folder / "s.html").read_text("utf-8")
 
 
 def test_the_lines_an_edit_changed_stand_in_the_file_though_the_workspace_went_on(cli: Cli, folder: Path) -> None:

@@ -41,7 +41,7 @@ def export(
     _require_templates()
     from foregate.pages.export import export_markdown, export_page
 
-    home = Home.open()
+    home = Home.open_to_read()
     path = html or markdown or Path()
     with closing(home.open_log()) as log, open_new_file(path, replacing=force, flag="--force") as file:
         about = log, run_async(find_session(log, session)), home.open_blobs(), find_hidden(policy, workspace)
