@@ -1,15 +1,18 @@
-"""Write the pages of the policy's keys and of the configuration's from the comments of their default files."""
+"""Write the pages of the policy's keys and of the configuration's from the comments of their default files, and the
+schema of a policy file for editors."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from importlib import resources
 from pathlib import Path
 
+from foregate.policy.source.comments import find_comments, join_comments
+from foregate.policy.source.editor_schema import build_editor_schema
 from foregate.policy.source.strict_yaml import parse_yaml
 
 FOLDER = Path(__file__).with_name("reference")
+SCHEMA = Path(__file__).parent.with_name("policy") / "schema.json"
 LONGEST = 60
 """Characters of a default value that a table shows."""
 POLICY = """\
@@ -53,8 +56,8 @@ def page(head: str, text: str) -> str:
     """Return a page: a section for each key at the top, a row for each key that has a comment of its own."""
     data, places = parse_yaml(text, "default.yaml", decimals=True)
     assert isinstance(data, dict)
-    keys = {line: tuple(path.split(".")) for path, line in places.items()}
-    comments = dict(commented(text, {line: path for line, path in keys.items() if not path[-1].isdigit()}))
+    found = {tuple(key.split(".")): said for key, said in find_comments(text, places).items()}
+    comments = {path: said for path, said in found.items() if not path[-1].isdigit()}
     parts = [head]
     for top in data:
         parts.append(f"## `{top}`\n")
@@ -73,23 +76,10 @@ def page(head: str, text: str) -> str:
     return "\n".join(parts).rstrip() + "\n"
 
 
-def commented(text: str, keys: dict[int, tuple[str, ...]]) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield each key that stands right below a comment, with the comment as one line."""
-    above: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.lstrip().startswith("#"):
-            above.append(line.strip().removeprefix("#").strip())
-            continue
-        if above and number in keys:
-            yield keys[number], " ".join(above)
-        above = []
-
-
 def meaning(comments: dict[tuple[str, ...], str], path: tuple[str, ...]) -> str:
     """Return a key's comment, behind that of the mapping it stands in where the mapping has one below a section."""
     over = comments.get(path[:-1], "") if len(path) > 2 else ""
-    text = f"{over.rstrip('.')}: {comments[path][:1].lower()}{comments[path][1:]}" if over else comments[path]
-    return text.replace("|", "\\|")
+    return join_comments(over, comments[path]).replace("|", "\\|")
 
 
 def value_at(data: object, path: tuple[str, ...]) -> object:
@@ -108,6 +98,12 @@ def shown(value: object) -> str:
     return "a list" if isinstance(value, list) else "a mapping"
 
 
+def schema() -> str:
+    """Return the text of the schema for editors."""
+    return json.dumps(build_editor_schema(), ensure_ascii=False, indent=1) + "\n"
+
+
 if __name__ == "__main__":
     for name, text in pages().items():
         FOLDER.joinpath(name).write_text(text, "utf-8")
+    SCHEMA.write_text(schema(), "utf-8")

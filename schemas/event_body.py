@@ -120,7 +120,8 @@ class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
 
     `before` is the hash of the policy until then, in the event that carries another policy. `permissions` are all that
     a person has given for this workspace. `workspace` is the folder that a person says the workspace was moved to:
-    what was observed before is known no more. `by` is somebody else who runs the session from now on.
+    what was observed before is known no more. `by` is somebody else who runs the session from now on. `refused` is why
+    a policy file that was changed meanwhile does not hold: the policy until then stays.
     """
 
     policy: Mapping[str, Json] | None = None
@@ -133,6 +134,7 @@ class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
     permissions: tuple[Permission, ...] | None = None
     workspace: str | None = None
     by: Identity | None = None
+    refused: str | None = None
 
 
 class SessionEnded(EventBody, frozen=True, kw_only=True, tag="session_ended"):

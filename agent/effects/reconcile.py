@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,6 @@ from foregate.schemas.event_body import (
     KnownOutcome,
     OutcomeResolved,
     OutcomeUnknown,
-    PolicyChanged,
     SandboxEnded,
     SessionStarted,
     TaskEnded,
@@ -63,7 +62,7 @@ async def resume(session: Session) -> None:
     cut_off = [one.call for one in state.in_flight.values() if one.side_effect != "pure"]
     if cut_off and state.task is None:
         raise LogError(f"`{min(cut_off)}` runs in no task; `foregate audit verify` tells what was changed in the log")
-    differs = [*draft_policy(session)]
+    differs = session.draft_policy()
     changed = session.catalogue_event
     if state.catalogue_hash != changed.catalogue_hash:
         differs.append(Draft(changed, "foregate"))
@@ -86,13 +85,6 @@ async def resume(session: Session) -> None:
             await session.record(Draft(lost, "foregate"))
     await reconcile_calls(session, ask=False)
     await session.log.settle()
-
-
-def draft_policy(session: Session) -> Iterator[Draft]:
-    """Yield the policy where it is another than the log's last: before all else, for every event names its own."""
-    if (before := session.state.policy_hash) != session.policy.hash:
-        policy = session.policy.recorded
-        yield Draft(PolicyChanged(policy=policy, layers=dict(session.layers), before=before), "foregate")
 
 
 async def _put_back_left(session: Session) -> None:

@@ -81,6 +81,8 @@ def explain_waiting_plan(session: Session, task: TaskState) -> RunResult:
 async def take_step(session: Session) -> RunResult | None:
     """Take the one step the state asks for; the state is a fold over the log, so this is also how to resume."""
     open_turn = session.state.open
+    if open_turn is None and session.state.program is None:
+        await session.update_policy()
     if session.plan_driver is not None and is_led_by_plan(session, open_turn):
         return await session.plan_driver.take_step()
     if open_turn is None:

@@ -36,7 +36,7 @@ class Interaction:
         prefetched: PrefetchedResults,
         preview: Callable[[Need], bytes] = lambda need: b"",
     ) -> None:
-        self._log, self._blobs, self._model, self._policy = log, blobs, model, policy
+        self._log, self._blobs, self._model, self.policy = log, blobs, model, policy
         self._prefetched, self._preview = prefetched, preview
         self._hearing = Hearing(log, person)
         self.asked: TurnInHand | None = None
@@ -50,7 +50,7 @@ class Interaction:
         if need.who == "person":
             return await self._ask_person(need, in_hand)
         need, _ = await self._raise_need(need, turn)
-        advice = await ask_advisor(self._model, need, self._policy)
+        advice = await ask_advisor(self._model, need, self.policy)
         words = self._blobs.put(advice.text.encode())
         used: dict[str, Any] = {"usage": advice.usage, "model_calls": advice.requests, "response": words}
         await self.record_answer(need, turn, advice.value, advice.error, **used)
@@ -80,10 +80,10 @@ class Interaction:
         """
         state, request = self._log.state, self._blobs.put(strict_json.canonical(need.request))
         known = state.task.plan_answer if state.task is not None else None
-        if known is not None and known.request == request and _is_about(need, known.answer, self._policy.hash):
+        if known is not None and known.request == request and _is_about(need, known.answer, self.policy.hash):
             return _restore_reply(known.answer)
         asked = state.question
-        if asked is None or asked.raised != _strip_request(need, request) or asked.policy != self._policy.hash:
+        if asked is None or asked.raised != _strip_request(need, request) or asked.policy != self.policy.hash:
             (event,) = await self._log.record(Draft(_strip_request(need, request), "foregate"))
             asked = AskedQuestion(event.seq, event.time, event.policy, _strip_request(need, request))
         given = await self._hearing.hear(need, asked.seq)

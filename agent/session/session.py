@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from foregate.agent.session.hands import Hands
 from foregate.agent.session.interaction import Interaction
+from foregate.agent.session.next_policy import FollowPolicy
 from foregate.agent.session.permissions import Permissions
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
@@ -81,6 +82,7 @@ class Session:
     `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response. `preview`
     writes down what the calls of a question would change, so that it can be shown where nothing can be looked at. `by`
     is who runs the session, None where nobody says. `hands` do what was judged, None for this machine's own.
+    `follow_policy` is asked between two turns for another policy.
     """
 
     def __init__(
@@ -109,12 +111,12 @@ class Session:
         preview: Callable[[Session, Need], bytes] = lambda session, need: b"",
         by: Identity | None = None,
         hands: Hands | None = None,
+        follow_policy: FollowPolicy | None = None,
     ) -> None:
         self.state = SessionState() if state is None else state
         self._left = dict(self.state.in_flight)
         self.secrets = secrets
-        self._patterns = policy.sensitive.expressions
-        self._of_files = SecretValues(workspace.root, policy) if workspace.root != Path("/") else None
+        self._read_secrets(policy, workspace)
         self.log = SessionLog(log, lease, self.state, policy.hash, lambda: self.hidden, clock, by)
         for listener in listeners:
             self.log.subscribe(listener)
@@ -133,6 +135,11 @@ class Session:
         self._offered, self._declared = self.tools.specs(), self.declarations.count
         self._use_catalogue(self._build_catalogue())
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
+        self._follow_policy = follow_policy
+
+    def _read_secrets(self, policy: Policy, workspace: Workspace) -> None:
+        self._patterns = policy.sensitive.expressions
+        self._of_files = SecretValues(workspace.root, policy) if workspace.root != Path("/") else None
 
     async def start(self, **known: Any) -> None:
         """Write the first event, by which all can be judged again; `known` are further fields of SessionStarted."""
@@ -212,6 +219,37 @@ class Session:
         kept = self.permissions.list_given()
         if kept != self.state.permissions:
             await self.record(Draft(PolicyChanged(permissions=kept), "foregate"))
+
+    async def update_policy(self) -> None:
+        """Take note of another policy: what is judged from now on is judged by it. To be called between two turns.
+
+        One that cannot be used is only told of: the policy in force stays.
+        """
+        found = self._follow_policy() if self._follow_policy is not None else ""
+        if isinstance(found, str):
+            if found:
+                await self.record(Draft(PolicyChanged(refused=strict_json.scrub(found)), "foregate"))
+            return
+        self.policy, self.layers = found.policy, found.layers
+        self.log.policy_hash, self.interaction.policy = found.policy.hash, found.policy
+        self.secrets = tuple(dict.fromkeys((*self.secrets, *found.secrets)))
+        self._read_secrets(found.policy, self.workspace)
+        await asyncio.to_thread(self.read_hidden)
+        if found.tools is not None:
+            self.tools = found.tools.for_session(self.name)
+        self.delegates = self.delegate is not None and self.depth < found.policy.limits.child_depth
+        self._offered = self.tools.specs()
+        catalogue = self._build_catalogue()
+        other = list(catalogue.values()) != list(self.catalogue.values())
+        self._use_catalogue(catalogue)
+        await self.record(*self.draft_policy(), *([Draft(self.catalogue_event, "foregate")] if other else []))
+
+    def draft_policy(self) -> list[Draft]:
+        """Return the policy where it is another than the log's last: before all else, for every event names its own."""
+        if (before := self.state.policy_hash) == self.policy.hash:
+            return []
+        body = PolicyChanged(policy=self.policy.recorded, layers=dict(self.layers), before=before)
+        return [Draft(body, "foregate")]
 
     def keep_answer(self, answer: Answer, need: Need) -> None:
         """Keep what an answer says beyond its calls: what tools do, and what is permitted from now on."""

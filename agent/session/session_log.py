@@ -62,7 +62,7 @@ class SessionLog:
         by: Identity | None = None,
     ) -> None:
         self.store, self.lease, self.state = store, lease, state
-        self._policy_hash, self._hidden, self.clock, self.by = policy_hash, hidden, clock, by
+        self.policy_hash, self._hidden, self.clock, self.by = policy_hash, hidden, clock, by
         self.listeners: list[Listener] = []
         self.began_after = state.seq
         self._last = ""
@@ -82,7 +82,7 @@ class SessionLog:
         hidden = self._hidden() if any(map(may_mask, drafts)) else ()
         kept = [mask_draft(draft, hidden) for draft in drafts]
         self._last = max(self.clock(), self._last or await self._read_last_time())
-        events = await self.store.append(self.lease, kept, policy=self._policy_hash, time=self._last)
+        events = await self.store.append(self.lease, kept, policy=self.policy_hash, time=self._last)
         for event in events:
             self.state.apply(event)
             for listener in tuple(self.listeners):  # one may end its own subscription

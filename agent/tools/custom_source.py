@@ -34,6 +34,7 @@ class CustomToolSource(BaseToolSource):
         self._source = source
         self._takes_context = _takes_context(source.run)
         self._offered: Sequence[ToolSpec] = ()
+        self._sessions: dict[str, ToolSource] = {}
 
     def specs(self) -> Sequence[ToolSpec]:
         """Return the tools of the source, the very same sequence while the source returns the same."""
@@ -110,12 +111,14 @@ class CustomToolSource(BaseToolSource):
         return found
 
     def for_session(self, session: str) -> ToolSource:
-        """Return the source as it serves one session; raise UsageError where it fails or gives no source."""
-        try:
-            found = self._find("for_session")(session)
-        except Exception as error:
-            raise UsageError(f"`for_session` of `{self._name}` failed ({type(error).__name__}); mend it") from error
-        return self if found is self._source else CustomToolSource(found)
+        """Return the source as it serves one session, each time the same; raise UsageError where it gives none."""
+        if session not in self._sessions:
+            try:
+                found = self._find("for_session")(session)
+            except Exception as error:
+                raise UsageError(f"`for_session` of `{self._name}` failed ({type(error).__name__}); mend it") from error
+            self._sessions[session] = self if found is self._source else CustomToolSource(found)
+        return self._sessions[session]
 
     def _find(self, method: str) -> Callable[..., Any]:
         found = getattr(self._source, method, None)

@@ -154,7 +154,7 @@ POLICY = Keys(Policy, "a policy")
 PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret", "runs_by_itself")
 """Why a resource may be protected, as the survey says it."""
 
-_FLAGS = tuple(Capabilities.__struct_fields__)
+FLAGS = tuple(Capabilities.__struct_fields__)
 _HOST_GLOB = re.compile(r"\*|(\*\.)?[^*]+")
 _BRACKETS = re.compile(r"\[[^\[\]]+\]|\{[^{}]+\}")
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message", "stands_for"))
@@ -221,7 +221,7 @@ def find_rule_defects(rule: Rule) -> Iterator[tuple[Path, str]]:
     for name, explain in (("tool", explain_bad_glob), ("resource", explain_bad_glob), ("host", explain_bad_host)):
         if (said := getattr(rule, name)) is not None and (why := explain(said)):
             yield (name,), f"has an unusable `{name}`: {why}"
-    for name, known in (("protected", PROTECTIONS), ("capability", _FLAGS)):
+    for name, known in (("protected", PROTECTIONS), ("capability", FLAGS)):
         for entry in getattr(rule, name) or ():
             if entry not in known:
                 names = ", ".join(f"`{one}`" for one in known)

@@ -15,7 +15,8 @@ from foregate.schemas.errors import PolicyError
 RULES: Path = ("rules", "list")
 """The one list that a further file extends; a rule with the same id replaces."""
 
-_REMOVABLE = (("tools",), *(("commands", name) for name in ("read_only", "reads", "access")))
+REMOVABLE = (("tools",), *(("commands", name) for name in ("read_only", "reads", "access")))
+"""The mappings of which a file takes out an entry with `null`."""
 _DEFAULT = "default"
 
 
@@ -107,7 +108,7 @@ def lay_over(tree: Tree, layer: Layer) -> None:
         below = tree.get(path) if path else tree.data
         if isinstance(value, dict) and isinstance(below, dict):
             stack.extend(((*path, key), within) for key, within in reversed(value.items()))
-        elif value is None and path[:-1] in _REMOVABLE:
+        elif value is None and path[:-1] in REMOVABLE:
             if below is not None:
                 tree.remove_entry(path)
         elif path == RULES and isinstance(value, list) and isinstance(below, list):

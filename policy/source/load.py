@@ -28,7 +28,7 @@ WORKSPACE_FILE = ".foregate.yaml"
 """The name of a workspace's own policy file, at its root."""
 _WORKSPACE = f"workspace {WORKSPACE_FILE}"
 
-SHIPPED = ("classic",)
+SHIPPED = ("cheap", "balanced", "strong", "classic")
 """The names of the policies that come with Foregate, each a file beside default.yaml."""
 
 

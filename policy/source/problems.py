@@ -69,10 +69,9 @@ def _repair(tree: Tree, default: Mapping[str, Data], path: Path) -> None:
     ends = range(1, next((place for place, step in enumerate(path) if isinstance(step, int)), len(path)) + 1)
     here = next((path[:end] for end in ends if known.get(path[:end]) is None), path[: ends[-1]])
     before, holder = known.get(here), tree.get(here[:-1])
-    if before is not None:
-        holder[here[-1]] = copy.deepcopy(before)
-    else:
-        del holder[here[-1]]
+    if isinstance(holder, dict):
+        holder.pop(here[-1], None)
+        holder |= {here[-1]: copy.deepcopy(before)} if before is not None else {}
 
 
 def find_doubled_rules(layer: Layer) -> Iterator[Problem]:

@@ -358,4 +358,5 @@ def describe_switches(body: SessionStarted | PolicyChanged) -> str:
     names = {"mode": body.mode, "dialect": body.dialect}
     found = [f"{name} {'on' if value else 'off'}" for name, value in switches.items() if value is not None]
     found += [f"{name} {value}" for name, value in names.items() if value is not None]
+    found += [f"policy kept: {body.refused}"] if body.refused else []
     return ", ".join([*found, *([f"run by {body.by}"] if body.by is not None else [])])

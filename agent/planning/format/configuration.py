@@ -18,6 +18,7 @@ from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.text.dialect import DialectName
 from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.evidence.state.truncate import truncate_text
+from foregate.policy.source.comments import find_comments
 from foregate.policy.source.keys import Keys
 from foregate.policy.source.layers import Tree, read_layer
 from foregate.policy.source.load import find_provenance
@@ -230,17 +231,7 @@ def check_configuration(file: Path) -> list[str]:
 def read_explanations() -> dict[str, str]:
     """Return by dotted key the comment that explains it in default.yaml; keys of a section have it for the section."""
     text, _, places = _read_defaults()
-    found: dict[str, str] = {}
-    above: list[str] = []
-    lines = {line: key for key, line in places.items()}
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.lstrip().startswith("#"):
-            above.append(line.strip().removeprefix("#").strip())
-            continue
-        if above and number in lines:
-            found[lines[number]] = " ".join(above)
-        above = []
-    return found
+    return find_comments(text, places)
 
 
 @cache

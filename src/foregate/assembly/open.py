@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -14,7 +14,7 @@ from foregate.assembly.model_roles import ModelRoles, price_model
 from foregate.assembly.moved import check_moved, find_root
 from foregate.assembly.place import Place, open_place
 from foregate.assembly.setting import SessionOptions
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import LogError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.protocols import Log, Model, ToolSource
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
     from foregate.agent.session.session import Session
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
-    from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace.workspace import Workspace
+    from foregate.assembly.followed_policy import FollowedPolicy
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import LoadedPolicy
 
@@ -41,13 +41,13 @@ NO_ENDPOINT = (
 
 @dataclass(slots=True)
 class OpenSession:
-    """An open session, its policy with its provenance, plan mode's configuration and models, and `notes` for a person.
+    """An open session, the policy file it follows, plan mode's configuration and models, and `notes` for a person.
 
     `_resources` are what was opened for the session, closed after it in the opposite order.
     """
 
     session: Session
-    loaded: LoadedPolicy | None
+    followed: FollowedPolicy
     workspace: Workspace
     name: str
     resumed: bool
@@ -93,7 +93,7 @@ async def _open_session(
     import asyncio
 
     from foregate.agent.effects.kept_previews import encode_previews
-    from foregate.agent.effects.reconcile import draft_policy, reconcile_remote_calls, resume
+    from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
     from foregate.agent.loop.runner import run_child_task
     from foregate.agent.planning.run.run_plan import PlanController
     from foregate.agent.session.absent_person import AbsentPerson
@@ -105,6 +105,7 @@ async def _open_session(
     from foregate.assembly.identity import find_identity
     from foregate.assembly.own_secrets import find_own_secrets
     from foregate.assembly.remote import connect_runtime, list_remarks
+    from foregate.assembly.session_tools import open_local_tools
     from foregate.evidence.state.lineage import begin_further
     from foregate.policy.source.load import record_layers
     from foregate.telemetry.log.masking import mask_text
@@ -141,14 +142,18 @@ async def _open_session(
         rules.remarks.extend(list_remarks(policy, rules.servers))
         source = RemoteTools(runtime)
     elif not recorded:
-        source = await open_local_tools(setting, rules, place.memory, workspace, resources)
+        rules.followed.make_tools = await open_local_tools(setting, rules, place.memory, workspace, resources)
+        source = rules.followed.make_tools(policy)
     lease = await log.claim(name, create=not setting.resume or follows is not None)
     if lease.succeeded:
         notes = (*notes, f"{lease.succeeded} left this session open and is gone; the session goes on here")
     resources.push_async_callback(log.release, lease)
     sweeps = (asyncio.to_thread(workspace.sweep), asyncio.to_thread(sweep_sandboxes, workspace, policy))
     resources.push_async_callback(asyncio.wait, [asyncio.ensure_future(one) for one in sweeps])
-    secrets = find_own_secrets(setting.environ, policy.sensitive, [model], rules.servers, setting.secrets)
+    rules.followed.find_secrets = lambda policy: find_own_secrets(
+        setting.environ, policy.sensitive, [model], rules.servers, setting.secrets
+    )
+    secrets = rules.followed.find_secrets(policy)
     telemetry, said = open_telemetry(setting.environ, name_provider(model), secrets)
     if telemetry is not None:
         resources.push_async_callback(telemetry.close)
@@ -177,7 +182,7 @@ async def _open_session(
         state=state,
         person=person,
         listeners=(*setting.listeners, *([telemetry.take_event] if telemetry is not None else ())),
-        layers=record_layers(rules.loaded, rules.guard),
+        layers=record_layers(rules.followed.loaded, rules.guard),
         delegate=run_child_task,
         plan_driver=lambda session: PlanController(session, configuration, roles.get_model),
         prefetch=configuration.streaming.execute == "observations",
@@ -187,6 +192,7 @@ async def _open_session(
         permissions=place.permissions(workspace.root) if place.permissions is not None else None,
         preview=encode_previews,
         by=setting.by or find_identity("program"),
+        follow_policy=rules.followed,
     )
     known: dict[str, Any] = {
         "dialect": spoken if spoken != "native" else "",
@@ -200,7 +206,7 @@ async def _open_session(
     else:
         await session.start(**known, agent=setting.agent)
     if setting.resume and str(workspace.root) != before:
-        differs = draft_policy(session) if follows is None else ()
+        differs = session.draft_policy() if follows is None else []
         await session.record(*differs, Draft(PolicyChanged(workspace=str(workspace.root)), "person"))
     if setting.resume and follows is None:
         await resume(session)
@@ -216,14 +222,14 @@ async def _open_session(
     kept = filter(None, (*session.declarations.notes, session.permissions.problem))
     told = tuple(mask_text(n, session.hidden) for n in (*notes, *said, *rules.remarks, *kept))
     about = name, bool(setting.resume), configuration, roles, spoken, told
-    return OpenSession(session, rules.loaded, workspace, *about, resources)
+    return OpenSession(session, rules.followed, workspace, *about, resources)
 
 
 class Rules(NamedTuple):
-    """The policy in force with its provenance, Foregate's own files it guards, the MCP servers, and remarks."""
+    """The policy in force, the file it is followed in, Foregate's own files it guards, the MCP servers, and remarks."""
 
     policy: Policy
-    loaded: LoadedPolicy | None
+    followed: FollowedPolicy
     guard: list[str]
     servers: list[ServerConfiguration]
     remarks: list[str]
@@ -232,13 +238,15 @@ class Rules(NamedTuple):
 def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...], looked_for: list[Path]) -> Rules:
     """Return the policy of a setting, with the files Foregate itself reads protected from the agent."""
     from foregate.agent.tools.custom_source import find_file
+    from foregate.assembly.followed_policy import FollowedPolicy
     from foregate.assembly.own_secrets import find_protected_globs
     from foregate.assembly.remote import find_own_files, read_mcp_servers
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import add_protected_globs
 
-    loaded, policy = choose_policy(setting, root)
     named = None if isinstance(setting.policy, Policy) else find_policy_file(setting.policy, setting.environ)
+    followed = FollowedPolicy(None if setting.serving else named)
+    loaded, policy = choose_policy(setting, root)
     configured, remarks = read_mcp_servers(setting)
     modules = [file for file in map(find_file, setting.tool_modules) if file is not None]
     files = [*looked_for, *modules, *find_own_files(setting, configured), *([] if named is None else [named])]
@@ -248,23 +256,8 @@ def protect_own_files(setting: SessionOptions, root: Path, own: tuple[Path, ...]
         from foregate.agent.serving.tool_server import narrow_policy
 
         policy = narrow_policy(policy)
-    return Rules(policy, loaded, guard, configured, remarks)
-
-
-async def open_local_tools(
-    setting: SessionOptions, rules: Rules, memory: Path | None, workspace: Workspace, resources: AsyncExitStack
-) -> ToolSource:
-    """Return the tools of a session and its servers, which end with it; what a person should know joins the remarks."""
-    from foregate.agent.session.session_log import utc_now
-    from foregate.assembly.remote import start_servers
-
-    if not rules.servers:
-        return local_tools(setting, workspace, rules.policy, memory)
-    servers = await start_servers(rules.servers, setting, rules.policy, workspace)
-    resources.push_async_callback(servers.close)
-    await servers.offer(setting.person, utc_now)
-    rules.remarks.extend(servers.notes)
-    return local_tools(setting, workspace, rules.policy, memory, servers.tools)
+    followed.hold(policy, loaded, guard)
+    return Rules(policy, followed, guard, configured, remarks)
 
 
 async def record_switches(session: Session, setting: SessionOptions, dialect: str, mode: PlanMode) -> None:
@@ -353,26 +346,3 @@ def find_policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> P
         return wanted.expanduser()
     named = wanted or environ.get("FOREGATE_POLICY")
     return resolve_policy_file(named) if named else None
-
-
-def local_tools(
-    setting: SessionOptions, workspace: Workspace, policy: Policy, memory: Path | None, more: Sequence[Tool] = ()
-) -> ToolSource:
-    """Return the built-in tools, the caller's, `more` and the caller's sources as one; UsageError for two of a name."""
-    from foregate.agent.tools.custom_source import CustomToolSource, load_tools
-    from foregate.agent.tools.tool import Tool, Toolbox, ToolSources
-
-    given = list(setting.tools) if isinstance(setting.tools, Sequence) else [setting.tools]
-    tools: list[Tool] = []
-    if setting.builtin:
-        from foregate.agent.tools.builtin.builtin import builtin_tools
-
-        tools = list(builtin_tools(workspace, policy, memory=memory))
-    own = [tool for tool in given if isinstance(tool, Tool)]
-    for tool in [*own, *(made for place in setting.tool_modules for made in load_tools(place))]:
-        if any(tool.spec.name == other.spec.name for other in tools):
-            raise UsageError(f"two tools are named `{tool.spec.name}`; rename yours, or open without the built-in ones")
-        tools.append(tool)
-    box = Toolbox([*tools, *more])
-    sources = [CustomToolSource(one) for one in given if not isinstance(one, Tool)]
-    return ToolSources([box, *sources]) if sources else box

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from foregate.assembly.home import Home
-from foregate.assembly.open import choose_policy, local_tools, open_session
+from foregate.assembly.open import choose_policy, open_session
 from foregate.assembly.remote import TOKEN
+from foregate.assembly.session_tools import local_tools
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import LogError, SessionErased, UsageError
 from foregate.schemas.event_body import SessionStarted

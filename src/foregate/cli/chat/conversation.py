@@ -90,6 +90,10 @@ class ChatSession:
             meanings = {name: command.meaning for name, command in COMMANDS.items()}
             self.terminal.forgets = lambda text: mask_value(text, self.session.read_hidden()) != text
             self.terminal.completer = Completions(meanings, self.opened.workspace, self.list_arguments)
+        self._follow_policy()
+        self.session.subscribe(lambda event: self._follow_policy() if isinstance(event.body, PolicyChanged) else None)
+
+    def _follow_policy(self) -> None:
         if self.person is not None:
             self.person.reads_wait = self.session.policy.approval.reads == "ask"
 
@@ -175,7 +179,7 @@ class ChatSession:
         }
 
     async def _policy(self, rest: str) -> None:
-        policy, loaded = self.session.policy, self.opened.loaded
+        policy, loaded = self.session.policy, self.opened.followed.loaded
         self.screen.say(f"policy {policy.hash[:12]}")
         for source in loaded.sources if loaded else ():
             self.screen.row(f"  from {source}", "dim")

@@ -67,7 +67,7 @@ def require_value(context: typer.Context, option: typer.CallbackParam, value: st
 
 
 WorkspaceFolder = Annotated[Path, take("--workspace", "The one folder the agent works in.", "FOLDER")]
-_POLICY = "YAML over the default policy, or `classic`; also FOREGATE_POLICY."
+_POLICY = "YAML over the default policy, or cheap, balanced, strong or classic; also FOREGATE_POLICY."
 PolicyFile = Annotated[str | None, take("--policy", _POLICY, "FILE", callback=require_value)]
 _CONFIG = "YAML over the default configuration; also FOREGATE_CONFIG."
 ConfigFile = Annotated[Path | None, take("--config", _CONFIG, "FILE")]

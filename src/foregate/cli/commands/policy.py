@@ -10,7 +10,7 @@ import typer
 from foregate.cli.commands import options
 
 app = options.build_group("Read, check, try and change the policy.")
-File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or `classic`.")]
+File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or the name of a shipped one.")]
 
 
 def require_folder(workspace: Path) -> Path:

@@ -112,8 +112,9 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
     from foregate.agent.session.result import DELEGATE
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.assembly.home import Home
-    from foregate.assembly.open import local_tools, protect_own_files
+    from foregate.assembly.open import protect_own_files
     from foregate.assembly.remote import connect_runtime, list_remarks, start_servers
+    from foregate.assembly.session_tools import local_tools
 
     async with AsyncExitStack() as stack:
         stack.callback((space := LocalWorkspace(setting.workspace)).close)

@@ -16,6 +16,7 @@ from foregate.schemas.event_body import (
     EffectUndone,
     OutcomeResolved,
     OutcomeUnknown,
+    PolicyChanged,
     ToolFinished,
 )
 from foregate.schemas.judgement import Decision, Standing
@@ -63,6 +64,11 @@ def format_event(event: Event, width: int, made: str = "", about: str = "") -> l
             return [row]
         case OutcomeResolved() as body:
             return format_row("settled", GOOD, f"{name_call(body.tool, body.target)}: it {CAME[body.outcome]}", width)
+        case PolicyChanged(refused=str(why)):
+            return format_row("policy", CARE, why, width)
+        case PolicyChanged(policy=policy, before=str(before)) if policy is not None:
+            said = f"another one holds from here on, {event.policy[:12]} instead of {before[:12]}; /policy shows it"
+            return format_row("policy", CARE, said, width)
         case EffectUndone() as body:
             return format_row("undone", GOOD, f"{body.tool} {', '.join(body.resources)}", width)
         case _:
