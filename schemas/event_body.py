@@ -118,10 +118,8 @@ class CatalogChanged(EventBody, frozen=True, kw_only=True, tag="catalog_changed"
 class PolicyChanged(EventBody, frozen=True, kw_only=True, tag="policy_changed"):
     """What holds from now on; None where it stays as it was.
 
-    `before` is the hash of the policy until then, in the event that carries another policy. `permissions` are all that
-    a person has given for this workspace. `workspace` is the folder that a person says the workspace was moved to:
-    what was observed before is known no more. `by` is somebody else who runs the session from now on. `refused` is why
-    a policy file that was changed meanwhile does not hold: the policy until then stays.
+    `before` is the hash of the policy until then; `refused` is why a changed file does not hold. `permissions` are all
+    a person gave. `workspace` is where it was moved to: what was observed is forgotten. `by` runs the session now.
     """
 
     policy: Mapping[str, Json] | None = None

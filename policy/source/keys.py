@@ -183,7 +183,7 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
         if why := explain_bad_glob(glob):
             yield path, why
     for name, pattern in policy.sensitive.formats.items():
-        if why := explain_bad_expression(pattern):
+        if why := explain_bad_secret(pattern):
             yield ("sensitive", "formats", name), why
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]
     if missing:
@@ -299,6 +299,14 @@ def explain_bad_expression(pattern: str) -> str:
     return ""
 
 
+def explain_bad_secret(pattern: str) -> str:
+    if why := explain_bad_expression(pattern):
+        return why
+    if re2.search(pattern, "") is not None:
+        return f"`{escape_text(pattern)}` also matches nothing at all; write what a secret must hold"
+    return ""
+
+
 def explain_bad_phrase(phrase: str) -> str:
     return "" if split_phrase(phrase) else f"`{escape_text(phrase)}` holds no word; write words"
 
@@ -308,7 +316,7 @@ _EXPLAIN: dict[str, Callable[[str], str]] = {
         ("files.protected", "files.secret", "sensitive.names", "sensitive.values.besides"), explain_bad_glob
     ),
     "http.hosts": explain_bad_host,
-    "sensitive.patterns": explain_bad_expression,
+    "sensitive.patterns": explain_bad_secret,
     "commands.open_ended": explain_bad_words,
 }
 """Per list of the policy what tells why an entry cannot be used."""

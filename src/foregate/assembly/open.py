@@ -142,8 +142,10 @@ async def _open_session(
         rules.remarks.extend(list_remarks(policy, rules.servers))
         source = RemoteTools(runtime)
     elif not recorded:
-        rules.followed.make_tools = await open_local_tools(setting, rules, place.memory, workspace, resources)
-        source = rules.followed.make_tools(policy)
+        at = workspace, place.memory
+        make_tools, remarks = await open_local_tools(setting, at, policy, rules.servers, resources)
+        rules.remarks.extend(remarks)
+        rules.followed.make_tools, source = make_tools, make_tools(policy)
     lease = await log.claim(name, create=not setting.resume or follows is not None)
     if lease.succeeded:
         notes = (*notes, f"{lease.succeeded} left this session open and is gone; the session goes on here")

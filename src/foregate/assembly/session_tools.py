@@ -12,29 +12,34 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import ToolSource
 
 if TYPE_CHECKING:
+    from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
     from foregate.agent.tools.tool import Tool
     from foregate.agent.workspace.workspace import Workspace
-    from foregate.assembly.open import Rules
     from foregate.policy.policy import Policy
 
 
 async def open_local_tools(
-    setting: SessionOptions, rules: Rules, memory: Path | None, workspace: Workspace, resources: AsyncExitStack
-) -> Callable[[Policy], ToolSource]:
-    """Return what makes the tools of a session, with its servers, which end with it, under a policy.
+    setting: SessionOptions,
+    place: tuple[Workspace, Path | None],
+    policy: Policy,
+    configured: Sequence[ServerConfiguration],
+    resources: AsyncExitStack,
+) -> tuple[Callable[[Policy], ToolSource], Sequence[str]]:
+    """Return what makes the tools of a session under a policy, and what a person should know.
 
-    What a person should know joins the remarks.
+    `place` is the workspace and the file of the memory tools. The servers start under `policy` and end with
+    `resources`.
     """
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.remote import start_servers
 
-    if not rules.servers:
-        return prepare_tools(setting, workspace, memory)
-    servers = await start_servers(rules.servers, setting, rules.policy, workspace)
+    workspace, memory = place
+    if not configured:
+        return prepare_tools(setting, workspace, memory), ()
+    servers = await start_servers(configured, setting, policy, workspace)
     resources.push_async_callback(servers.close)
     await servers.offer(setting.person, utc_now)
-    rules.remarks.extend(servers.notes)
-    return prepare_tools(setting, workspace, memory, servers.tools)
+    return prepare_tools(setting, workspace, memory, servers.tools), servers.notes
 
 
 def local_tools(setting: SessionOptions, workspace: Workspace, policy: Policy, memory: Path | None) -> ToolSource:

@@ -1,0 +1,78 @@
+"""What uses a key of the policy: the gates that judge by it, and what else of Foregate keeps to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from foregate.policy.source.strict_yaml import Path
+
+_EFFECTS = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "critique", "approval")
+"""The gates that look at what a call would do, and how dangerous that is."""
+_MANDATE = ("narration", "drift", "plan", "critique", "approval")
+_ASKING = ("plan", "critique", "approval")
+USERS: Mapping[str, tuple[str, ...]] = {
+    "version": (),
+    "holds": ("prelude",),
+    "limits": ("loop",),
+    "limits.needs_per_gate": _ASKING,
+    "limits.malformed_calls": ("validity", "loop"),
+    "limits.verification_rounds": ("postlude",),
+    "safety": ("plan", "critique"),
+    "scope": ("narration", "plan", "critique", "approval"),
+    "validity": ("validity",),
+    "rules": ("rules",),
+    "rules.list": ("rules", "approval"),
+    "narration": ("narration",),
+    "drift": ("drift",),
+    "uncertainty": ("uncertainty",),
+    "evidence": ("evidence",),
+    "plan": ("plan",),
+    "plan.binding": ("plan", "critique", "approval"),
+    "plan.on_unavailable": ("plan", "approval"),
+    "plan.max_bytes": ("planner",),
+    "critique": ("critique",),
+    "critique.level": ("critique", "plan"),
+    "critique.max_bytes": ("critic",),
+    "approval": ("approval",),
+    "postlude": ("postlude",),
+    "mandate": _MANDATE,
+    "mandate.effects": _MANDATE,
+    "contract": ("drift", "uncertainty", *_ASKING),
+    "scores.risk": ("rules", "critique"),
+    "scores.uncertainty": ("uncertainty", "critique"),
+    "scores.destructive_words": ("rules", "critique"),
+    "scores": ("uncertainty", "critique"),
+    "tools": _EFFECTS,
+    "context": ("loop",),
+    "commands": _EFFECTS,
+    "commands.wrappers": ("rules",),
+    "commands.further_words": ("rules", "approval"),
+    "commands.scripts": ("plan", "approval"),
+    "commands.open_ended": ("rules", "plan", "approval"),
+    "commands.execute_command": ("dialects",),
+    "commands.timeout": ("tools",),
+    "commands.environment": ("tools",),
+    "commands.sandbox": ("sandboxes",),
+    "http": ("rules", *_ASKING, "tools"),
+    "http.timeout": ("tools",),
+    "http.max_bytes": ("tools",),
+    "mcp": ("MCP servers",),
+    "serving": ("serving",),
+    "runtime": ("runtimes",),
+    "files": ("evidence", "tools"),
+    "files.protected": ("rules", "tools"),
+    "files.secret": ("rules", "masking"),
+    "files.runs_by_itself": ("rules",),
+    "files.build_output": ("evidence", "plan", "approval"),
+    "files.executed_caches": ("sandboxes",),
+    "sensitive": ("masking", "rules"),
+    "sensitive.names": ("masking",),
+    "sensitive.common": ("masking",),
+}
+"""By the beginning of a dotted key; the longest one counts."""
+
+
+def list_users(path: Path) -> tuple[str, ...]:
+    """Return what uses a key: names of gates, `prelude`, `postlude`, and other parts in words."""
+    keys = (".".join(map(str, path[:end])) for end in range(len(path), 0, -1))
+    return next((USERS[key] for key in keys if key in USERS), ())

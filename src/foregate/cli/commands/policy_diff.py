@@ -1,0 +1,109 @@
+"""`foregate policy diff` and `lint`: what differs between two policies, and what in one does not do what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from foregate.cli.commands import options
+from foregate.cli.commands.options import take
+from foregate.cli.commands.policy import File, app
+from foregate.cli.terminal.exit_codes import ERROR, USAGE
+
+if TYPE_CHECKING:
+    from foregate.policy.policy import Policy
+
+_SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
+
+
+@app.command("diff", short_help="Say in words how two policies differ.")
+def diff(
+    before: Annotated[str, typer.Argument(metavar="BEFORE", help=_SIDE)],
+    after: Annotated[str, typer.Argument(metavar="AFTER", help="The other one.")],
+    as_json: options.AsJson = False,
+) -> None:
+    """Say in words how two policies differ: what is stricter, what is looser, and what the keys do."""
+    from foregate.policy.source.wording import describe_differences
+
+    found = list(describe_differences(find_policy(before), find_policy(after)))
+    if as_json:
+        options.print_json([one.to_json() for one in found])
+        return
+    for one in found:
+        options.print_text(f"{one.way or 'other':<9} {one.words}")
+    if not found:
+        typer.echo("the two policies are the same")
+
+
+def find_policy(named: str) -> Policy:
+    """Return the policy a person means: a file, `default`, a shipped one, or that of a recorded session's end.
+
+    Raises PolicyError, UsageError or LogError where there is none.
+    """
+    from foregate.policy.source.load import default_policy, load_policy
+
+    if named == "default":
+        return default_policy()
+    if named.startswith("session:"):
+        return read_session_policy(named.removeprefix("session:"))
+    return load_policy(named)
+
+
+def read_session_policy(name: str) -> Policy:
+    """Return the policy that a recorded session was under at its end."""
+    from foregate.assembly.home import find_session, open_home_log
+    from foregate.cli.terminal.exit_codes import run_async
+    from foregate.policy.source.load import restore_policy
+    from foregate.schemas.errors import LogError
+    from foregate.schemas.event_body import PolicyChanged, SessionStarted
+
+    with open_home_log() as log:
+        session = run_async(find_session(log, name))
+        events = log.events(session, kinds=("session_started", "policy_changed"))
+        bodies = [event.body for event in events if isinstance(event.body, (SessionStarted, PolicyChanged))]
+    held = [body.policy for body in bodies if body.policy is not None]
+    if not held:
+        raise LogError(f"session `{session}` does not say which policy it was under; name another")
+    return restore_policy(dict(held[-1]))
+
+
+@app.command("lint", short_help="Find what in a policy file does not do what it says.")
+def lint(
+    file: File,
+    strict: Annotated[bool, take("--strict", "Exit with 1 where anything is found.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Find rules that others hide, contradict or that never fired, thresholds that no score reaches, gates that are off
+    and others rely on, and reads that open a hole."""
+    from foregate.policy.source.lint import list_file_remarks
+    from foregate.policy.source.load import check_policy_file, resolve_policy_file
+
+    named = resolve_policy_file(file)
+    if problems := check_policy_file(named):
+        options.print_problems(problems)
+        raise typer.Exit(USAGE)
+    found = list_file_remarks(named, _count_rules())
+    if as_json:
+        options.print_json([{"key": key, "line": line, "remark": said} for key, line, said in found])
+    else:
+        for _, line, said in found:
+            options.print_text(f"{named.name}:{line}: {said}" if line else f"{named.name}: {said}")
+        if not found:
+            options.print_text(f"{file}: nothing to remark")
+    if strict and found:
+        raise typer.Exit(ERROR)
+
+
+def _count_rules() -> tuple[dict[str, int], int]:
+    """Return how often each rule of the recorded sessions fired, and in how many sessions; none without a log."""
+    from foregate.assembly.audit_index import open_home_index
+    from foregate.assembly.home import Home
+    from foregate.telemetry.index.counting import count_selection
+    from foregate.telemetry.index.filters import DecisionFilter
+
+    if not Home(Home.path()).events.exists():
+        return {}, 0
+    with open_home_index() as (_, index):
+        counted = count_selection(index, DecisionFilter(passed=True))
+    return dict(counted.rules), counted.sessions
