@@ -57,7 +57,7 @@ def offered(cli: Cli, *words: str) -> dict[str, str]:
         ),
         (("trajectories", "export", "--format", "o"), ["openai"]),
         (("completion", "z"), ["zsh"]),
-        (("run", "--policy", ""), ["classic", ""]),
+        (("run", "--policy", ""), ["cheap", "balanced", "strong", "classic", ""]),
         (("chat", "--workspace", ""), [""]),
         (("run", "--", "--dry"), []),
         (("nope", "sh"), []),
