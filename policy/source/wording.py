@@ -19,18 +19,19 @@ _SHOWN = 8
 
 
 class Difference(NamedTuple):
-    """A key that differs: its path, both values (None for none), which way it goes, and that in words."""
+    """A key that differs: its path, both values (None for none), which way it goes, that in words, and what it does."""
 
     path: Path
     before: Data
     after: Data
     way: Way
     words: str
+    does: str = ""
 
     def to_json(self) -> dict[str, Data]:
         """Return the difference as JSON values."""
         about = {"key": format_path(self.path), "before": self.before, "after": self.after}
-        return {**about, "way": self.way, "words": self.words}
+        return {**about, "way": self.way, "words": self.words, "does": self.does}
 
 
 def describe_differences(before: Policy, after: Policy) -> Iterator[Difference]:
@@ -38,7 +39,8 @@ def describe_differences(before: Policy, after: Policy) -> Iterator[Difference]:
     for path, (old, new) in compare_policies(before, after).items():
         way = find_way(path, old, new)
         words = _describe_rule_change(old, new) if path[: len(RULES)] == RULES else _describe_change(path, old, new)
-        yield Difference(path, old, new, way, words)
+        entry = path[: len(RULES)] == RULES or old is None or new is None
+        yield Difference(path, old, new, way, words, "" if entry else explain_key(path))
 
 
 def find_way(path: Path, old: Data, new: Data) -> Way:
@@ -102,10 +104,10 @@ def _describe_change(path: Path, old: Data, new: Data) -> str:
         parts = [f"{verb} {_say(ones)}" for verb, ones in (("takes in", more), ("leaves out", fewer)) if ones]
         said = f"{key} {' and '.join(parts) or 'has another order'}"
     elif old is None or new is None:
-        return f"{key} is new: {format_value(new)}" if old is None else f"{key} is gone, which was {format_value(old)}"
+        said = f"{key} is new: {format_value(new)}" if old is None else f"{key} is gone, which was {format_value(old)}"
     else:
         said = f"{key} is {_say_scalar(new)} instead of {_say_scalar(old)}"
-    return f"{said} ({explain_key(path).rstrip('.')})" if explain_key(path) else said
+    return said
 
 
 def _say_scalar(value: Data) -> str:

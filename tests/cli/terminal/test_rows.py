@@ -286,10 +286,11 @@ def test_the_history_and_the_audit_say_what_was_switched_and_which_dialect_is_re
         event(PolicyChanged(dialect="auto"), "person"),
         event(PolicyChanged(dry_run=True), "person"),
         event(PolicyChanged(policy={}, before="x")),
+        event(PolicyChanged(refused="mine.yaml is empty now")),
         event(STARTED),
         event(replace(READ, early=True)),
     ]
-    said = ["dialect json", "dialect auto", "dry_run on"]
+    said = ["dialect json", "dialect auto", "dry_run on", "policy  instead of x", "policy kept: mine.yaml is empty now"]
     assert [row.plain for row in format_conversation(events, 80)] == [f"  set    {words}" for words in said]
     listed = [row.plain.split(None, 1) for one in events for row in format_aside(one, 0)]
     assert listed == [["3", words] for words in said]

@@ -31,7 +31,8 @@ def diff(
         options.print_json([one.to_json() for one in found])
         return
     for one in found:
-        options.print_text(f"{one.way or 'other':<9} {one.words}")
+        does = f" ({one.does.rstrip('.')})" if one.does else ""
+        options.print_text(f"{one.way or 'other':<9} {one.words}{does}")
     if not found:
         typer.echo("the two policies are the same")
 

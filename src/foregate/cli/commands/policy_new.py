@@ -16,7 +16,7 @@ from foregate.schemas.errors import UsageError
 @app.command("new", short_help="Write a policy file to begin with.")
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where it is to be; nothing is replaced.")],
-    like: Annotated[str, take("--from", "Begin with what a shipped policy says, as in `cheap`.", "NAME")] = "",
+    like: Annotated[str, take("--from", "Begin with cheap, balanced, strong or classic.", "NAME")] = "",
 ) -> None:
     """Write a policy file to begin with. Editors with a YAML server complete and check its keys."""
     from foregate.policy.source.new_file import format_new_file

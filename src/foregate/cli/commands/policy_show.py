@@ -22,7 +22,7 @@ def show(
 ) -> None:
     """Show what your files change in the default policy, or with --effective everything."""
     from foregate.assembly.open import find_policy_file
-    from foregate.policy.source.load import load_policy_layers
+    from foregate.policy.source.load import SHIPPED, load_policy_layers
     from foregate.policy.source.values import build_policy_rows, format_policy
 
     loaded = load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace))
@@ -32,3 +32,4 @@ def show(
         return
     for line in format_policy(loaded, effective):
         options.print_text(line)
+    options.print_text(f"# shipped, for --policy NAME: {', '.join(SHIPPED)}")

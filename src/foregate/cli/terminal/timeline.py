@@ -56,6 +56,8 @@ def _summarise_compression(body: ContextCompressed) -> str:
     return f"{describe_compression(body)}: {body.before} tokens were {body.after} then ({how}, limit {body.limit})"
 
 
+_DIGITS = 12
+"""Characters of a hash that a line shows."""
 ASIDE: tuple[Kind, ...] = ("session_started", "policy_changed", "context_compressed")
 """Kinds of the events that may have something to say beside decisions and messages."""
 
@@ -67,7 +69,7 @@ def format_aside(event: Event, width: int) -> Iterator[Text]:
         case ContextCompressed() as body:
             said = _summarise_compression(body)
         case SessionStarted() | PolicyChanged() as body:
-            said = _describe_setting(body)
+            said = _describe_setting(event, body)
         case _:
             said = ""
     if said:
@@ -76,11 +78,13 @@ def format_aside(event: Event, width: int) -> Iterator[Text]:
         yield row
 
 
-def _describe_setting(body: SessionStarted | PolicyChanged) -> str:
-    """Return which ended session this one goes on with, and the switches an event sets, "" for neither."""
+def _describe_setting(event: Event, body: SessionStarted | PolicyChanged) -> str:
+    """Return which ended session this one goes on with, another policy and the switches an event sets, "" for none."""
     link = body.follows if isinstance(body, SessionStarted) else None
     follows = f"goes on with session {link.session}, which ended at event {link.seq} ({link.hash})" if link else ""
-    return ", ".join(filter(None, (follows, describe_switches(body))))
+    before = body.before if isinstance(body, PolicyChanged) else None
+    policy = f"policy {event.policy[:_DIGITS]} instead of {before[:_DIGITS]}" if before else ""
+    return ", ".join(filter(None, (follows, policy, describe_switches(body))))
 
 
 def format_conversation(events: Iterable[Event], width: int, *, markdown: bool = False) -> Iterator[Text]:
@@ -102,7 +106,7 @@ def format_conversation(events: Iterable[Event], width: int, *, markdown: bool =
                 yield from format_labelled("tool", f"{how}: {body.code}", width, room=_WHO)
             case ContextCompressed() as body:
                 yield from format_labelled("left", _summarise_compression(body), width, "dim", room=_WHO)
-            case SessionStarted() | PolicyChanged() as body if said := _describe_setting(body):
+            case SessionStarted() | PolicyChanged() as body if said := _describe_setting(event, body):
                 yield from format_labelled("set", said, width, "dim", room=_WHO)
             case TaskEnded(status=status, note=note) if status != "completed":
                 yield from format_labelled("task", f"{status}: {note}", width, room=_WHO)
