@@ -72,7 +72,7 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
         answers: tuple[Any, ...] = (),
         resume: str = "",
         interactive: bool = True,
-        policy: Policy | Path = plain,
+        policy: Policy = plain,
         model: Any = None,
         dialect: str | None = None,
     ) -> Chatted:
@@ -80,14 +80,14 @@ def chat(folder: Path, workspace: Workspace, plain: Policy) -> Callable[..., Awa
         screen, terminal = Screen(Console(file=out, width=80)), Typist(lines, answers, interactive=interactive)
         person = PersonAtTerminal(screen, terminal) if interactive else None
         if person is not None:
-            person.reads_wait = isinstance(policy, Policy) and policy.approval.reads == "ask"
+            person.reads_wait = policy.approval.reads == "ask"
         spec = ToolSpec("send", "", {"type": "object", "properties": {"to": {"type": "string"}}}, Effect.SEND)
         opened = await open_session(
             SessionOptions(
                 workspace=folder,
                 model=model or ScriptedModel(steps),
                 policy=policy,
-                tools=[read_file(workspace, plain), edit_file(workspace, plain), Tool(spec, send)],
+                tools=[read_file(workspace, policy), edit_file(workspace, policy), Tool(spec, send)],
                 builtin=False,
                 person=person,
                 log=log,
@@ -386,23 +386,3 @@ async def test_nothing_a_model_or_tool_says_reaches_the_terminal_raw(chat: Calla
     assert not set("\x1b\x07\r\x9b\u202e") & set(done.shown)
     assert "[bold]x[/bold]" in done.shown
     assert "\\u{202E}txt.exe" in done.shown
-
-
-async def test_another_policy_is_said_with_what_differs(
-    folder: Path, tmp_path: Path, workspace: Workspace, chat: Callable[..., Awaitable[Chatted]]
-) -> None:
-    mine = tmp_path / "mine.yaml"
-    mine.write_text("{}\n")
-
-    def change(_: Any) -> Any:
-        mine.write_text("approval: {reads: ask}\nnarration: {mode: shadow, min_chars: 30}\n")
-        return says("hello")
-
-    done = await chat(["hello", "hello again"], change, says("hello"), policy=mine)
-    lines = [" ".join(line.split()) for line in done.shown.splitlines()]
-    at = next(number for number, line in enumerate(lines) if line.startswith("policy another one holds from here on"))
-    assert lines[at + 2 : at + 5] == [
-        "looser: `narration.mode` is `shadow` instead of `enforce`",
-        "stricter: `narration.min_chars` is 30 instead of 20",
-        "stricter: `approval.reads` is `ask` instead of `free`",
-    ]

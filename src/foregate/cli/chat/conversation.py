@@ -17,6 +17,7 @@ from foregate.agent.session.absent_person import AbsentPerson
 from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
+from foregate.cli.chat.policy_news import PolicyNews
 from foregate.cli.chat.showing import find_ended_calls, format_call
 from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, OUTCOMES, WAITING, describe_unknown, is_command
 from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
@@ -29,16 +30,11 @@ from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.standard_streams import is_lost
 from foregate.cli.terminal.terminal import Terminal, interruptible, pause, suppress_echo
 from foregate.cli.terminal.waiting import build_waiting_line
-from foregate.policy.policy import Policy
-from foregate.policy.source.wording import describe_differences
 from foregate.schemas.errors import ForegateError, UsageError
-from foregate.schemas.event import Draft, Event
+from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.masking import mask_value
-
-_DIFFERENCES = 5
-"""Keys of another policy that are said."""
 
 
 class ChatSession:
@@ -95,24 +91,7 @@ class ChatSession:
             meanings = {name: command.meaning for name, command in COMMANDS.items()}
             self.terminal.forgets = lambda text: mask_value(text, self.session.read_hidden()) != text
             self.terminal.completer = Completions(meanings, self.opened.workspace, self.list_arguments)
-        self._take_policy(self.session.policy)
-        self.session.subscribe(self._follow_policy)
-
-    def _take_policy(self, policy: Policy) -> None:
-        self._policy_shown = policy
-        if self.person is not None:
-            self.person.reads_wait = policy.approval.reads == "ask"
-
-    def _follow_policy(self, event: Event) -> None:
-        """Say how another policy differs from the one before, and keep to it."""
-        if not isinstance(event.body, PolicyChanged) or event.body.policy is None or event.session != self.session.name:
-            return
-        found = list(describe_differences(self._policy_shown, self.session.policy))
-        for one in found[:_DIFFERENCES]:
-            self.screen.row(f"          {one.way or 'other'}: {one.words}", "dim")
-        if more := found[_DIFFERENCES:]:
-            self.screen.row(f"          and {len(more)} more", "dim")
-        self._take_policy(self.session.policy)
+        PolicyNews(self.session, self.screen, self.person)
 
     @property
     def _prompt(self) -> str:
