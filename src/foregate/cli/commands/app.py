@@ -29,10 +29,9 @@ from foregate.cli.commands import (
     policy,
     policy_case,  # noqa: F401  # it adds its command to those of `policy`
     policy_check,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_fuzz,  # noqa: F401  # it adds its command to those of `policy`
-    policy_rehearse,  # noqa: F401  # it adds its commands to those of `policy`
     policy_diff,  # noqa: F401  # it adds its commands to those of `policy`
     policy_explain,  # noqa: F401  # it adds its commands to those of `policy`
+    policy_fuzz,  # noqa: F401  # it adds its command to those of `policy`
     policy_new,  # noqa: F401  # it adds its commands to those of `policy`
     policy_rehearse,  # noqa: F401  # it adds its commands to those of `policy`
     policy_set,  # noqa: F401  # it adds its commands to those of `policy`
