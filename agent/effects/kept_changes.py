@@ -37,7 +37,8 @@ class KeptChanges(Struct, frozen=True, dict=True):
     An image's `path` is relative to the workspace. One of a file without a `hash` is of a file too large to keep. Its
     `first` is another path of these that is a name of the same file. `stamp` is the time, in nanoseconds, that the
     folders get which are changed only by what lies in them. `staged` are, by the path of an index of git, the hashes of
-    what it says is staged, before and after. `linked` are the paths whose files have several names before or after.
+    what it says is staged, before and after. `linked` are the paths whose files have several names before or after,
+    `joined` those that have several after.
     """
 
     changes: tuple[PathChange, ...]
@@ -45,6 +46,7 @@ class KeptChanges(Struct, frozen=True, dict=True):
     stamp: str
     staged: Mapping[str, tuple[str, str]] = {}
     linked: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()
 
     @cached_property
     def by_path(self) -> dict[str, ImageEntry]:
@@ -85,8 +87,11 @@ class KeptChanges(Struct, frozen=True, dict=True):
 
     @property
     def parted(self) -> tuple[str, ...]:
-        """Those of them that are still there: what was written to one name does not show under the others."""
-        there = {one.path for one in self.changes if one.after.kind == "file"}
+        """Those of them that were written to: that does not show under the other names.
+
+        One that has several names again is another file in its place, as a build makes.
+        """
+        there = {one.path for one in self.changes if one.after.kind == "file"} - self.joined
         return tuple(path for path in self.unlinked if path in there)
 
     def list_forward(self) -> list[Step]:
@@ -136,15 +141,15 @@ def keep_changes(workspace: Workspace, blobs: Blobs, changes: Sequence[PathChang
     above = LocalWorkspace(upper)
     try:
         staged = _read_staged(workspace, above, changes)
-        linked = {one.path for one in changes if one.after.kind == "file" and above.look(one.path).links > 1}
+        joined = {one.path for one in changes if one.after.kind == "file" and above.look(one.path).links > 1}
     finally:
         above.close()
     images = _build_images(workspace, changes)
-    linked |= {one.path for one in images if one.links > 1}
+    linked = joined | {one.path for one in images if one.links > 1}
     adjusted = {one.path for one in changes if one.path not in linked and is_adjusted(one.before, one.after)}
     large = {one.path for one in changes if one.before.kind == "file" and one.before.size > max_bytes}
     images = [replace(one, hash="") if one.path in large - adjusted else one for one in images]
-    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()), staged, frozenset(linked))
+    made = KeptChanges(tuple(changes), tuple(images), str(time.time_ns()), staged, frozenset(linked), frozenset(joined))
     images += [_build_image(workspace, path, PathState("directory")) for path in sorted({".", *made.around})]
     named = [(image, hash_) for image in images for hash_ in _list_hashes(image, image.path not in adjusted)]
     for (image, hash_), found in zip(named, blobs.put_all(_read_all(workspace, images, adjusted)), strict=True):

@@ -22,7 +22,8 @@ from foregate.schemas.strict_json import as_object, get_list, get_object
 from foregate.telemetry.log.memory_log import MemoryLog
 
 Says = Literal["no", "workspace", "yes"]
-"""What the person answers: no to everything, yes to what asks about the workspace alone, or yes to everything."""
+"""What the person answers: no to everything, yes to what asks about the workspace alone, or yes to everything, with
+every name typed that a sheet wants."""
 _SHELL = re.compile(r"[|&;<>()$`\\*?\[\]{}~#!\n]")
 _BUILT_IN = {".", "alias", "cd", "command", "eval", "exec", "export", "hash", "set", "source", "time", "trap"}
 
@@ -62,7 +63,13 @@ class Answering:
             return Reply("stop")
         agreed = self.says == "yes" or (self.says == "workspace" and is_about_workspace(need))
         self.agreed += agreed
-        return Reply("yes" if agreed else "no")
+        return Reply("yes" if agreed else "no", named=list_names(need) if self.says == "yes" else {})
+
+
+def list_names(need: Need) -> dict[str, tuple[str, ...]]:
+    """Return the names that a sheet wants to be typed, by call."""
+    calls = [as_object(one, "a call") for one in get_list(need.request, "calls")]
+    return {str(one["call"]): tuple(map(str, get_list(one, "to_name"))) for one in calls if one.get("to_name")}
 
 
 def is_about_workspace(need: Need) -> bool:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.effects.applying import apply_changes, build_undo_step, keep_images
+from foregate.agent.effects.applying import apply_changes, build_undo_step, keep_images, name_parted
 from foregate.agent.effects.executor import draft_finish
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.effects.undo import undo
@@ -218,3 +218,19 @@ def test_at_no_moment_of_applying_a_commit_git_finds_a_name_without_its_object(
     assert KILLED in ends
     assert ends[-1] == 0
     assert first
+
+
+@pytest.mark.parametrize(
+    ("line", "has_parted"), [("echo two >> app", True), ("rm app; echo two > new; ln new app", False)]
+)
+def test_only_a_name_that_was_written_to_has_parted_from_the_others(
+    workspace: Workspace, folder: Path, line: str, has_parted: bool
+) -> None:
+    (folder / "app").write_text("one\n")
+    (folder / "old").hardlink_to(folder / "app")
+    upper = folder.parent / "upper"
+    shutil.copytree(folder, upper)
+    subprocess.run(["/bin/sh", "-ec", line], cwd=upper, check=True)
+    place = Snapshots(workspace, POLICY, MemoryBlobs())
+    kept = keep_images(place, list_changes(folder, upper), upper)
+    assert ("`app`" in name_parted(place, kept)) is has_parted
