@@ -58,6 +58,8 @@ _EDIT = ForeignTool("edit_file", idle={"replace_all": False, "replaceAll": False
 _LIST = ForeignTool("list_files", idle=_SAID)
 _GREP = ForeignTool("search_text", idle={"-n": ANY, "output_mode": "content", **_SAID}, adds={"regex": True})
 _SHELL = ForeignTool("run_shell", idle=_NOW)
+LINE = _SHELL
+"""What `run_command` is where it has a line for a shell, as other agents' tools of that name take."""
 _ARGV = ForeignTool("run_command", {"command": "argv"}, idle=_NOW)
 _DELETE = ForeignTool("delete_path", differs=frozenset(["recursive"]), idle=_SAID)
 
@@ -97,6 +99,7 @@ _BY_COMMAND: Mapping[str, ForeignTool] = {
 _NEAR: Mapping[str, str] = {
     **dict.fromkeys((*_EDITORS, "multi_edit", "multiedit", "replace_in_file", "patch"), "edit_file"),
     "execute_command": "run_command",
+    "applypatch": "edit_file",
     **dict.fromkeys(("grep_search", "codebase_search", "find_in_files"), "search_text"),
     **dict.fromkeys(("file_search", "find_files"), "list_files"),
     **dict.fromkeys(("web_fetch", "webfetch", "fetch", "fetch_url"), "http_request"),
@@ -114,6 +117,11 @@ def find_foreign_tool(name: str, arguments: Mapping[str, Json]) -> ForeignTool |
         return _BY_COMMAND.get(command) if isinstance(command, str) else None
     found = TOOLS.get(known)
     return _ARGV if found is _SHELL and isinstance(arguments.get("command"), list) else found
+
+
+def is_line(name: str, arguments: Mapping[str, Json]) -> bool:
+    """Whether arguments of `run_command` are those of other agents: a line in `command`, and no words of our own."""
+    return name == _ARGV.tool and isinstance(arguments.get("command"), str) and "argv" not in arguments
 
 
 def list_meant_tools(name: str) -> frozenset[str]:

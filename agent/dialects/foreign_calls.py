@@ -14,9 +14,11 @@ from foregate.agent.dialects.patch_format import NAME, read_patch
 from foregate.agent.dialects.tags.names import Names
 from foregate.schemas.foreign_tools import (
     ANY,
+    LINE,
     PARAMETERS,
     ForeignTool,
     find_foreign_tool,
+    is_line,
     is_offered_elsewhere,
     spell_name,
 )
@@ -76,7 +78,9 @@ def take_arguments(
             return Taken(meant.tool, meant.arguments, ("a patch of one file is one call",))
         return None
     told = names.tags.get(name) or names.tools.get(name, "")
-    if name in (PARAMETERS if catalogue is None else catalogue):
+    if is_line(name, arguments) and (catalogue is None or _is_own(name, catalogue)):
+        foreign, exact = LINE, True
+    elif name in (PARAMETERS if catalogue is None else catalogue):
         foreign, exact = ForeignTool(name), False
     elif told:
         foreign, exact = ForeignTool(told), False
@@ -92,6 +96,11 @@ def take_arguments(
         return None if exact else _rename(foreign, names.parameters.get(foreign.tool, {}), arguments, spec, exact=False)
     theirs = {**PARAMETERS.get(foreign.tool, {}), **names.parameters.get(foreign.tool, {}), **foreign.parameters}
     return _rename(foreign, theirs, arguments, spec, exact=exact)
+
+
+def _is_own(name: str, catalogue: Catalogue) -> bool:
+    spec = catalogue.get(name)
+    return spec is not None and spec.provenance == "builtin"
 
 
 def _rename(

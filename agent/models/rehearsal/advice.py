@@ -286,7 +286,8 @@ def list_tasks(wish: Wish, listing: CallAnswer) -> list[dict[str, Any]]:
     if not looks or last["calls"] == looks:
         return [last]
     tool = looks[0].name
-    why = f"Read {wish.target} before it is changed." if tool == "read_file" else f"Look, to {reason}"
+    is_read = tool == "read_file"
+    why = f"Read {wish.target} before it is changed." if is_read else f"Look, to {reason[:1].lower()}{reason[1:]}"
     first = {"action": tool, "reason": why, "calls": looks, "when": "", "may_fail": tool == "run_tests" or None}
     return [first, last]
 

@@ -15,6 +15,7 @@ command's end where none ran. A task never runs because nobody knows.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
 from typing import get_args
@@ -78,6 +79,27 @@ def find_named_tasks(when: Json, asked: str = "task") -> set[int]:
             inner = part.get(key)
             stack.extend(inner[:_MOST] if isinstance(inner, list) else (inner,))
     return found
+
+
+def describe_condition(when: Mapping[str, Json]) -> str:
+    """Return a condition that can be read in words: "task 1 gives at least 2 lines"."""
+    if "not" in when:
+        return f"not ({describe_condition(as_object(when['not']))})"
+    for joined, word in (("all", " and "), ("any", " or ")):
+        if joined in when:
+            parts = [describe_condition(as_object(part)) for part in get_list(when, joined)]
+            return parts[0] if len(parts) == 1 else word.join(f"({part})" for part in parts)
+    asked = " and ".join(_describe_question(key, when[key]) for key in MATCHERS if key in when)
+    return f"task {get_int(when, 'task')} {asked}"
+
+
+def _describe_question(key: str, wanted: Json) -> str:
+    """Return what a matcher asks of a task, after its name; a text stands as JSON, so that it ends where it ends."""
+    either = " or ".join(map(str, _as_list(wanted)))
+    said = {"status": f"is {either}", "exit_code": f"ends its command with exit code {either}"}
+    said |= {"lines_at_least": f"gives at least {either} {'line' if wanted == 1 else 'lines'}"}
+    text = json.dumps(wanted, ensure_ascii=False)
+    return (said | {"output_contains": f"says {text}", "line": f"has a line like {text}"})[key]
 
 
 def evaluate(when: Mapping[str, Json] | None, results: Mapping[int, TaskResult]) -> tuple[bool, str]:

@@ -75,6 +75,7 @@ EXACT: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
     ),
     ("shell", {"command": ["ls", "-l"], "workdir": "src"}, "run_command", {"argv": ["ls", "-l"], "cwd": "src"}),
     ("shell", {"command": "ls"}, "run_shell", {"command": "ls"}),
+    ("run_command", {"command": "ls | wc", "cwd": "src"}, "run_shell", {"command": "ls | wc", "cwd": "src"}),
     ("grep", {"pattern": "a|b", "include": "*.py"}, "search_text", {"pattern": "a|b", "glob": "*.py", "regex": True}),
     ("search_files", {"path": "src", "regex": "a+"}, "search_text", {"path": "src", "pattern": "a+", "regex": True}),
     ("glob", {"pattern": "**/*.py"}, "list_files", {"glob": "**/*.py", "recursive": True}),
@@ -97,6 +98,7 @@ INEXACT: list[tuple[str, dict[str, Any], str]] = [
     ("glob", {"pattern": "*.py", "path": "src"}, "list_files"),
     ("delete_file", {"path": "src", "recursive": True}, "delete_path"),
     ("execute_command", {"command": "ls"}, "run_command"),
+    ("applypatch", {"input": "*** Begin Patch"}, "edit_file"),
 ]
 
 

@@ -7,7 +7,9 @@ from msgspec.structs import replace
 from foregate.agent.effects.changes_made import ChangesMade, FileVersions
 from foregate.cli.terminal.layout import count_columns
 from foregate.cli.terminal.task_work import MOST, TaskWork, format_work, is_told
+from foregate.schemas.event import NeedAnswered
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown
+from foregate.schemas.judgement import Answer
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from tests.events import task_ended, tool_finished
@@ -114,3 +116,12 @@ def test_a_call_that_was_said_to_be_undone_is_said_once() -> None:
     assert is_told(remark, "asked for and not done, for a rule denies it: `edit_file a.txt`")
     assert not is_told(remark, "asked for and not done: `edit_file b.txt`")
     assert not is_told("[Foregate: `edit_file a.txt` failed; unverified: nobody looked]", "`edit_file a.txt`")
+
+
+def test_requests_to_planner_and_critic_are_counted_among_what_was_spent() -> None:
+    work = TaskWork()
+    answer = Answer("plan", "planner", "plan:1", (), "", "", None)
+    work.add(NeedAnswered(answer=answer, model_calls=2))
+    work.add_run(EDIT, ONE)
+    work.add(ENDED)
+    assert texts(work)[-1] == "  spent     5 requests, 1,040 tokens, 12 s"

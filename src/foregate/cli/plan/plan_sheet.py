@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from foregate.agent.planning.ask.asking import sentence
+from foregate.agent.planning.format.condition import describe_condition
 from foregate.agent.planning.format.configuration import FormattingSection
 from foregate.agent.planning.run.answering import PlanReport, build_report
 from foregate.agent.planning.run.control import get_plan_state
@@ -79,7 +80,7 @@ def format_task(
     if task.depends_on:
         yield from format_labelled("after", f"task {_join(task.depends_on)}", width)
     if task.when is not None:
-        yield from format_labelled("only if", json.dumps(task.when, ensure_ascii=False), width)
+        yield from format_labelled("only if", describe_condition(task.when), width)
     if not task.calls:
         what = f"{task.action} {task.target}".strip() or "what the task says"
         yield from format_labelled("calls", f"filled in by the model when its turn comes: {what}", width, CARE)

@@ -11,7 +11,7 @@ from foregate.cli.terminal.event_rows import is_cancelled, name_call
 from foregate.cli.terminal.layout import CARE, format_labelled, pluralise
 from foregate.cli.terminal.made import diff_files, format_counts
 from foregate.cli.terminal.output import read_output
-from foregate.schemas.event import Body
+from foregate.schemas.event import Body, NeedAnswered
 from foregate.schemas.event_body import (
     CallAnswered,
     EffectUndone,
@@ -28,6 +28,7 @@ SUMMED_UP: tuple[Kind, ...] = (
     "outcome_unknown",
     "outcome_resolved",
     "effect_undone",
+    "need_answered",
     "task_ended",
 )
 """The kinds of events that a summary is made of."""
@@ -56,6 +57,8 @@ class TaskWork:
         self.changed: list[str] = []
         """The calls that changed something."""
         self.undone: list[str] = []
+        self.advised = 0
+        """Requests to those who advise: the planner and the critic."""
         self.ended: TaskEnded | None = None
 
     @property
@@ -82,6 +85,8 @@ class TaskWork:
             case EffectUndone():
                 self.changed = [call for call in self.changed if call != body.call]
                 self.undone.append(f"{name_call(body.tool, ', '.join(body.resources))}")
+            case NeedAnswered():
+                self.advised += body.model_calls
             case TaskEnded():
                 self.ended = body
 
@@ -136,7 +141,7 @@ def format_work(work: TaskWork, width: int, undo: str = "", currency: str = "") 
     if work.changed and undo:
         yield from format_labelled("undo", undo.format(call=work.changed[-1]), width)
     if (ended := work.ended) is not None:
-        spent = [pluralise(ended.model_calls, "request"), f"{ended.tokens:,} tokens"]
+        spent = [pluralise(ended.model_calls + work.advised, "request"), f"{ended.tokens:,} tokens"]
         spent += [f"{ended.cost / 1_000_000:.4f} {currency}".strip()] if ended.cost else []
         spent += [f"{ended.duration} s"] if ended.duration else []
         yield from format_labelled("spent", ", ".join(spent), width, "dim")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.planning.format.condition import evaluate, find_named_tasks, find_problems
+from foregate.agent.planning.format.condition import describe_condition, evaluate, find_named_tasks, find_problems
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.load import default_policy
@@ -25,6 +25,24 @@ RESULTS = {
 }
 UNCOMMITTED = {"task": 1, "lines_at_least": 2}
 """`git_status` says the branch in its first line, and one more line for each change."""
+
+
+@pytest.mark.parametrize(
+    ("when", "words"),
+    [
+        (UNCOMMITTED, "task 1 gives at least 2 lines"),
+        (
+            {"task": 2, "status": ["done", "failed"], "exit_code": 1},
+            "task 2 is done or failed and ends its command with exit code 1",
+        ),
+        (
+            {"any": [{"task": 1, "line": "a*"}, {"not": {"task": 2, "output_contains": 'x" is done'}}]},
+            '(task 1 has a line like "a*") or (not (task 2 says "x\\" is done"))',
+        ),
+    ],
+)
+def test_a_condition_is_said_in_words_and_no_text_in_it_ends_before_its_end(when: Any, words: str) -> None:
+    assert describe_condition(when) == words
 
 
 @pytest.mark.parametrize(
