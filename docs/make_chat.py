@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -16,19 +17,25 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
 from rich.text import Text
 
+from foregate.agent.session.permissions import find_user
+
 IMAGES = Path(__file__).with_name("images")
 FONTS = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
 """Fonts of another host, which a picture in a page may not load."""
 THEMES = {"light": DEFAULT_TERMINAL_THEME, "dark": MONOKAI}
 PAGE = Path(__file__).with_name("reference") / "chat-examples.md"
-PATIENCE = 30
+PATIENCE = 60
 """Seconds until something that is never shown is given up."""
 LINES = 200
 POLICY = "approval:\n  mode: each\n"
+DENIES = "rules: {list: [{id: frozen, then: deny, effect: [edit], message: nothing is edited before the release}]}\n"
+INTERRUPT, ELSEWHERE = "^C-c", "^elsewhere"
+"""Typed in place of words: a key, and a yes that another process gives."""
 HEAD = """\
 # Captured chats
 
-Captured from real chats with the rehearsal model in a small git repository by `docs/make_chat.py`; nothing was edited.
+Captured from real chats with the rehearsal model in a small git repository by `docs/make_chat.py`; nothing was edited
+but who ran it where, which is `you on this machine` here.
 [The chat](chat.md) lists all keys and commands.
 """
 FILES = {
@@ -114,6 +121,23 @@ SCENES = (
         policy=POLICY,
     ),
     Scene(
+        "An answer from elsewhere",
+        "While the sheet was shown, `foregate approvals approve` said yes in another terminal.",
+        [(FIX, "approve?"), (ELSEWHERE, "Done")],
+        policy=POLICY,
+    ),
+    Scene(
+        "A command that fails, and one that is stopped",
+        "The end of what it said is shown, and the summary names it. Ctrl-C stopped the second command.",
+        [("run sh missing.sh", "spent"), ("run sleep 60", "sleep 60"), (INTERRUPT, "cancelled")],
+    ),
+    Scene(
+        "A rule that denies",
+        "The policy has a rule with a message. What it denies is said once, and the task ends blocked.",
+        [(FIX, "blocked")],
+        policy=DENIES,
+    ),
+    Scene(
         "A session gone on with",
         "The terminal was closed while a question was open. A recap comes first, then the same question.",
         [(FIX, "approve?")],
@@ -183,6 +207,7 @@ def captured(scene: Scene) -> str:
         f"\n![The same on a {theme} background](../images/{scene.picture}-{theme}.svg)\n"
         for theme in (THEMES if scene.picture else ())
     )
+    shown = shown.replace(f"{find_user()} on {socket.gethostname()}", "you on this machine")
     return f"## {scene.title}\n\n{scene.words}\n\n```\n{shown}\n```\n{pictures}"
 
 
@@ -227,7 +252,9 @@ def type_words(scene: Scene, place: Path, command: Sequence[str], typed: Sequenc
             until(tmux, "you>", 0)
         for keys, expected in typed:
             before = 0 if scene.height else len(screen(tmux))
-            for key in (["-l", keys], ["Enter"]) if keys else ():
+            if keys == ELSEWHERE:
+                approve_elsewhere(place)
+            for key in list_keys(keys):
                 subprocess.run([*tmux, "send-keys", "-t", "chat", *key], check=True)  # noqa: S603
             until(tmux, expected, before if keys else 0)
         if scene.height:
@@ -244,6 +271,20 @@ def type_words(scene: Scene, place: Path, command: Sequence[str], typed: Sequenc
         subprocess.run([*tmux, "kill-server"], check=False)  # noqa: S603
     first = next(number for number, line in enumerate(lines) if line.startswith("  asked" if resumes else "you>"))
     return "\n".join(lines[first:-1])
+
+
+def list_keys(typed: str) -> list[list[str]]:
+    """Return what tmux is to press for it; nothing for what is not typed."""
+    if typed == INTERRUPT:
+        return [[typed.removeprefix("^")]]
+    return [["-l", typed], ["Enter"]] if typed and typed != ELSEWHERE else []
+
+
+def approve_elsewhere(place: Path) -> None:
+    """Say yes to the one question that is open, in a process of its own."""
+    command, environ = [sys.executable, "-m", "foregate", "approvals"], {"FOREGATE_HOME": str(place / "home")}
+    listed = subprocess.run([*command, "list"], check=True, capture_output=True, text=True, env=environ)  # noqa: S603
+    subprocess.run([*command, "approve", listed.stdout.split()[0]], check=True, capture_output=True, env=environ)  # noqa: S603
 
 
 def until(tmux: Sequence[str], text: str, before: int) -> None:

@@ -67,7 +67,8 @@ RULES = """\
 - **Tools of other agents** are understood under their names: `file_read`, `Read`, `str_replace`, `str_replace_editor`,
   `apply_patch`, `Bash`, `shell`, `grep`, `glob`, `ls` and more, with their parameters (`file_path`, `old_string`,
   `cmd`). A call is taken for ours only where each of its arguments means exactly the same here; `replace_all: true` or
-  an offset in lines does not, and the refusal names the nearest tool. What it is taken for is judged like any call of
+  an offset in lines does not, and the refusal names the nearest tool. `run_command` with a line in `command` is
+  `run_shell`, as it is elsewhere. What it is taken for is judged like any call of
   that tool. A patch between `*** Begin Patch` and `*** End Patch` is taken for one edit, new file or deletion where it
   is for one file. A rule that denies or asks about another agent's name holds for the tool of ours that it means,
   whoever sends that, a plan too. A tool of your own, or of a server, under one of these names stays itself. The log

@@ -15,7 +15,7 @@ from foregate.agent.loop.answers import answer_remaining, cancel_open_task, draf
 from foregate.agent.loop.cancelling import refuse_while_asking, turn_elsewhere
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.internal_calls import Prefetch, build_remark, find_bare_promise, verify_answer
-from foregate.agent.loop.unmet import find_unmet
+from foregate.agent.loop.unmet import UNKNOWN_WAY, find_unmet
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session
@@ -206,7 +206,8 @@ async def finish_turn(session: Session) -> RunResult | None:
     if choice == "more":
         await session.record_message(words)
     elif task.stuck and not choice:
-        return await session.end_task("blocked", blocker=task.stuck, need="what the ruling asked for")
+        unmet = find_unmet(session, task)
+        return await session.end_task("blocked", blocker=task.stuck, need=unmet.need if unmet else UNKNOWN_WAY)
     if futile := describe_futile_call(task, session.policy):
         return await session.end_task("blocked", blocker=futile, need="words on how to go on, or another request")
     if limit := find_reached_limit(task, session.policy, session.clock):

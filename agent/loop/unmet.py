@@ -32,6 +32,9 @@ _WAYS = {
     "a person who types it",
 }
 
+UNKNOWN_WAY = "what the ruling asked for"
+"""What would let a call go of whose code nothing more is known."""
+
 _MOST, _LONGEST = 5, 120
 """Calls that are named, and the characters of each name."""
 
@@ -59,7 +62,7 @@ def find_unmet(session: Session, task: TaskState) -> Unmet | None:
         else:
             named.setdefault(f"asked for and not done, for {why}", []).append(f"`{name[:_LONGEST]}`")
     blockers = [f"{why}: {', '.join(names)}" if names else why for why, names in named.items()]
-    ways = dict.fromkeys(_WAYS.get(code, "what the ruling asked for") for _, _, code in left.values())
+    ways = dict.fromkeys(_WAYS.get(code, UNKNOWN_WAY) for _, _, code in left.values())
     return Unmet("; ".join(blockers), "; ".join(ways))
 
 

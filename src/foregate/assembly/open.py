@@ -76,12 +76,14 @@ async def open_session(setting: SessionOptions) -> OpenSession:
     from foregate.agent.models.openai.model import OpenAIModel
 
     async with AsyncExitStack() as resources:
+        place = open_place(setting, resources)
+        if setting.resume:
+            await find_session(place.log, setting.resume)  # a wrong name is said before any model is waited for
         model, notes = choose_model(setting.model, setting.environ, setting.on_retry)
         if isinstance(model, OpenAIModel):
             if model is not setting.model:
                 resources.push_async_callback(model.close)
             await model.resolve()
-        place = open_place(setting, resources)
         opened = await _open_session(setting, place, model, notes, resources)
         opened._resources = resources.pop_all()
     return opened

@@ -118,3 +118,10 @@ async def test_what_a_child_task_was_not_let_do_its_parent_left_undone(
 async def test_an_edit_that_worked_in_the_end_leaves_nothing_undone() -> None:
     session = await World().open([calls(EDIT), calls(READ), calls(EDIT), says("Mended.")])
     assert (await run(session, "In a.txt replace teh with the.")).status == "completed"
+
+
+async def test_a_model_that_sends_a_denied_call_again_ends_the_task_with_what_would_let_it_go(tmp_path: Path) -> None:
+    rule = {"id": "frozen", "then": "deny", "tool": "send_mail", "message": "no mail today"}
+    steps = [calls(TO_BEN, text=TALK), calls(TO_BEN, text=TALK)]
+    outcome = await end(tmp_path, f"Send a mail to {BEN}.", *steps, policy=ruled(rule))
+    assert (outcome.status, outcome.report.need) == ("blocked", "other rules in the policy (rules.list)")

@@ -94,6 +94,15 @@ def test_what_is_wrong_with_a_dead_endpoint_is_said_with_the_first_attempt_and_h
     assert line.startswith(url)
 
 
+def test_a_session_that_is_not_there_is_named_before_any_model_is_waited_for(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with dead_endpoint() as url:
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        code, _, err = cli("resume", "nobody")
+    assert (code, "there is no session `nobody`" in err, "cannot be reached" in err) == (2, True, False)
+
+
 @pytest.mark.parametrize("model", [("--model", "m"), ()], ids=["named", "not named"])
 def test_a_plan_no_model_answers_for_fails_and_asks_the_person_nothing(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, model: tuple[str, ...]

@@ -125,3 +125,12 @@ def test_requests_to_planner_and_critic_are_counted_among_what_was_spent() -> No
     work.add_run(EDIT, ONE)
     work.add(ENDED)
     assert texts(work)[-1] == "  spent     5 requests, 1,040 tokens, 12 s"
+
+
+def test_of_a_cancelled_task_it_is_not_said_again_what_was_cancelled() -> None:
+    work = TaskWork()
+    work.add_run(replace(TESTS, ok=False, content="cancelled", error="cancelled", exit_code=None), None)
+    assert len(texts(work)) == 1
+    work.add(replace(ENDED, status="cancelled"))
+    work.forget_told("")
+    assert [row.split()[0] for row in texts(work)] == ["spent"]

@@ -201,7 +201,8 @@ def _build_judgement(call: Fields, prospect: Preview | None, width: int, details
     effect += ", reaches outside the workspace" if call.get("external") else ""
     yield Block(list(format_labelled("effect", effect, width)))
     for number, stake in enumerate(get_list(call, "at_stake")):
-        yield _build_sentence("" if number else "at stake", str(stake), width, details, CARE)
+        style = "" if str(stake).startswith("nothing: ") else CARE
+        yield _build_sentence("" if number else "at stake", str(stake), width, details, style)
     for sentence in get_list(call, "why"):
         yield _build_sentence("because", str(sentence), width, details)
     for number, sentence in enumerate(get_list(call, "critic")):

@@ -36,6 +36,7 @@ MOST = 6
 """Files, commands and calls not done that are named; further ones are counted."""
 _LONGEST = 160
 """Characters of a row's text."""
+_CANCELLED = "cancelled, nothing of it took effect"
 _FEW = 60
 """Characters of commands that are named though they say no more."""
 _WELL = "ended well"
@@ -68,8 +69,14 @@ class TaskWork:
         return bool(told or self.files or self.more_files or self.not_done or self.changed)
 
     def forget_told(self, told: str) -> None:
-        """Leave out the calls that were not done and that stand by name in what was said already."""
-        self.not_done = {key: why for key, why in self.not_done.items() if f"`{name_call(*key)}`" not in told}
+        """Leave out the calls that were not done and that stand by name in what was said already.
+
+        Of a task that was cancelled, its end and the row of the call have said so.
+        """
+        missed = {key: why for key, why in self.not_done.items() if f"`{name_call(*key)}`" not in told}
+        if self.ended is not None and self.ended.status == "cancelled":
+            missed = {key: why for key, why in missed.items() if why != _CANCELLED}
+        self.not_done = missed
 
     def add(self, body: Body, made: ChangesMade | None = None) -> None:
         """Take in what an event says; `made` is what the call of a `tool_finished` changed."""
@@ -99,7 +106,7 @@ class TaskWork:
             self.commands.append((name_call(*key), f"{how} ({said.how})" if said.result and said.how else how))
         elif not body.ok:
             why = f"failed: {said.lines[-1] if said.lines else body.error}"
-            self.not_done[key] = "cancelled, nothing of it took effect" if is_cancelled(body) else why
+            self.not_done[key] = _CANCELLED if is_cancelled(body) else why
         if body.changes:
             self.changed.append(body.call)
         if made is not None:
@@ -153,7 +160,8 @@ def _describe_commands(work: TaskWork) -> Iterator[str]:
     yield from (f"{what}: {how}" for what, how in work.commands if how != _WELL)
     if well:
         named = ", ".join(dict.fromkeys(well))
-        yield f"{named if len(named) <= _FEW else pluralise(len(well), 'command')}: {_WELL}"
+        is_named = len(named) <= _FEW or len(well) == 1
+        yield f"{named if is_named else pluralise(len(well), 'command')}: {_WELL}"
 
 
 def _describe_files(work: TaskWork) -> str:
