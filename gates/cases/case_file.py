@@ -57,7 +57,8 @@ def _write(data: Data, quoted: bool) -> str:
 
 def _quote(text: str) -> str:
     """Return a text that is written in quotes."""
-    return DoubleQuotedScalarString(text)
+    quoted: str = DoubleQuotedScalarString(text)
+    return quoted
 
 
 def _style(value: Data, quoted: bool) -> Data:

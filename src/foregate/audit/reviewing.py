@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from msgspec import Struct
 
 from foregate.assembly.home import find_session, find_sessions
-from foregate.audit.change_review import draw_for_change
+from foregate.audit.change_review import ChangeDraw, draw_for_change
 from foregate.audit.review_item import ReviewItem, build_item
 from foregate.audit.what_if import WhatIf
 from foregate.policy.source.layers import read_layer
@@ -127,7 +127,11 @@ async def open_review(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by
         items = [row.ruled for row in read_population(log, [name], request.wanted)]
         return OpenReview(log, kept, by, items, name, blind=request.blind, reviews=reviews)
     if request.change:
-        queue = await draw_for_change(log, kept, request.change, request.size, request.blind, by, now)
+        if request.wanted != Filter() or request.seed is not None or request.name:
+            raise UsageError("--change draws from exactly what was written down; leave filters, --seed and --name out")
+        canaries = await _find_canaries(log, request)
+        wanted = ChangeDraw(request.change, request.size, request.blind, canaries)
+        queue = await draw_for_change(log, kept, wanted, by, now)
     else:
         queue = _find_queue(reviews, request.queue) if request.queue else await _draw(log, kept, request, by, now)
     title = f"{queue.name} ({queue.way}{f', seed {queue.seed}' if queue.way == 'random' else ''})"
@@ -161,7 +165,7 @@ async def _draw(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by: Iden
         if not is_same_draw(known, draw, wanted) or request.canaries:
             raise UsageError(f"another queue is named `{name}`; go on with it by --queue, or give this one a --name")
         return known
-    canaries = tuple([Canary(await _find_ruling(log, text), label) for text, label in request.canaries])
+    canaries = await _find_canaries(log, request)
     sessions = await find_sessions(log, wanted.sessions)
     rows = [
         row for row in read_population(log, sessions, wanted) if row.time <= now
@@ -178,6 +182,10 @@ async def _name_sessions(log: SqliteLog, wanted: Filter) -> Filter:
     from msgspec.structs import replace
 
     return replace(wanted, sessions=tuple([await find_session(log, name) for name in wanted.sessions]))
+
+
+async def _find_canaries(log: SqliteLog, request: QueueRequest) -> tuple[Canary, ...]:
+    return tuple([Canary(await _find_ruling(log, text), label) for text, label in request.canaries])
 
 
 async def _find_ruling(log: SqliteLog, text: str) -> RuledCall:

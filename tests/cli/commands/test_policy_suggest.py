@@ -151,6 +151,21 @@ def test_what_makes_no_path_is_refused_in_one_sentence(cli: Cli, home: Path) -> 
         assert err.count("\n") == 1
 
 
+def test_known_answers_hide_among_what_is_drawn_and_are_no_part_of_it(cli: Cli, home: Path, piped: Piped) -> None:
+    change = suggest(cli, *SHADOW)["change"]
+    rows = parse_lines(cli("audit", "show", "last", "--all", "--json")[1])
+    passed = next(row["address"] for row in rows if row["gate"] == "validity")
+    held = next(row["address"] for row in rows if row["code"].startswith("missing"))
+    draw = ("audit", "review", "--change", change, "--json")
+    assert "no canary" in cli(*draw, "--canary", f"last/{held}=right")[2]
+    assert "leave filters, --seed and --name out" in cli(*draw, "--gate", "evidence")[2]
+    label(cli, piped, change, ["too strict"] * 5, "--size", "4", "--canary", f"last/{passed}=right")
+    (step,) = suggest(cli, "policy", "suggest", change)["steps"]
+    assert (step["drawn"], step["labelled"], step["wrong"]) == (4, 4, 0)
+    agreement = json.loads(cli("audit", "review", "--agreement", "--json")[1])
+    assert [(one["met"], one["found"]) for one in agreement["canaries"]] == [(1, 0)]
+
+
 def test_nothing_was_written_down_yet(cli: Cli) -> None:
     assert "no change was written down yet" in cli("policy", "suggest")[2]
     assert "there is no change `c-1`" in cli("audit", "review", "--change", "c-1", "--json")[2]
