@@ -9,16 +9,16 @@ from foregate.schemas.review import ChangeProposed
 
 def describe_step(body: ChangeProposed, step: AssessedStep) -> str:
     """Return what is shown of one setting, in a few sentences."""
-    proof, calls = step.proof, len(step.frame.calls)
+    proof, calls, one = step.proof, len(step.frame.calls), step.proof.bound == 1
     if not proof.population:
         return "This change lets go no recorded call, so labels can say nothing of it."
     if body.unit == "calls":
-        frame, of = f"This change lets go {_count(proof.population, 'recorded call')}.", "are"
+        frame, of = f"This change lets go {_count(proof.population, 'recorded call')}.", "is" if one else "are"
         wrong = _count_wrong(proof.wrong, "was wrong", "were wrong")
     else:
         half = "recorded sessions of the half that it was not chosen by"
         frame = f"This change lets go calls in {proof.population} {half}, {_count(calls, 'call')} in all."
-        wrong, of = _count_wrong(proof.wrong, "lets go a wrong one", "let go wrong ones"), "do"
+        wrong, of = _count_wrong(proof.wrong, "lets go a wrong one", "let go wrong ones"), "does" if one else "do"
     if not proof.labelled:
         said = "None of them is labelled: nothing is known"
         return f"{frame} {said}. {_describe_rest(body, step)}"

@@ -136,7 +136,7 @@ async def open_review(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by
         queue = _find_queue(reviews, request.queue) if request.queue else await _draw(log, kept, request, by, now)
     title = f"{queue.name} ({queue.way}{f', seed {queue.seed}' if queue.way == 'random' else ''})"
     if "change" in queue.filter:
-        title += ": the change lets it go, and `too strict` agrees"
+        title += ": `too strict` lets it go"
     blind = request.blind or queue.blind
     ordered = order_queue(queue)
     items = [ruled for ruled in ordered if is_there(log, ruled)]
