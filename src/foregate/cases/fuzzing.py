@@ -27,6 +27,8 @@ from foregate.schemas.tool_call import Loss, Origin, Survey, SurveyedResource, T
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
 from foregate.schemas.turn import Turn
 
+_NO_MEMORY: dict[str, tuple[()]] = {"answers": (), "refusals": (), "holds": ()}
+"""What was said of exactly the recorded call before, and so of no variant."""
 _KEPT = (("case",), ("expect",), ("calls",), ("person",))
 _FILES = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _MOST_PARTS = 12
@@ -48,8 +50,8 @@ class Finding(Struct, frozen=True):
 def find_milder(turn: Turn, policy: Policy, catalogue: Catalogue) -> Iterator[Finding]:
     """Yield the variants of the calls of a turn that come out milder under a policy than the calls themselves.
 
-    Both are looked at in a folder made anew with what the turn's calls name, and judged without the answers that were
-    given for the call. What a sandbox holds is judged as it will be when it has run and done the same.
+    Both are looked at in a folder made anew with what the turn's calls name, and judged without what was answered and
+    refused for exactly the call before. What a sandbox holds is judged as it will be when it has run, and did the same.
     """
     for call in turn.calls:
         survey = next((one for one in turn.surveys if one.call == call.id), None)
@@ -63,8 +65,8 @@ def find_milder(turn: Turn, policy: Policy, catalogue: Catalogue) -> Iterator[Fi
 
 def _vary(bench: _Bench, call: ToolCall) -> Iterator[Finding]:
     usual = bench.judge(call)
-    if usual is None or SEVERITY[usual[1].verdict] == 0:
-        return
+    if usual is None or SEVERITY[usual[1].verdict] == 0 or usual[1].gate == "validity":
+        return  # a call that cannot be read does nothing, so no variant does the same
     for variant in list_variants(call):
         if variant.tool not in bench.catalogue:
             continue
@@ -72,7 +74,7 @@ def _vary(bench: _Bench, call: ToolCall) -> Iterator[Finding]:
         now = bench.judge(written)
         if now is not None and bench.is_contained(now[0]) and not bench.is_contained(usual[0]):
             now = bench.judge_afterwards(now)
-        if now is None:
+        if now is None or (now[1].gate == "validity" and now[1].verdict != "allow"):
             continue
         if SEVERITY[now[1].verdict] < SEVERITY[usual[1].verdict]:
             named = f"{variant.how}-{variant.tool}".replace(" ", "-").replace("_", "-").lower()
@@ -122,7 +124,7 @@ class _Bench:
                 survey = replace(survey, confinement=self._recorded.confinement, work=self._recorded.work)
             survey = replace(survey, resources=resources)
             # Where nobody can be asked, a question is a denial, and would hide that it is milder than one.
-            turn = replace(self._turn, calls=(call,), surveys=(survey,), answers=(), attended=True)
+            turn = replace(self._turn, calls=(call,), surveys=(survey,), attended=True, **_NO_MEMORY)
             return turn, find_fates(turn, self._policy, self._prelude)[call.id]
         except (ForegateError, LookupError, TypeError, ValueError):
             return None
