@@ -74,8 +74,8 @@ def find_offers(
     found: dict[str, str] = {}
     benches = _Benches(policy)
     for session, recorded in islice(list_newest(log, sessions), most):
-        usual = benches.judge(recorded, None)
-        for key in [key for key in left if key not in found]:
+        usual = _keep_recorded(recorded, benches.judge(recorded, None))
+        for key in [key for key in left if key not in found] if usual else ():
             for mutation in left[key]:
                 now = benches.judge(recorded, mutation)
                 moved = [call for call, fate in usual.items() if is_noticed(now[call], fate)]
@@ -84,6 +84,12 @@ def find_offers(
         if len(found) == len(left):
             break
     return found
+
+
+def _keep_recorded(recorded: RecordedTurn, fates: Mapping[str, Fate]) -> dict[str, Fate]:
+    """Return the fates that are those in the log: only of these does `policy case` make a case that passes."""
+    verdicts = {one.call: (one.standing.value, one.gate, one.ruling.code) for one in recorded.judgement.verdicts}
+    return {call: fate for call, fate in fates.items() if verdicts[call] == (fate.verdict, fate.gate, fate.code)}
 
 
 def _find_gate(recorded: RecordedTurn, call: str) -> str:

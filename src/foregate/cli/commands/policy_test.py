@@ -93,10 +93,11 @@ def print_notices(notices: Sequence[KeyNotice], as_json: bool) -> None:
     if as_json:
         options.print_json_rows(notice.to_json() for notice in notices)
         return
-    left = sorted((notice for notice in notices if not notice.case), key=lambda notice: not notice.offered)
-    for notice in left:
-        offer = f"`foregate policy case {notice.offered}` would" if notice.offered else "no turn looked at would"
-        options.print_text(f"unnoticed  {notice.key}: {offer}")
+    left = [notice for notice in notices if not notice.case]
+    for notice in (notice for notice in left if notice.offered):
+        options.print_text(f"unnoticed  {notice.key}: `foregate policy case {notice.offered}` would")
+    if others := [notice.key for notice in left if not notice.offered]:
+        options.print_text(f"unnoticed, and no turn looked at would help: {', '.join(others)}")
     options.print_text(f"{len(notices) - len(left)} of {len(notices)} keys and rules are noticed by a case")
 
 
