@@ -256,6 +256,12 @@ def filters() -> dict[str, DecisionFilter]:
     }
 
 
+def list_by_decision(index: AuditIndex) -> list[Any]:
+    """Return the newest sessions that hold a decision of one kind."""
+    decisions = DecisionFilter(gate=["evidence"], standing=["hold"], tool=["send"], passed=True)
+    return index.list_sessions(SessionFilter(decisions=decisions), limit=100)
+
+
 def report(name: str, seconds: float, bound: float) -> bool:
     """Print a time against its bound; return whether it holds."""
     held = seconds <= bound
@@ -280,6 +286,7 @@ def main() -> None:
             index.catch_up()
             text = measure(lambda: index.list_sessions(SessionFilter(text=["invoice"], state=["blocked"]), limit=100))
             held.append(report("sessions: text and state", text, FILTERED))
+            held.append(report("sessions: by a decision", measure(lambda: list_by_decision(index)), FILTERED))
             for name, wanted in filters().items():
                 held.append(report(f"decisions: {name}", measure(lambda: index.find_decisions(wanted)), FILTERED))  # noqa: B023
             held.append(

@@ -39,6 +39,14 @@ def test_a_label_that_is_taken_back_leaves_what_its_reviewer_said_before_and_sta
     assert (none.list_labels(ruled(1)), list(none.list_standing()), count_by_gate(none)) == ([], [], {})
 
 
+def test_labels_are_counted_by_gate_of_the_sessions_that_are_named() -> None:
+    reviews = fold(label(1, "right"), label(2, "too lax"))
+    ((gate, counts),) = count_by_gate(reviews).items()
+    assert (counts["right"], counts["too lax"]) == (1, 1)
+    assert count_by_gate(reviews, {ruled(1).session})[gate] == counts
+    assert count_by_gate(reviews, {"another"}) == {}
+
+
 def test_nobody_takes_back_the_label_of_another_or_one_that_is_not_there() -> None:
     others = [LabelWithdrawn(label=1, by=Identity("bob")), LabelWithdrawn(label=9, by=Identity("ann"))]
     reviews = fold(label(1, "right"), *others)
