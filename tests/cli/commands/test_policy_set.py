@@ -10,6 +10,7 @@ import pytest
 
 from tests.cli.conftest import Cli
 
+READS = "{id: no-reads, then: deny, tool: read_file}"
 MINE = "# mine\nnarration:\n  min_chars: 30   # why\n"
 
 
@@ -82,3 +83,13 @@ def test_only_a_file_of_ones_own_is_changed(cli: Cli) -> None:
     for named, says in (((), "no policy file is in force"), (("--policy", "classic"), "not yours to change")):
         code, _, err = cli("policy", "set", "narration.mode", "off", *named)
         assert (code, says in err) == (2, True)
+
+
+def test_what_the_file_does_already_is_counted_and_not_listed_as_what_the_change_does(cli: Cli, mine: Path) -> None:
+    cli("run", "in a.txt replace teh with the", "--policy", "balanced")
+    mine.write_text(f"{MINE}rules: {{list: [{{id: no-edit, then: deny, tool: edit_file}}]}}\n")
+    code, out, _ = cli("policy", "set", "narration.min_chars", "5", "--dry-run")
+    assert (code, "newly held      edit_file" in out) == (0, False)
+    assert "Not listed: 1 call of which that is so under the file as it is, too." in out
+    told = json.loads(cli("policy", "set", "rules.list.no-reads", READS, "--dry-run", "--json")[1])
+    assert told["what_if"]["new"] == 1

@@ -15,12 +15,15 @@ from foregate.assembly.former_policies import FormerPolicies
 from foregate.assembly.home import Home
 from foregate.cli.commands import options
 from foregate.cli.terminal.exit_codes import USAGE, run_async
+from foregate.cli.terminal.layout import pluralise
 from foregate.policy.source.edit import Change, change_text
 from foregate.policy.source.layers import Layer, build_layer, read_text
 from foregate.policy.source.load import check_layer
 from foregate.schemas.errors import UsageError
+from foregate.schemas.strict_json import as_object
 
 if TYPE_CHECKING:
+    from foregate.audit.what_if import Row
     from foregate.schemas.strict_json import Json
 
 
@@ -73,15 +76,22 @@ class PolicyChange:
 
         with closing(Home.open().open_log()) as log:
             sessions = sorted(run_async(log.sessions()), reverse=True)[:last]
+            now = build_layer(str(self.file), self.file.name, self.before)
+            known = {_name_outcome(row) for row in WhatIf(log, now).find_changes(sessions)}
             judged = WhatIf(log, layer)
-            rows = judged.find_changes(sessions)
-            if as_json or not sessions:
-                for _ in rows:
-                    pass
-            else:
-                for line in format_changes(rows, judged.tally, self.file.name):
-                    typer.echo(line)
-        return build_summary_json(judged.tally, self.file.name)
+            rows = list(judged.find_changes(sessions))
+        new = [row for row in rows if _name_outcome(row) not in known]
+        if not as_json:
+            for line in format_changes(new, judged.tally, self.file.name):
+                typer.echo(line)
+            if left := len(rows) - len(new):
+                typer.echo(f"Not listed: {pluralise(left, 'call')} of which that is so under the file as it is, too.")
+        return {**as_object(build_summary_json(judged.tally, self.file.name), "summary"), "new": len(new)}
+
+
+def _name_outcome(row: Row) -> tuple[object, ...]:
+    """Return what tells how a call comes out from every other outcome."""
+    return row.session, row.seq, row.call.call, row.call.change, row.call.after, row.call.needs
 
 
 def undo_change(file: Path, *, yes: bool, dry_run: bool, as_json: bool) -> None:
