@@ -118,6 +118,7 @@ class ChangeProposed(ReviewBody, frozen=True, kw_only=True, tag="change_proposed
     `base` is the text of the policy file that the settings are laid over, `unit` what is drawn and counted. Of the
     population of a step at most `allowed` thousandths may be let go wrongly, shown with `confidence` thousandths.
     `seed` orders the population, and says which of `sessions` sessions the path was chosen by where that is the unit.
+    `among` names the sessions where only some were wanted.
     """
 
     name: str
@@ -129,6 +130,7 @@ class ChangeProposed(ReviewBody, frozen=True, kw_only=True, tag="change_proposed
     seed: int
     sessions: int
     by: Identity
+    among: tuple[str, ...] = ()
 
 
 class SessionSignedOff(ReviewBody, frozen=True, kw_only=True, tag="session_signed_off"):

@@ -9,7 +9,7 @@ from itertools import chain, takewhile
 from msgspec import Struct
 
 from foregate.assembly.home import find_sessions
-from foregate.audit.let_go import Frame, build_frame, find_let_go, subtract
+from foregate.audit.let_go import Frame, LetGoFinder, build_frame, subtract
 from foregate.audit.proposals import build_layer, is_right, select_tested
 from foregate.policy.source.strict_yaml import Data
 from foregate.schemas.errors import TamperedLog, UsageError
@@ -37,15 +37,14 @@ class AssessedStep(Struct, frozen=True):
 class Assessor:
     """Assesses a proposal against the log and what reviewers said."""
 
-    log: SqliteLog
     proposal: Proposal
-    sessions: list[str]
-    _before: dict[str, RuledCall] | None = None
+    finder: LetGoFinder
 
     @classmethod
     async def open(cls, log: SqliteLog, proposal: Proposal) -> Assessor:
-        """Return the assessor of a proposal over all sessions it can be about."""
-        return cls(log, proposal, await find_sessions(log, ()))
+        """Return the assessor of a proposal over the sessions it can be about."""
+        sessions = proposal.body.among or await find_sessions(log, ())
+        return cls(proposal, LetGoFinder(log, sessions, proposal.time))
 
     @property
     def body(self) -> ChangeProposed:
@@ -73,11 +72,8 @@ class Assessor:
 
     def _find_frame(self, step: ProposedStep) -> Frame:
         """Return what a setting lets go, which must be what it was when the path was written down."""
-        body, until = self.body, self.proposal.time
-        if self._before is None:
-            self._before = find_let_go(self.log, self.sessions, build_layer(body.base, FILE, {}), until)
-        layer = build_layer(body.base, FILE, step.values)
-        calls = subtract(find_let_go(self.log, self.sessions, layer, until), self._before)
+        body, before = self.body, self.finder.find(build_layer(self.body.base, FILE, {}))
+        calls = subtract(self.finder.find(build_layer(body.base, FILE, step.values)), before)
         frame = build_frame(select_tested(calls, body.unit, body.seed), body.unit, body.seed)
         if (len(frame.units), frame.hash) != (step.population, step.population_hash):
             now = (

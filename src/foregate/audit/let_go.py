@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from foregate.audit.what_if import Row, WhatIf
 from foregate.policy.source.layers import Layer
+from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.protocols import Readable
@@ -58,19 +59,32 @@ def build_frame(calls: Iterable[RuledCall], unit: Unit, seed: int) -> Frame:
     return Frame(tuple(tuple(together[session]) for session in order))
 
 
-def find_let_go(log: Readable, sessions: Sequence[str], user: Layer | None, until: str) -> dict[str, RuledCall]:
-    """Return by its address each call, judged until a UTC time, that the user's layer lets go and the log does not.
+class LetGoFinder:
+    """Finds what policies would have let go of the calls of some sessions that were judged until a UTC time.
 
-    So is one that was asked about and would not be, and one that was held and would be up to planner or critic, whose
-    answers nobody knows. Raises LogError for a log that cannot be judged again, PolicyError for layers that make no
-    policy.
+    What was found for a policy file is kept, since all recorded turns are judged again for it.
     """
-    found: dict[str, RuledCall] = {}
-    for row in WhatIf(log, user).find_changes(sessions):
-        if row.time <= until and row.actor in _WANTING and row.call.call and is_let_go(row):
-            ruled = read_ruling(log, row)
-            found[ruled.address] = ruled
-    return found
+
+    def __init__(self, log: Readable, sessions: Sequence[str], until: str) -> None:
+        self._log, self.sessions, self._until = log, sessions, until
+        self._found: dict[str, dict[str, RuledCall]] = {}
+
+    def find(self, user: Layer) -> dict[str, RuledCall]:
+        """Return by its address each call that the user's layer lets go and the log does not.
+
+        So is one that was asked about and would not be, and one that was held and would be up to planner or critic,
+        whose answers nobody knows. Raises LogError for a log that cannot be judged again, PolicyError for layers that
+        make no policy.
+        """
+        key = strict_json.digest(user.data)
+        if key not in self._found:
+            rows = (row for row in WhatIf(self._log, user).find_changes(self.sessions) if self._is_wanted(row))
+            rulings = [read_ruling(self._log, row) for row in rows]
+            self._found[key] = {ruled.address: ruled for ruled in rulings}
+        return self._found[key]
+
+    def _is_wanted(self, row: Row) -> bool:
+        return row.time <= self._until and row.actor in _WANTING and bool(row.call.call) and is_let_go(row)
 
 
 def is_let_go(row: Row) -> bool:

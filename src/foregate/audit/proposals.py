@@ -9,7 +9,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from foregate.assembly.home import find_session, find_sessions
-from foregate.audit.let_go import Unit, find_let_go, hash_addresses, subtract
+from foregate.audit.let_go import LetGoFinder, Unit, hash_addresses, subtract
 from foregate.policy.source.edit import Change, change_text
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import layer_policy
@@ -54,19 +54,20 @@ def build_layer(base: str, file: str, values: Mapping[str, Data]) -> Layer:
 
 async def propose(
     log: SqliteLog, kept: ReviewLog, dials: Sequence[Dial], wanted: Wanted, by: Identity, now: str
-) -> Proposal:
-    """Write down a path: the values of one dial as they are given, or the settings of several in an order found on one
-    half of the sessions.
+) -> tuple[Proposal, LetGoFinder]:
+    """Write down a path, and return it with what was found for it.
 
-    Raises UsageError for a path that lets nothing go, or goes from loose to strict.
+    It holds the values of one dial as they are given, or the settings of several in an order found on one half of the
+    sessions. Raises UsageError for a path that lets nothing go, or goes from loose to strict.
     """
     names = [await find_session(log, name) for name in wanted.sessions]
     sessions = await find_sessions(log, names)
     reviews, unit = await kept.read(), "calls" if len(dials) == 1 else "sessions"
-    before = find_let_go(log, sessions, build_layer(wanted.base, wanted.file, {}), now)
+    finder = LetGoFinder(log, sessions, now)
+    before = finder.find(build_layer(wanted.base, wanted.file, {}))
     found = []
     for values in _list_settings(dials):
-        calls = find_let_go(log, sessions, build_layer(wanted.base, wanted.file, values), now)
+        calls = finder.find(build_layer(wanted.base, wanted.file, values))
         found.append((values, subtract(calls, before)))
     if unit == "calls":
         steps = list(_write_path(found))
@@ -85,13 +86,14 @@ async def propose(
         seed=wanted.seed,
         sessions=len(sessions),
         by=by,
+        among=tuple(sessions) if names else (),
     )
     name = f"c-{strict_json.digest(strict_json.dump(body, exclude=frozenset({'by'})))[:10]}"
     known = reviews.proposals.get(name)
     if known is not None:
-        return known
+        return known, LetGoFinder(log, sessions, known.time)
     await kept.add_proposal(_rename(body, name), now)
-    return (await kept.read()).proposals[name]
+    return (await kept.read()).proposals[name], finder
 
 
 def _rename(body: ChangeProposed, name: str) -> ChangeProposed:

@@ -121,6 +121,12 @@ def test_what_is_recorded_later_is_no_part_of_what_was_written_down(cli: Cli, ho
     assert suggest(cli, *SHADOW)["change"] != found["change"]
 
 
+def test_a_path_of_some_sessions_stays_one_of_these(cli: Cli, home: Path) -> None:
+    found = suggest(cli, *SHADOW, "--session", "last")
+    assert found["steps"][0]["population"] == 3
+    assert suggest(cli, "policy", "suggest", found["change"])["steps"] == found["steps"]
+
+
 def test_a_population_that_has_changed_proves_nothing(cli: Cli, home: Path) -> None:
     change = suggest(cli, *SHADOW)["change"]
     name = parse_lines(cli("audit", "list", "--json")[1])[0]["session"]

@@ -17,7 +17,7 @@ from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.audit.assessing import AssessedStep
+    from foregate.audit.assessing import AssessedStep, Assessor
     from foregate.audit.proposals import Dial, Wanted
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.review.reviews import Proposal, Reviews
@@ -54,10 +54,11 @@ def suggest(
         _list_changes(as_json)
     elif len(given) == 1 and "=" not in given[0]:
         with open_home_log() as log, open_reviews() as kept:
-            from foregate.audit.assessing import find_proposal
+            from foregate.audit.assessing import Assessor, find_proposal
 
             reviews = run_async(kept.read())
-            _report(log, reviews, find_proposal(reviews, given[0]), output, as_json)
+            assessor = run_async(Assessor.open(log, find_proposal(reviews, given[0])))
+            _report(assessor, reviews, output, as_json)
     else:
         wanted = _read_wanted(at_most, confidence, seed, of or (), policy)
         dials = [_read_dial(one, policy) for one in given]
@@ -67,6 +68,7 @@ def suggest(
 def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.identity import find_identity
+    from foregate.audit.assessing import Assessor
     from foregate.audit.proposals import propose
     from foregate.cli.commands.audit_review import open_reviews
 
@@ -74,8 +76,8 @@ def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json
     if len(set(keys)) < len(keys):
         raise UsageError("a key is given twice; write all its values behind one `=`, with commas between them")
     with open_home_log() as log, open_reviews() as kept:
-        proposal = run_async(propose(log, kept, dials, wanted, find_identity(), utc_now()))
-        _report(log, run_async(kept.read()), proposal, output, as_json)
+        proposal, finder = run_async(propose(log, kept, dials, wanted, find_identity(), utc_now()))
+        _report(Assessor(proposal, finder), run_async(kept.read()), output, as_json)
 
 
 def _read_wanted(
@@ -165,15 +167,11 @@ def _list_changes(as_json: bool) -> None:
         options.print_text("no change was written down yet; `foregate policy suggest KEY=VALUE,VALUE` does", err=True)
 
 
-def _report(log: object, reviews: Reviews, proposal: Proposal, output: Path | None, as_json: bool) -> None:
-    from foregate.audit.assessing import Assessor
+def _report(assessor: Assessor, reviews: Reviews, output: Path | None, as_json: bool) -> None:
     from foregate.cli.commands.suggest_report import build_report_json, format_report
-    from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.review.agreement import measure_agreement
 
-    assert isinstance(log, SqliteLog)
-    assessor = run_async(Assessor.open(log, proposal))
-    steps = list(assessor.walk(reviews))
+    proposal, steps = assessor.proposal, list(assessor.walk(reviews))
     file = _write_suggestion(proposal, steps, output)
     agreement = measure_agreement(reviews, _ENOUGH)
     if as_json:
