@@ -111,7 +111,7 @@ class ChangeSurveyor:
             exists=bool(before.kind),
             hash=before.hash,
             size=before.size or change.after.size,
-            protected="" if kind is ResourceKind.DIRECTORY else self._find_protection(change),
+            protected="" if (change.after.kind or before.kind) == "directory" else self._find_protection(change),
             changed_before=task is not None and task.is_own(resource, change.effect),
             restorable=before.kind != "other" and before.size <= self._policy.files.max_hash,
             evidence=self._state.ledger.newest_records(resource),

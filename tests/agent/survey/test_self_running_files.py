@@ -10,9 +10,10 @@ from foregate.agent.survey.sandboxed import ChangeSurveyor
 from foregate.agent.workspace.workspace import Workspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.source.load import default_policy
+from foregate.schemas.sandbox import PathChange, PathState, SandboxedChanges
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, ToolCall
-from foregate.schemas.tool_spec import ResourceKind
+from foregate.schemas.tool_spec import Effect, ResourceKind
 from tests.agent.survey.changed import run, run_in_copy
 from tests.agent.survey.test_surveyor import Look, looking
 
@@ -111,3 +112,21 @@ def test_a_link_that_a_command_makes_is_marked_where_programs_look_for_what_they
     surveyor = ChangeSurveyor(workspace, default_policy(), SessionState(), found)
     survey = surveyor.survey(ToolCall.of("run_shell", {}, id="c"), "", Survey("c"))
     assert [one.id for one in survey.resources if one.protected == "runs_by_itself"] == marked
+
+
+@pytest.mark.parametrize(
+    ("path", "before", "after", "why"),
+    [
+        (".github", "directory", "link", "runs_by_itself"),
+        (".envrc", "directory", "file", "runs_by_itself"),
+        (".envrc", "file", "directory", ""),
+        (".github", "", "directory", ""),
+    ],
+)
+def test_what_takes_the_place_of_a_folder_is_marked_by_what_it_becomes(
+    workspace: Workspace, tmp_path: Path, path: str, before: str, after: str, why: str
+) -> None:
+    change = PathChange(path, Effect.EDIT if before else Effect.CREATE, PathState(before), PathState(after, "0" * 64))
+    surveyor = ChangeSurveyor(workspace, default_policy(), SessionState(), SandboxedChanges((change,), str(tmp_path)))
+    found = surveyor.survey(ToolCall.of("run_shell", {}, id="c"), "", Survey("c"))
+    assert reasons(found) == [why]
