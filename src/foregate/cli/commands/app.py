@@ -38,6 +38,7 @@ from foregate.cli.commands import (
     policy_shadow,  # noqa: F401  # it adds its commands to those of `policy`
     policy_show,  # noqa: F401  # it adds its commands to those of `policy`
     policy_suggest,  # noqa: F401  # it adds its command to those of `policy`
+    policy_sweep,  # noqa: F401  # it adds its commands to those of `policy`
     policy_test,  # noqa: F401  # it adds its command to those of `policy`
     policy_what_if,  # noqa: F401  # it adds its commands to those of `policy`
     sessions,

@@ -1,0 +1,165 @@
+"""What becomes of a recorded turn for every value of one key of the policy, or of two."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from msgspec import Struct
+
+from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.replay.redecide import replay_turn
+from foregate.gates.replay.swept_number import Range, SweptNumber
+from foregate.policy.policy import Policy
+from foregate.policy.source.keys import POLICY
+from foregate.policy.source.strict_yaml import Path, format_path
+from foregate.policy.source.values import list_values, replace_values
+from foregate.schemas.errors import UsageError
+from foregate.schemas.judgement import Standing
+from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import Turn
+
+LARGEST = 10**9
+"""The last value that is swept of a key without a bound of its own."""
+MOST = 512
+"""Ranges of one turn at most: beyond them a key does something else with its value than compare it."""
+_SWEPT: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("scope", "safety", "narration", "drift", "uncertainty", "plan", "critique"), ()),
+    "scores": ("risk", "uncertainty"),
+    "limits": ("needs_per_gate",),
+}
+"""Sections, and what of them, where numbers are only compared and calculated with. Elsewhere one may be an index or be
+handed to code that is not Python, where nobody can follow it."""
+_BESIDE = ("plan.max_bytes", "critique.max_bytes")
+
+
+class TurnCounts(Struct, frozen=True):
+    """What a turn comes to: calls held or denied, questions to a person, requests to planner and critic."""
+
+    held: int = 0
+    prompts: int = 0
+    planner: int = 0
+    critic: int = 0
+
+
+class SweptTurn(Struct, frozen=True):
+    """What a turn comes to for the values of the keys from `low` to `high`, with the calls that do not run."""
+
+    low: tuple[int, ...]
+    high: tuple[int, ...]
+    counts: TurnCounts
+    stopped: frozenset[str] = frozenset()
+
+
+def find_numeric_key(key: str, policy: Policy) -> tuple[Path, int]:
+    """Return the path of a key that can be swept, and its value; raise UsageError, in one sentence, for any other."""
+    path = next((path for path in list_values(policy) if format_path(path) == key), None)
+    if path is None:
+        raise UsageError(f"there is no key `{key[:80]}`; `foregate policy show --effective` lists them")
+    value = list_values(policy)[path]
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise UsageError(f"`{key}` is no number, so there is nothing to sweep; `policy what-if` tries another value")
+    within = _SWEPT.get(str(path[0]))
+    if within is None or key in _BESIDE or (within and path[1] not in within):
+        raise UsageError(f"what `{key}` does cannot be told for all its values by judging recorded turns again")
+    return path, value
+
+
+def _put_value(policy: Policy, path: Path, value: int) -> None:
+    """Put a number at a path of a policy that nobody else has."""
+    *sections, name = map(str, path)
+    place: Any = policy
+    for at, step in enumerate(sections):
+        inner = getattr(place, step)
+        if isinstance(inner, Mapping):
+            assert at == len(sections) - 1
+            vars(place)[step] = {**inner, name: value}
+            return
+        place = inner
+    vars(place)[name] = value
+
+
+def find_domain(path: Path) -> tuple[int, int]:
+    """Return the least and the largest value that a key is swept over."""
+    node = POLICY.find_node(path) or {}
+    return int(node.get("minimum", 0)), int(node.get("maximum", LARGEST))
+
+
+@dataclass(frozen=True)
+class _Bench:
+    """The gates of a policy whose swept keys have one value each, and the ranges in which those were built alike."""
+
+    policy: Policy
+    prelude: Prelude
+    ranges: tuple[Range, ...]
+    built: tuple[tuple[int, int], ...]
+
+    def begin(self) -> None:
+        """Widen the ranges to all for which the gates are the same."""
+        for one, (low, high) in zip(self.ranges, self.built, strict=True):
+            one.low, one.high = low, high
+
+
+class TurnSweep:
+    """Judges turns recorded under one policy for all values of one or two keys, and as seldom as that takes."""
+
+    def __init__(self, policy: Policy, catalogue: Catalogue, keys: Sequence[Path]) -> None:
+        self._policy, self._catalogue, self._keys = policy, catalogue, tuple(keys)
+        self._domains = [find_domain(path) for path in keys]
+        self._benches: dict[tuple[int, ...], _Bench] = {}
+
+    def sweep(self, turn: Turn) -> Iterator[SweptTurn]:
+        """Yield what a turn comes to, range by range; together they hold every value. Raises UsageError for a key whose
+        value does more than be compared."""
+        (first, last), *other = self._domains
+        at, judged = first, 0
+        while at <= last:
+            strip = list(self._sweep_strip(turn, at, *other))
+            low, high = max(one.low[0] for one in strip), min(one.high[0] for one in strip)
+            for one in strip:
+                yield SweptTurn((low, *one.low[1:]), (high, *one.high[1:]), one.counts, one.stopped)
+            at, judged = high + 1, judged + len(strip)
+            if judged > MOST:
+                raise UsageError(self._refuse())
+
+    def _sweep_strip(self, turn: Turn, first: int, second: tuple[int, int] | None = None) -> Iterator[SweptTurn]:
+        """Yield what a turn comes to for one value of the first key, and all of the second where there is one."""
+        at, high = second or (0, 0)
+        for _ in range(MOST):
+            found = self._judge(turn, (first, at) if second else (first,))
+            yield found
+            at = found.high[1] + 1 if second else 1
+            if at > high:
+                return
+        raise UsageError(self._refuse())
+
+    def _refuse(self) -> str:
+        names = " and ".join(f"`{format_path(key)}`" for key in self._keys)
+        why = "are weighed against each other" if len(self._keys) > 1 else "does more than be compared"
+        return f"{names} {why}: a turn turns at more than {MOST} places, so this is not swept"
+
+    def _judge(self, turn: Turn, values: tuple[int, ...]) -> SweptTurn:
+        bench = self._find_bench(values)
+        bench.begin()
+        played = replay_turn(turn, bench.policy, bench.prelude, bench.prelude.facts(turn))
+        missing = {id(need): need for need in played.missing.values()}.values()
+        asked = [answer.who for answer in played.used] + [need.who for need in missing]
+        stopped = [one.call for one in played.judgement.verdicts if one.standing is not Standing.ALLOW]
+        counts = TurnCounts(len(stopped), asked.count("person"), asked.count("planner"), asked.count("critic"))
+        low, high = (one.low for one in bench.ranges), (one.high for one in bench.ranges)
+        return SweptTurn(tuple(low), tuple(high), counts, frozenset(stopped))
+
+    def _find_bench(self, values: tuple[int, ...]) -> _Bench:
+        if values not in self._benches:
+            self._benches[values] = self._build_bench(values)
+        return self._benches[values]
+
+    def _build_bench(self, values: tuple[int, ...]) -> _Bench:
+        policy = replace_values(self._policy, dict(zip(self._keys, values, strict=True)))
+        policy.hash  # noqa: B018 - it is of the plain values
+        ranges = tuple(Range(value, *domain) for value, domain in zip(values, self._domains, strict=True))
+        for path, within in zip(self._keys, ranges, strict=True):
+            _put_value(policy, path, SweptNumber(within))
+        prelude = build_prelude(policy, self._catalogue)
+        return _Bench(policy, prelude, ranges, tuple((one.low, one.high) for one in ranges))

@@ -1,0 +1,60 @@
+"""`foregate policy sweep`: what recorded decisions come to for every value of a key."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from foregate.assembly.home import open_home_log
+from foregate.cli.commands import options
+from foregate.cli.commands.options import take
+from foregate.cli.commands.policy import app
+from foregate.cli.terminal.exit_codes import run_async
+
+Names = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="KEY [KEY2] [SESSION]...",
+        help="One or two numbers of the policy, such as `uncertainty.threshold`, and the sessions; all without any.",
+    ),
+]
+Picture = Annotated[Path | None, take("--svg", "Write the chart to a file, too.", "FILE")]
+
+
+@app.command("sweep", short_help="Count what every value of a key would have done.")
+def sweep(
+    names: Names,
+    svg: Picture = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Judge recorded turns again for every value of a number of the policy, as often as anything turns.
+
+    Each turn is judged by itself, with the answers of then. For each range of values between two places where something
+    turns it counts held calls, prompts, requests to planner and critic, and the labelled calls that come out as their
+    labels want it.
+    """
+    from foregate.assembly.home import find_sessions
+    from foregate.audit.sweep import read_labels, sweep_sessions
+    from foregate.cli.commands.audit_review import open_reviews
+    from foregate.cli.commands.sweep_report import build_sweep_json, draw_sweep, format_sweep
+    from foregate.gates.replay.sweep_turn import find_numeric_key
+    from foregate.policy.source.load import default_policy
+    from foregate.policy.source.strict_yaml import format_path
+    from foregate.policy.source.values import list_values
+
+    known = {format_path(path) for path in list_values(default_policy())}
+    keys = names[: 2 if len(names) > 1 and names[1] in known else 1]
+    for key in keys:
+        find_numeric_key(key, default_policy())
+    with open_home_log() as log, open_reviews() as kept:
+        sessions = run_async(find_sessions(log, names[len(keys) :]))
+        found = sweep_sessions(log, sessions, keys, read_labels(run_async(kept.read())))
+    if svg is not None:
+        svg.write_text(draw_sweep(found), encoding="utf-8")
+    if as_json:
+        options.print_json(build_sweep_json(found))
+        return
+    for line in format_sweep(found):
+        options.print_text(line)

@@ -1,0 +1,93 @@
+"""A sweep as a table with a bar for each range of values, as JSON, and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from msgspec import to_builtins
+
+from foregate.audit.sweep import SweepPoint, SweepResult
+from foregate.cli.terminal.layout import shorten_text
+from foregate.gates.replay.sweep_turn import LARGEST
+from foregate.schemas.strict_json import Json
+
+SHOWN = 60
+"""Ranges that are shown; all of them stand in the JSON."""
+_BAR, _WIDTH = 18, 79
+_CURVES = (("held", "#b45309"), ("prompts", "#1d4ed8"), ("requests", "#047857"))
+_PLOT = (640, 300, 60, 30)
+"""Width, height and margins of the picture: to the left and above, and to the right and below."""
+
+
+def format_sweep(found: SweepResult) -> Iterator[str]:
+    """Yield the table, and what it rests on."""
+    if not found.turns:
+        yield "There is no judged call in these sessions, so nothing is said of any value."
+        return
+    most = max((one.prompts + one.requests for one in found.points), default=0) or 1
+    name = shorten_text(" / ".join(found.keys), 26)
+    yield f"{name:<26} {'held':>6} {'prompts':>8} {'requests':>9} {'agreed':>7}"
+    for one in found.points[:SHOWN]:
+        bar = "#" * round(_BAR * (one.prompts + one.requests) / most)
+        agreed = f"{100 * one.agreed // found.labels} %" if found.labels else "-"
+        mark = "*" if one.front else " "
+        line = f"{describe_range(one):<26} {one.held:>6} {one.prompts:>8} {one.requests:>9} {agreed:>7} {mark} {bar}"
+        yield line.rstrip()[:_WIDTH]
+    if len(found.points) > SHOWN:
+        yield f"... and {len(found.points) - SHOWN} more ranges; --json lists them all"
+    yield from _format_remarks(found)
+
+
+def _format_remarks(found: SweepResult) -> Iterator[str]:
+    now = ", ".join("/".join(map(str, value)) for value in sorted(found.now))
+    yield f"{found.turns} turns, recorded with {shorten_text(now, 40)}. Each range is exact, turn by turn."
+    what = "agree less with the labels" if found.labels else "hold less"
+    yield f"* No other values ask for less and do not {what}."
+    if not found.labels:
+        yield "Nothing is labelled here (`foregate audit review`), so nobody knows what is right."
+
+
+def describe_range(point: SweepPoint) -> str:
+    """Return the values of a point, such as `0-549 / 3`."""
+    return " / ".join(map(_describe_axis, point.low, point.high))
+
+
+def _describe_axis(low: int, high: int) -> str:
+    return f"{low}" if low == high else f"{low} or more" if high == LARGEST else f"{low}-{high}"
+
+
+def build_sweep_json(found: SweepResult) -> Json:
+    """Return a sweep as JSON values."""
+    now: list[Json] = [{"values": list(value), "turns": count} for value, count in sorted(found.now.items())]
+    told: dict[str, Json] = {"keys": list(found.keys), "turns": found.turns, "labels": found.labels, "now": now}
+    points: list[Json] = [to_builtins(one) for one in found.points]
+    return told | {"points": points}
+
+
+def draw_sweep(found: SweepResult) -> str:
+    """Return the picture of a sweep of one key as SVG: steps of held calls, prompts and requests."""
+    width, height, left, above = _PLOT
+    points = found.points
+    most = max((max(one.held, one.prompts, one.requests) for one in points), default=0) or 1
+    step = (width - 2 * left) / max(1, len(points))
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" role="img" font-family="sans-serif">',
+        f"<title>{escape(' / '.join(found.keys))}</title>",
+        f'<path d="M{left} {above}V{height - above}H{width - left}" fill="none" stroke="#888"/>',
+        f'<text x="{left - 6}" y="{above + 4}" font-size="11" text-anchor="end">{most}</text>',
+    ]
+    for number, (name, colour) in enumerate(_CURVES):
+        heights = [height - above - (height - 2 * above) * getattr(one, name) / most for one in points]
+        parts.append(f'<path d="{_draw_steps(heights, left, step)}" fill="none" stroke="{colour}" stroke-width="2"/>')
+        parts.append(f'<text x="{left + 10 + 90 * number}" y="18" font-size="12" fill="{colour}">{name}</text>')
+    every = max(1, len(points) // 8)
+    for at in range(0, len(points), every):
+        x, label = left + at * step, escape("/".join(map(str, points[at].low)))
+        parts.append(f'<text x="{x:.1f}" y="{height - above + 14}" font-size="10">{label}</text>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _draw_steps(heights: Sequence[float], left: int, step: float) -> str:
+    ends = ((left + at * step, left + (at + 1) * step, y) for at, y in enumerate(heights))
+    return "".join(f"{'L' if at else 'M'}{x:.1f} {y:.1f}H{end:.1f}" for at, (x, end, y) in enumerate(ends))

@@ -1,0 +1,31 @@
+"""`policy sweep` at the command line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from tests.cli.commands.test_what_if import objects
+from tests.cli.conftest import Cli
+
+
+def test_a_sweep_says_where_anything_turns_and_counts_labels(cli: Cli) -> None:
+    cli("run", "clean this up")
+    code, out, err = cli("policy", "sweep", "uncertainty.threshold", "--json", "--svg", "chart.svg")
+    assert (code, err) == (0, "")
+    (found,) = objects(out)
+    assert [(one["low"], one["high"], one["held"]) for one in found["points"]] == [([0], [550], 1), ([551], [1000], 0)]
+    assert found["now"] == [{"turns": found["turns"], "values": [550]}]
+    assert ElementTree.parse(Path("chart.svg")).getroot().tag.endswith("svg")
+    code, out, _ = cli("policy", "sweep", "uncertainty.threshold")
+    assert code == 0
+    assert all(len(line) <= 82 for line in out.splitlines())
+    assert "Nothing is labelled here" in out
+
+
+def test_a_sweep_of_nothing_and_of_no_number_claims_nothing(cli: Cli) -> None:
+    code, out, _ = cli("policy", "sweep", "uncertainty.threshold")
+    assert (code, out) == (0, "There is no judged call in these sessions, so nothing is said of any value.\n")
+    code, out, err = cli("policy", "sweep", "plan.mode")
+    assert (code, out) == (2, "")
+    assert "`plan.mode` is no number" in err
