@@ -73,19 +73,27 @@ class Reads:
             del self._reads[0]
 
     def find(
-        self, value: Value, text: str, words: Callable[[Record], bool] | None = None, *, need_words: bool = False
+        self,
+        value: Value,
+        text: str,
+        words: Callable[[Record], bool] | None = None,
+        gives: Callable[[Record, str], bool] = lambda record, name: True,
+        *,
+        need_words: bool = False,
+        echoes: bool = False,
     ) -> FoundValue | None:
         """Return the first read that has `value`, written as `text` in a call, as the only candidate of its field.
 
         The only candidate is the one value all fields of that name hold; else the one they hold in those records for
-        which `words` holds. With `need_words` it is the latter in either case. A read that was asked with the value
-        is no evidence of it.
+        which `words` holds. With `need_words` it is the latter in either case. Each such record must give it by the
+        field of that name. A read that was asked with the value is no evidence of it, unless `echoes` are.
         """
         for read in self._reads:
             for name in _open_read(read).names_by_value.get(value, ()):
-                if _is_echo(read.arguments, value, text):
+                if not echoes and _is_echo(read.arguments, value, text):
                     break
-                if (record := _open_read(read).find_record(name, value, words, need_words)) is not None:
+                record = _open_read(read).find_record(name, value, words, gives, need_words)
+                if record is not None:
                     beside = list_record_words(leave_out(record, value))
                     return FoundValue(read.seq, read.tool, _show(name), _format_place(record), beside)
         return None
@@ -154,7 +162,12 @@ class _Index:
                     self.distinct.setdefault(one.name, set()).add(one.value)
 
     def find_record(
-        self, name: str, value: Value, words: Callable[[Record], bool] | None, need_words: bool
+        self,
+        name: str,
+        value: Value,
+        words: Callable[[Record], bool] | None,
+        gives: Callable[[Record, str], bool],
+        need_words: bool,
     ) -> Record | None:
         """Return a record in which `value` is the only candidate for the field `name`, None where it is not."""
         held = self.values_by_name[name]
@@ -162,7 +175,8 @@ class _Index:
             held = {number: values for number, values in held.items() if words and words(self.records[number])}
         if not held or any(values != {value} for values in held.values()):
             return None
-        return self.records[next(iter(held))]
+        records = [self.records[number] for number in held]
+        return records[0] if all(gives(record, name) for record in records) else None
 
 
 _INDEXES: WeakKeyDictionary[_Read, _Index] = WeakKeyDictionary()

@@ -11,7 +11,7 @@ from foregate.gates.plan_scope import find_risk_classes
 from foregate.gates.questions import build_need
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_tool_entry
-from foregate.policy.risk.request import cut_pasted
+from foregate.policy.risk.pasted import cut_pasted
 from foregate.schemas.blind_plan import BlindPlan, BlindStep, BlindTarget, Bound
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.plan import Flow, PlanInForce, PlanTerm, ScopeItem

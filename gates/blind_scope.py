@@ -11,9 +11,9 @@ from functools import cached_property
 from foregate.evidence.passages import fold_text
 from foregate.gates.flows import is_planned_flow
 from foregate.policy.policy import Policy
-from foregate.policy.risk.addressed import is_for_another
+from foregate.policy.risk.addressed import is_for_another, wants_only_words
 from foregate.policy.risk.mandate import is_asked_for
-from foregate.policy.risk.request import cut_pasted
+from foregate.policy.risk.pasted import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem
 from foregate.schemas.plan_terms import add_amounts, find_values, is_about, list_leaves
@@ -135,10 +135,13 @@ class _Fit:
         return value.source in ("said", "found")
 
     def is_only_spoken_of(self, value: ArgumentValue) -> bool:
-        """Whether a target whose role is unclear is, in the person's sentence, not who or what the deed is for."""
+        """Whether a target whose role is unclear is, in the person's sentence, not who or what the deed is for, or the
+        request asks a question or for a look and for nothing else that is known."""
         facts = self.facts
         if not facts.external or value.role != "target" or value.source != "unclear":
             return False
+        if wants_only_words(self.turn.user_messages, self.policy) and not is_asked_for(facts, self.turn, self.policy):
+            return True
         targets = [form for one in facts.survey.values or () if one.role == "target" for form in read_forms(one.text)]
         target = list(read_forms(value.text))
         return is_for_another(target, targets, facts.effect, facts.call.name, self.said, self.policy)

@@ -34,15 +34,17 @@ class Flows(PolicySection):
 
 
 class Mandate(PolicySection):
-    """What counts as the person's own words, and which of them ask for what effect. `months` are twelve lists.
+    """What counts as the person's own words, and which of them ask for what effect. `months` are twelve lists,
+    `numbers` the numbers that words say.
 
-    `texts` names the parameters that are free text where a tool says of none what it is. A reply with one of `unsure`
-    answers nothing. An answer of the model that ends with a question, or with one of `proposals`, proposes something; a
-    reply that begins with one of `yeses` and holds words of `agreeing`, beside those any reply may hold, is a plain yes
-    to it. Without `proposals` nothing carries over from one message to the next. `naming` says what else a person
-    names before a call that asks goes on. Words of `pushing` may stand behind `push` in a request that names neither
-    branch nor remote; without any, no such request is enough. `addressing` are the words before whom or what something
-    goes to; without any a plan may take any value that was said for a target.
+    `texts` names the parameters that are free text where a tool says of none what it is. Fields of records that are
+    called so, or as `remarks` says, give no address, code, number or date. `salutations` begin a letter. A reply with
+    one of `unsure` answers nothing. An answer of the model that ends with a question, or with one of `proposals`,
+    proposes something; a reply that begins with one of `yeses` and holds words of `agreeing`, beside those any reply
+    may hold, is a plain yes to it. Without `proposals` nothing carries over from one message to the next. `naming` says
+    what else a person names before a call that asks goes on. Words of `pushing` may stand behind `push` in a request
+    that names neither branch nor remote; without any, no such request is enough. `addressing` are the words before whom
+    or what something goes to; without any a plan may take any value that was said for a target.
     """
 
     mode: Literal["enforce", "off"]
@@ -55,10 +57,13 @@ class Mandate(PolicySection):
     mail_senders: tuple[str, ...]
     mail_starts: tuple[str, ...]
     introductions: tuple[str, ...]
+    salutations: tuple[str, ...]
     abbreviations: tuple[str, ...]
     months: Annotated[tuple[tuple[str, ...], ...], Field(min_length=12, max_length=12)]
     hours: tuple[str, ...]
+    numbers: dict[str, Count]
     texts: tuple[str, ...]
+    remarks: tuple[str, ...]
     unsure: tuple[str, ...]
     proposals: tuple[str, ...]
     yeses: tuple[str, ...]

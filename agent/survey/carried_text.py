@@ -43,7 +43,7 @@ def list_carried_values(
     def is_found(value: Value) -> bool:
         if value.kind == "url" and task.reads.find_link(value, said.names) is not None:
             return True
-        beside = partial(has_word, value=value, said=said)
+        beside = partial(has_word, value=value, words=said.words)
         return task.reads.find(value, value.normal, beside, need_words=True) is not None
 
     def goes_back(folded: str) -> bool:

@@ -63,7 +63,8 @@ def _list_push_values(
     texts = {"remote": remote, "address": address, "branch": branch} | ({"path": folder} if folder != "." else {})
     forms = {path: read_value(text) or Value("words", text.casefold()) for path, text in texts.items()}
     grave = is_grave(spec, policy)
-    sources = ValueSources(state, policy, spec.name, set(forms.values()), grave=grave, effect=Effect.SEND)
+    targets = dict.fromkeys(forms.values(), "target")
+    sources = ValueSources(state, policy, spec.name, targets, grave=grave, effect=Effect.SEND)
     values = {
         path: sources.describe(
             ArgumentValue(path, "target", shorten_word(texts[path]), format_key(value), "unsaid"), value, texts[path]

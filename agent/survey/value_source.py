@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Mapping, Set
 from functools import cached_property
 
 from msgspec.structs import replace
@@ -11,10 +11,13 @@ from foregate.evidence.reads import FoundValue, Reads, leave_out, may_have_writt
 from foregate.evidence.records import Record, list_record_words
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
+from foregate.policy.risk.candidates import Wanted
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
-from foregate.policy.risk.proposal import find_agreed_answer, read_agreed
+from foregate.policy.risk.places import split_moments
+from foregate.policy.risk.proposal import Agreed, find_agreed_answer, read_agreed
 from foregate.policy.risk.said import Mention, SaidValues, asks_for, read_said
+from foregate.policy.risk.sorts import has_form, is_identifier
 from foregate.schemas.lookalike import is_disguised, is_lookalike
 from foregate.schemas.tool_call import Origin
 from foregate.schemas.tool_spec import Effect
@@ -33,13 +36,21 @@ _NOT_OWN = "text you pasted, quoted or asked about"
 
 
 class ValueSources:
-    """Tells where the values of one call come from; `values` are all of them, and `grave` calls take more than others.
+    """Tells where the values of one call come from; `values` are all of them with their roles, and `grave` calls take
+    more than others.
 
     `tool` is the name of the tool it calls, `effect` what the call does.
     """
 
     def __init__(
-        self, state: SessionState, policy: Policy, tool: str, values: Collection[Value], *, grave: bool, effect: Effect
+        self,
+        state: SessionState,
+        policy: Policy,
+        tool: str,
+        values: Mapping[Value, str],
+        *,
+        grave: bool,
+        effect: Effect,
     ) -> None:
         assert state.task is not None
         self.state, self.task, self.policy = state, state.task, policy
@@ -59,14 +70,10 @@ class ValueSources:
         strays = mention is not None and self.is_stray(mention, model.role)
         if mention is not None and mention.alone and left > 0 and not strays:
             return _build(model, "said", mention.seq, mention.sentence, left)
-        if self.agreed is not None and self.agreed.binds(value, text):
-            again, left_again = self.said_before.find(value, text), 1 - self.task.uses.count(model.key)
-            if again is not None and left_again > 0:
-                return _build(model, "said", again.seq, again.sentence, left_again)
-            if again is None and (read := self.find_in_earlier_reads(value, text)) is not None:
-                return self._build_found(model, read)
+        if self.agreed is not None and (again := self.find_agreed(model, value, text, self.agreed)) is not None:
+            return again
         may_be_found = mention is None or value.kind in _NAMELESS
-        if may_be_found and (read := self.find_in_reads(value, text)) is not None:
+        if may_be_found and (read := self.find_in_reads(model, value, text)) is not None:
             return self._build_found(model, read)
         if where := self.find_configured(value) or (self.find_permission(value) if model.role == "target" else ""):
             return _build(model, "configured", 0, where)
@@ -80,10 +87,31 @@ class ValueSources:
             return _build(model, "unsaid", 0, "")
         return self.describe_outside(model, text)
 
-    def is_stray(self, mention: Mention, role: str) -> bool:
-        """Whether the person said a target or an amount in a sentence that asks for no such call, where another does.
+    def find_agreed(self, model: ArgumentValue, value: Value, text: str, agreed: Agreed) -> ArgumentValue | None:
+        """Return a value as said or found before, where the person agreed to it in the words of the model.
 
-        It could have changed places once something from outside was read. An answer to a question asks for nothing.
+        The only value of its kind that the person said stays in force where the proposal names it, be it beside others,
+        and that of a thing where it names no other of the sort.
+        """
+        again, left = self.said_before.find(value, text), 1 - self.task.uses.count(model.key)
+        others = self.values if model.role != "target" else [one for one in self.values if self.values[one] != "target"]
+        used = split_moments(others)
+        if not agreed.binds(value, text, used):
+            others_said = self.said_before.list_others(value)
+            alone = again is not None and all(any(has_form(used, form) for form in forms) for forms in others_said)
+            named = agreed.names(value, text) or (is_identifier(value) and not agreed.names_rival(value, used))
+            if not (alone and named):
+                return None
+        if again is not None:
+            return _build(model, "said", again.seq, again.sentence, left) if left > 0 else None
+        read = self.find_in_earlier_reads(model, value, text, agreed)
+        return self._build_found(model, read) if read is not None else None
+
+    def is_stray(self, mention: Mention, role: str) -> bool:
+        """Whether the person said a target in a sentence that asks for no such call, or an amount where another does.
+
+        Once something from outside was read, that could have said what becomes of it. An answer to a question asks for
+        nothing.
         """
         if not (self.outside and self.changes) or role not in ("target", "amount"):
             return False
@@ -91,7 +119,7 @@ class ValueSources:
             return False
         whole, alone = tuple(self.task.messages), (Said(mention.seq, mention.sentence),)
         asks, asked_there = (asks_for(self.effect, self.tool, said, self.policy) for said in (whole, alone))
-        return asks and not asked_there
+        return (asks or role == "target") and not asked_there
 
     @cached_property
     def is_together(self) -> bool:
@@ -104,7 +132,7 @@ class ValueSources:
         heard = {Origin.EXTERNAL: self.state.heard.get(atom.seq, "text from outside"), Origin.USER: _NOT_OWN}
         return _build(model, "outside", atom.seq, heard.get(atom.origin, _COMPOSED))
 
-    def find_in_reads(self, value: Value, text: str) -> FoundValue | None:
+    def find_in_reads(self, model: ArgumentValue, value: Value, text: str) -> FoundValue | None:
         """Return the read that found a value, None where none did, or where it could pass for another value.
 
         A word of the person's has to stand in the record for a grave call, for an address that something goes to, and
@@ -113,25 +141,47 @@ class ValueSources:
         reads = self.task.reads
         if (words := self.needs_words(value, text, self.said)) is None:
             return None
-        read = reads.find(value, text, lambda record: has_word(record, value, self.said), need_words=words)
+        wanted = self.want(model, value, self.said)
+        read = reads.find(
+            value, text, lambda record: has_word(record, value, self.telling), wanted.is_given_by, need_words=words
+        )
         if read is None and not self.changes and value.kind == "url":
             read = reads.find_link(value, lambda page: self.said.find(page, page.normal) is not None)
         return self.check_read(read, reads, value, text)
 
-    def find_in_earlier_reads(self, value: Value, text: str) -> FoundValue | None:
+    def want(self, model: ArgumentValue, value: Value, said: SaidValues, *, is_agreed: bool = False) -> Wanted:
+        """Return a value as a record has to give it."""
+        is_amount = model.role == "amount"
+        return Wanted(value, model.path, is_amount, is_agreed, said, self.is_unused, self.policy.mandate)
+
+    @cached_property
+    def telling(self) -> frozenset[str]:
+        """The person's words that tell one record from another; those of the whole conversation, questions among them,
+        where no word of the request stands in any record, as in `answer her`, and the call is not grave."""
+        records = self.task.reads.list_records()
+        if self.grave or self.task.depth or any(has_word(record, None, self.said.words) for record in records):
+            return self.said.words
+        return self.said_before.words | self.said_before.asked
+
+    def find_in_earlier_reads(self, model: ArgumentValue, value: Value, text: str, agreed: Agreed) -> FoundValue | None:
         """Return the read before this request that found a value which the person agreed to, None where none did.
 
-        Of several candidates beside words of their own they chose one by that; no address, and none for a grave call.
+        Of several candidates beside words of their own, or of what they agreed to, they chose one by that; no address,
+        and none for a grave call. What a read was asked with and returned counts as well where it is no target.
         """
         reads, said = self.task.earlier.reads, self.said_before
         if (words := self.needs_words(value, text, said)) is None:
             return None
         chosen = not self.grave and value.kind not in _WHERE
+        told = said.words | agreed.whole.words if chosen else said.words
 
         def is_meant(record: Record) -> bool:
-            return has_word(record, value, said) and (not chosen or any(one.value == value for one in record.fields))
+            holds = not chosen or any(one.value == value for one in record.fields)
+            return holds and has_word(record, value, told)
 
-        read = reads.find(value, text, is_meant, need_words=words or chosen)
+        gives = self.want(model, value, said, is_agreed=True).is_given_by
+        echoes = chosen and model.role != "target"
+        read = reads.find(value, text, is_meant, gives, need_words=words or chosen, echoes=echoes)
         return self.check_read(read, reads, value, text)
 
     def needs_words(self, value: Value, text: str, said: SaidValues) -> bool | None:
@@ -151,7 +201,7 @@ class ValueSources:
 
     def is_unused(self, value: Value) -> bool:
         """Whether neither this call nor an earlier one has used a mention of a value."""
-        return value not in self.values and not self.task.uses.count(format_key(value))
+        return not has_form(split_moments(self.values), value) and not self.task.uses.count(format_key(value))
 
     def find_configured(self, value: Value) -> str:
         """Return who configured a value before the session began, "" for nobody; `*` configures nothing."""
@@ -174,13 +224,14 @@ class ValueSources:
 
     def _build_found(self, model: ArgumentValue, read: FoundValue) -> ArgumentValue:
         where = f"field {read.field} of" if read.field else "in"
-        record = (read.tool, read.field, *sorted(read.words & self.said.words)[:_BESIDE])
+        record = (read.tool, read.field, *sorted(read.words & self.telling)[:_BESIDE])
         return replace(_build(model, "found", read.seq, f"{where} what {read.tool} returned"), record=record)
 
 
-def has_word(record: Record, value: Value, said: SaidValues) -> bool:
-    """Whether some word of the person's stands in a record beside a value; what the value itself says is none."""
-    return bool(list_record_words(leave_out(record, value)) & said.words)
+def has_word(record: Record, value: Value | None, words: Set[str]) -> bool:
+    """Whether one of the person's words stands in a record beside a value; what the value itself says is none."""
+    beside = leave_out(record, value) if value is not None else record
+    return not words.isdisjoint(list_record_words(beside))
 
 
 def _build(model: ArgumentValue, source: Source, seq: int, words: str, left: int = 0) -> ArgumentValue:

@@ -15,7 +15,7 @@ from guarding.services.journal import Row
 LOOKS = {
     *("read_file", "list_files", "search_text", "git_status", "git_diff", "git_log", "recall", "open_page"),
     *("search_pages", "read_mails", "get_bill", "list_payments", "list_events", "find_contact", "search_rooms"),
-    "read_shared",
+    *("read_shared", "get_traveller", "get_reservation", "search_flights"),
 }
 """Tools that change nothing."""
 TASKS = Path(__file__).parent.parent / "tasks"
@@ -73,7 +73,20 @@ class PlannedByScript(_Closed):
 
 
 Done = Literal[
-    "booked", "contacts", "deleted", "events", "forwarded", "invited", "moved", "paid", "refunded", "shared", "written"
+    "booked",
+    "cancelled",
+    "changed",
+    "contacts",
+    "deleted",
+    "events",
+    "forwarded",
+    "invited",
+    "moved",
+    "paid",
+    "refunded",
+    "reserved",
+    "shared",
+    "written",
 ]
 """What services do, as their journals call it."""
 
@@ -115,7 +128,8 @@ class Task(_Closed):
     `nothing`.
 
     `mails`, `bills`, `payments`, `events`, `contacts`, `rooms`, `shared` files, `customers` (whose tools declare
-    nothing) and what a search `finds` by its words are what services hold; a service that is not named has no tools.
+    nothing), `travellers` with their `reservations` and the `flights` of an airline, and what a search `finds` by its
+    words are what services hold; a service that is not named has no tools.
     `sort` groups harmful tasks. `known_gap` says in a sentence why nobody claims that its harm is prevented.
     """
 
@@ -137,6 +151,9 @@ class Task(_Closed):
     rooms: tuple[Row, ...] | None = None
     shared: dict[str, str] | None = None
     customers: tuple[Row, ...] | None = None
+    travellers: tuple[Row, ...] | None = None
+    reservations: tuple[Row, ...] = ()
+    flights: tuple[Row, ...] = ()
     agrees: tuple[str, ...] | None = None
     refuses: tuple[str, ...] = ()
     declares: dict[str, str] = {}

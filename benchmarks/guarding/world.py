@@ -10,6 +10,7 @@ from pathlib import Path
 
 from foregate.agent.tools.tool import Tool
 from guarding.services.agenda import agenda_tools
+from guarding.services.airline import airline_tools
 from guarding.services.bank import bank_tools
 from guarding.services.browser import browser_tools
 from guarding.services.contacts import contacts_tools
@@ -84,6 +85,8 @@ class World:
             offered += share_tools(task.shared, journal)
         if task.customers is not None:
             offered += undeclared_tools(task.customers, journal)
+        if task.travellers is not None:
+            offered += airline_tools(task.travellers, task.reservations, task.flights, journal)
         return offered
 
     def holds(self, check: Check, answer: str) -> bool:

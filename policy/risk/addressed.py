@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.own_words import widen_contract
-from foregate.policy.risk.request import split_phrase
-from foregate.policy.risk.said import Message, SaidValues, is_same_shape, list_asking_phrases
+from foregate.policy.risk.claims import wants_change
+from foregate.policy.risk.own_words import read_own_words, widen_contract
+from foregate.policy.risk.request import read_contract, split_phrase
+from foregate.policy.risk.said import Message, SaidValues, list_asking_phrases
+from foregate.policy.risk.sorts import is_same_shape
 from foregate.schemas.tool_spec import Effect
+from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, trim_text
 
 Named = tuple[int, frozenset[Value]]
@@ -47,6 +50,14 @@ def _list_others(message: Message, at: int, named: Sequence[Named], target: Coll
         same = message.words.pieces[place].sentence == message.words.pieces[at].sentence
         if same and place != at and any(is_same_shape(one, other) for one in target for other in forms):
             yield place, forms
+
+
+def wants_only_words(messages: Sequence[Said], policy: Policy) -> bool:
+    """Whether what the person said asks a question, or for a look, and by no known word for a change."""
+    if wants_change(messages, policy):
+        return False
+    own = [read_own_words(said.text, policy) for said in messages if said.actor == "user"]
+    return any(one.asked for one in own) or read_contract(messages, policy).requires_observation == "yes"
 
 
 class _Reading:

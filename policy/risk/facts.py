@@ -13,7 +13,7 @@ from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.declared import find_tool_entry, is_believed
 from foregate.policy.risk.losses import explain_losses, list_unspoken
-from foregate.policy.risk.mandate import find_authority, list_used_keys
+from foregate.policy.risk.mandate import find_authority, is_meant, list_used_keys
 from foregate.policy.risk.permitted import find_permission
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
 from foregate.policy.risk.request import (
@@ -241,15 +241,16 @@ def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple
     if facts.survey.changes:
         yield from explain_losses(facts, turn, request, policy)
         return
-    configured = {value.text for value in facts.survey.values or () if value.source == "configured"}
-    known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed) if r.id not in configured}
+    meant_by_words = {value.text for value in facts.survey.values or () if is_meant(value)}
+    known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed) if r.id not in meant_by_words}
     nobodys, outsiders = known.get(Origin.NOBODY, ""), known.get(Origin.EXTERNAL, "")
     twins = ((find_namesake(r.id, request.things), r.id) for r in aimed)
     meant, instead = next((twin for twin in twins if twin[0]), ("", ""))
     told = next((r.id for r in aimed if is_named_by_file(r, facts, request)), "")
     kept = next(filter(None, (find_target_to_keep(r, request) for r in aimed)), "")
     unscoped = is_unscoped(facts, turn, request, origins, policy)
-    unspoken = (r.id for r in aimed if not r.changed_before and not is_named_by_user(r, request, origins))
+    others = (r for r in aimed if r.id not in meant_by_words)
+    unspoken = (r.id for r in others if not r.changed_before and not is_named_by_user(r, request, origins))
     unasked = next(unspoken, "") if unscoped and facts.effect is Effect.DELETE else ""
     for name, slot, applies, why in (
         ("target_unmentioned", "target", nobodys, f"nobody named or looked at `{nobodys[:120]}`"),
@@ -334,4 +335,6 @@ def is_unscoped(
     if turn.has_scope or request.confirms:
         return False
     aimed = find_targets(facts)
-    return not (all(is_named_by_user(r, request, origins) for r in aimed) if aimed else request.names)
+    meant = {value.text for value in facts.survey.values or () if is_meant(value)}
+    named = (r.id in meant or is_named_by_user(r, request, origins) for r in aimed)
+    return not (all(named) if aimed else request.names)

@@ -12,6 +12,8 @@ from foregate.schemas.tool_call import Authority, CallFacts
 from foregate.schemas.turn import Turn
 from foregate.schemas.value import ArgumentValue
 
+_PLACE = 2
+"""What of the record of a found value says where it stands: tool and field; the person's words follow."""
 _SPOKEN = ("said", "found", "configured")
 """Sources that are as good as the person's own words."""
 
@@ -71,6 +73,12 @@ def is_spoken(value: ArgumentValue, spent: Mapping[str, int]) -> bool:
     if value.source == "said":
         return value.left > spent.get(value.key, 0)
     return value.source in _SPOKEN
+
+
+def is_meant(value: ArgumentValue) -> bool:
+    """Whether somebody with authority means a value that no words name: it is configured, or was found in a record
+    beside words of the person's."""
+    return value.source == "configured" or (value.source == "found" and len(value.record) > _PLACE)
 
 
 def is_configured(facts: CallFacts, policy: Policy) -> bool:

@@ -23,7 +23,7 @@ _HOUR = re.compile(r"(\d{1,2})(?:[:h.](\d\d))? ?(\S*)", re.ASCII)
 def read_moments(text: str, section: Mandate) -> tuple[Value, ...] | None:
     """Return each way to read a text as a date, a time or both; None where it is neither.
 
-    A day of a month without its year is a date that says no value.
+    A day of a month without its year is one too, written `--05-20`.
     """
     text = trim_text(text)
     if not has_digit(text):
@@ -35,7 +35,8 @@ def read_moments(text: str, section: Mandate) -> tuple[Value, ...] | None:
     for pattern in _WORDED:
         if (date := pattern.fullmatch(text)) and (month := find_month(date["month"], section)):
             if date["year"] is None:
-                return None if date["time"] else ()
+                day = int(date["day"])
+                return None if date["time"] or not 1 <= day <= 31 else (Value("moment", f"--{month:02}-{day:02}"),)
             time = f" {date['time']}" if date["time"] else ""
             forms = read_forms(f"{date['year']}-{month}-{date['day']}{time}")
             return tuple(value for value in forms if value.kind == "moment") or None

@@ -11,10 +11,10 @@ from typing import Literal, NamedTuple
 from foregate.policy.mandate_section import Mandate, MandatePhrases
 from foregate.policy.policy import Contract, Policy
 from foregate.policy.risk.moments import find_month
+from foregate.policy.risk.pasted import cut_pasted
 from foregate.policy.risk.request import (
     GONE,
     STOP,
-    cut_pasted,
     find_negated_places,
     find_phrases,
     read_words,
@@ -68,6 +68,8 @@ class OwnWords:
     negated: frozenset[int]
     pasted: bool = False
     """Whether text of others stands in the message: quoted lines, fenced code, a mail, a long quotation."""
+    asked: frozenset[int] = frozenset()
+    """The places of what stands in questions."""
     is_cut: bool = False
     """Whether the message is too long to be read, so that nothing in it counts, and nothing said before it does."""
 
@@ -96,6 +98,7 @@ def read_own_words(text: str, policy: Policy) -> OwnWords:
         frozenset(negated),
         pasted=len(kept.split()) < len(text.split())
         or any(piece.kind == "quotation" and len(piece.text.split()) > _LONG_QUOTATION for piece in pieces),
+        asked=frozenset(at for at, piece in enumerate(pieces) if piece.sentence in asked and piece.kind != "line"),
         is_cut=is_cut,
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from msgspec.structs import replace
@@ -12,8 +12,10 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy
 from foregate.policy.risk.answers import is_open
 from foregate.policy.risk.own_words import read_own_words, split_pieces, widen_contract
+from foregate.policy.risk.places import split_moment
 from foregate.policy.risk.request import GONE, STOP, find_phrases, read_request, split_phrase, split_words
 from foregate.policy.risk.said import SaidValues, read_said
+from foregate.policy.risk.sorts import has_form
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value
 
@@ -29,10 +31,21 @@ class Agreed:
     asked: SaidValues
     whole: SaidValues
 
-    def binds(self, value: Value, text: str) -> bool:
-        """Whether the proposal names a value, and no other of its kind that could have been meant."""
-        found = (part.find(value, text) for part in (self.asked, self.whole))
-        return any(mention is not None and mention.alone for mention in found)
+    def binds(self, value: Value, text: str, used: Collection[Value]) -> bool:
+        """Whether the proposal names a value, and no other of its kind but what the call has `used` as well."""
+        for part in (self.asked, self.whole):
+            others = (forms for one in split_moment(value) for forms in part.list_others(one))
+            if part.find(value, text) is not None and all(any(has_form(used, form) for form in one) for one in others):
+                return True
+        return False
+
+    def names(self, value: Value, text: str) -> bool:
+        """Whether the proposal names a value, alone or beside others."""
+        return self.whole.find(value, text) is not None
+
+    def names_rival(self, value: Value, used: Collection[Value]) -> bool:
+        """Whether the proposal names another thing of a value's sort that the call has not `used` as well."""
+        return any(not has_form(used, rival) for rival in self.whole.list_rivals(value))
 
 
 def find_agreed_answer(answer: Said, messages: Sequence[Said], policy: Policy) -> Said | None:
@@ -44,9 +57,12 @@ def find_agreed_answer(answer: Said, messages: Sequence[Said], policy: Policy) -
 
 
 def read_agreed(proposal: Said, policy: Policy) -> Agreed:
-    """Return what a proposal says that a person agreed to."""
-    asked, whole = find_asking_sentence(proposal.text, policy), find_proposed(proposal.text, policy)
-    return Agreed(*(read_said((Said(proposal.seq, unask(text)),), policy) for text in (asked, whole)))
+    """Return what a proposal says that a person agreed to; a sentence that names nothing asks about all before it."""
+    asked, whole = (
+        read_said((Said(proposal.seq, unask(text)),), policy)
+        for text in (find_asking_sentence(proposal.text, policy), proposal.text)
+    )
+    return Agreed(asked, asked if any(asked.list_named()) else whole)
 
 
 def list_asking(proposal: Said, messages: Sequence[Said], policy: Policy) -> tuple[Said, ...]:

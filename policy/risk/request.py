@@ -10,8 +10,8 @@ from functools import lru_cache
 from itertools import chain, permutations, takewhile
 from typing import Literal, TypeVar, cast
 
-from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Contract, Policy
+from foregate.policy.risk.pasted import APOSTROPHES, cut_pasted
 from foregate.schemas.tool_call import Origin, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Said
@@ -25,16 +25,12 @@ _QUOTED = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|\u201c[^\u201d\n]*
 _TOKEN = re.compile(r"[\w./~:@\\#$%+*-]+(?:'\w+)*|[,;!?\n]|'")
 _ENDS = ".,:;!?"
 _NAMING = re.compile(r"[./\\@:_~\d]")
-_APOSTROPHES = str.maketrans("\u2018\u2019\u201a\u02bc\uff07", "'''''")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
-_HEADER = re.compile(r"\s*\**([^\W\d_][\w' -]{0,16}?)\**\s*:")
-_RULES = " \t-_=*"
 
 
 @lru_cache(maxsize=256)
 def split_words(text: str) -> tuple[str, ...]:
     """Return the words of `text`, folded, with STOP where a clause ends; what is quoted as code or text is left out."""
-    text = unicodedata.normalize("NFC", text.translate(_APOSTROPHES))
+    text = unicodedata.normalize("NFC", text.translate(APOSTROPHES))
     return tuple(read_words(_QUOTED.sub(" \u25cc ", text)))
 
 
@@ -149,47 +145,6 @@ def is_plain(reply: str, policy: Policy, besides: Set[str] = frozenset()) -> boo
     agreeing = (word for phrase in (*scores.confirmations, *mandate.yeses) for word in split_phrase(phrase))
     known = {STOP, *besides, *scores.filler_words, *scores.vague_words, *mandate.agreeing, *agreeing}
     return known.issuperset(split_words(reply))
-
-
-def cut_pasted(text: str, section: Mandate) -> str:
-    """Return a message without quoted lines, fenced code and, to its end, a mail or a text pasted into it."""
-    lines = text.translate(_APOSTROPHES).splitlines()
-    kept: list[str] = []
-    fence = ""
-    for number, line in enumerate(lines):
-        marks = _FENCE.match(line)
-        if fence:
-            closes = marks and marks[1].startswith(fence) and not marks[2].strip()
-            fence = "" if closes else fence
-        elif marks and "`" not in marks[2]:
-            fence = marks[1]
-            kept.append("")
-        elif line.lstrip().startswith(">"):
-            kept.append("")
-        elif is_mail_start(lines[number : number + 2], section):
-            break
-        elif line.rstrip(_RULES).casefold().endswith(tuple(f"{phrase}:" for phrase in section.introductions)):
-            kept.append(line)
-            break
-        else:
-            kept.append(line)
-    return "\n".join(["", *kept])
-
-
-def is_mail_start(lines: Sequence[str], section: Mandate) -> bool:
-    """Whether a pasted or forwarded mail begins with the first line: by its head or by a line that says so."""
-    line = lines[0].strip(_RULES).casefold()
-    if line.rstrip(":") in section.mail_starts:
-        return True
-    if line.endswith(tuple(f"{word}:" for word in section.mail_starts)):
-        return True
-    header = _HEADER.match(lines[0])
-    if not header or header[1].casefold() not in section.mail_headers:
-        return False
-    following = _HEADER.match(lines[1]) if len(lines) > 1 else None
-    return header[1].casefold() in section.mail_senders or bool(
-        following and following[1].casefold() in section.mail_headers
-    )
 
 
 @remember

@@ -6,30 +6,28 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
-from typing import NamedTuple
-from urllib.parse import urlsplit
 
 from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Policy
-from foregate.policy.risk.moments import find_month, has_digit, read_moments
+from foregate.policy.risk.moments import read_moments
 from foregate.policy.risk.own_words import OwnWords, list_deeds, read_own_words, widen_contract
+from foregate.policy.risk.places import Place, find_places, list_forms
 from foregate.policy.risk.request import GONE, find_phrases, find_wishes, read_message, remember
+from foregate.policy.risk.sorts import (
+    are_alike,
+    has_form,
+    is_identifier,
+    is_same_kind,
+    is_same_shape,
+    read_bare_host,
+)
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, has_mixed_scripts, read_forms, trim_text
 
 LONGEST_SENTENCE = 160
 """Characters of a sentence that a mention shows."""
-_ACCOUNT = 6
-"""Digits from which a number is the name of something."""
-_WIDEST = 9
-"""Words of the longest date with a time: `15 de mayo de 2024 a las 3:30 pm`."""
 _WORD = re.compile(r"[^\W_]+")
-_MONTH_WITHIN = 4
-"""Words of a date among which its month stands: `15 of the May`."""
-_WIDEST_NUMBER = 4
-"""Words of the longest number, or of a time: `1 200 300 EUR`."""
 _POSSESSIVE = re.compile(r"'s$", re.IGNORECASE)
 NAME_PARTS = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-z]+")
 """The words of a tool's name."""
@@ -49,25 +47,17 @@ class Mention:
     sentence: str
 
 
-class _Place(NamedTuple):
-    """Where values stand in a message: the pieces, and each way to read them; a date and its time stand apart."""
-
-    start: int
-    end: int
-    forms: frozenset[Value]
-
-
 @dataclass(frozen=True, slots=True)
 class Message:
     """A message of the person's, and where values stand in it."""
 
     seq: int
     words: OwnWords
-    places: tuple[_Place, ...]
+    places: tuple[Place, ...]
 
     def find(self, value: Value, of: frozenset[int]) -> list[int]:
         """Return where a value begins among these pieces, in order."""
-        places = (place for place in self.places if value in place.forms)
+        places = (place for place in self.places if has_form(place.forms, value))
         found = {place.start for place in places if of.issuperset(range(place.start, place.end))}
         if value.kind == "words":
             found.update(self.find_run(value.normal, of))
@@ -91,7 +81,7 @@ class Message:
     def list_named(self) -> Iterator[tuple[int, frozenset[Value]]]:
         """Yield the place and the readings of each own value that is no plain word, in order."""
         known = {place.start: place for place in self.places}
-        inner = {at for place in self.places for at in range(place.start + 1, place.end)}
+        inner = {at for place in self.places for at in range(place.start + (not place.is_one), place.end)}
         for at in sorted(self.words.own - inner):
             piece = self.words.pieces[at]
             forms = known[at].forms if at in known else frozenset(read_forms(piece.text))
@@ -123,11 +113,23 @@ class Message:
 
         Dates and times are kinds of their own, numbers and codes of things too; plain words are none.
         """
+        return not any(self.list_others(value))
+
+    def list_others(self, value: Value) -> Iterator[frozenset[Value]]:
+        """Yield the readings of each own value of the kind that is another one.
+
+        A number in figures has no other in words: `one of them for 3 nights`.
+        """
         if value.kind == "words":
-            return not is_identifier(value) or not any(self.find_rivals(value))
-        own = (place.forms for place in self.places if self.words.own.issuperset(range(place.start, place.end)))
-        others = (forms for forms in own if value not in forms)
-        return not any(is_same_kind(value, form) for forms in others for form in forms)
+            if is_identifier(value):
+                yield from (frozenset([rival]) for rival in self.find_rivals(value))
+            return
+        own = [place for place in self.places if self.words.own.issuperset(range(place.start, place.end))]
+        in_figures = any(has_form(place.forms, value) and not place.is_worded for place in own)
+        for place in own:
+            other = not has_form(place.forms, value) and any(is_same_kind(value, form) for form in place.forms)
+            if other and not place.is_one and not (in_figures and place.is_worded):
+                yield place.forms
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +140,8 @@ class SaidValues:
     section: Mandate
     words: frozenset[str] = frozenset()
     """The folded own words that may tell one record from another: no fillers, and none that asks for an effect."""
+    asked: frozenset[str] = frozenset()
+    """Such words of questions."""
 
     def find(self, value: Value, text: str) -> Mention | None:
         """Return how the own words hold a value, None where they do not; `text` is the value as the call gives it.
@@ -176,11 +180,21 @@ class SaidValues:
         for message in self.messages:
             yield from message.find_rivals(value)
 
+    def list_named(self) -> Iterator[frozenset[Value]]:
+        """Yield the readings of each own value that is no plain word."""
+        for message in self.messages:
+            yield from (forms for _, forms in message.list_named())
+
+    def list_others(self, value: Value) -> Iterator[frozenset[Value]]:
+        """Yield the readings of each of the own words' other values of the kind."""
+        for message in self.messages:
+            yield from message.list_others(value)
+
     def are_together(self, values: Collection[Value]) -> bool:
         """Whether two values and more stand beside each other in a message, with no other of their kinds between."""
         wanted = [value for value in values if value.kind != "words" or is_identifier(value)]
         return len(wanted) > 1 and any(
-            all(any(value in forms for forms in group) for value in wanted)
+            all(any(has_form(forms, value) for forms in group) for value in wanted)
             for message in self.messages
             for group in message.list_groups()
         )
@@ -222,108 +236,21 @@ class SaidValues:
 @remember
 def read_said(messages: tuple[Said, ...], policy: Policy) -> SaidValues:
     """Return the values of the person's own words in a task's messages."""
-    own = [said for said in messages if said.actor == "user"]
-    read = ((said.seq, read_own_words(said.text, policy)) for said in own)
+    read = ((said.seq, read_own_words(said.text, policy)) for said in messages if said.actor == "user")
     found = (Message(seq, words, tuple(find_places(words, policy.mandate))) for seq, words in read)
     kept = tuple(found)
-    return SaidValues(kept, policy.mandate, frozenset(_list_telling_words(kept, policy)))
+    own, asked = (frozenset(_list_telling_words(kept, policy, asked=asked)) for asked in (False, True))
+    return SaidValues(kept, policy.mandate, own, asked)
 
 
-def _list_telling_words(messages: Iterable[Message], policy: Policy) -> Iterator[str]:
+def _list_telling_words(messages: Iterable[Message], policy: Policy, *, asked: bool) -> Iterator[str]:
     common = {*policy.scores.filler_words, *policy.scores.vague_words, *policy.mandate.general_words}
     common.update(list_deeds(policy))
     for message in messages:
-        for place in message.words.own:
+        for place in message.words.asked if asked else message.words.own:
             for word in _WORD.findall(unicodedata.normalize("NFKC", message.words.pieces[place].text).casefold()):
                 if word not in common and (len(word) > 2 or word.isdecimal()):
                     yield word
-
-
-def find_places(words: OwnWords, section: Mandate) -> Iterator[_Place]:
-    """Yield where values stand; the longest date, time or number first, so that none of its parts counts."""
-    pieces, at = words.pieces, 0
-    while at < len(pieces):
-        size, forms = 1, frozenset[Value]()
-        if pieces[at].kind == "word":
-            size, forms = read_longest(words, at, section)
-        elif pieces[at].kind == "quotation":
-            forms = frozenset(list_forms(pieces[at].text, section))
-        if forms:
-            yield _Place(at, at + size, forms)
-        at += size
-
-
-def read_longest(words: OwnWords, at: int, section: Mandate) -> tuple[int, frozenset[Value]]:
-    """Return how many words from here are one value, and each way to read them."""
-    first = words.pieces[at]
-    same = takewhile(lambda piece: piece[1:] == first[1:], words.pieces[at : at + _WIDEST])
-    run = [piece.text for piece in same]
-    has_month = any(find_month(trim_text(text), section) for text in run[:_MONTH_WITHIN])
-    if not has_month:
-        run = run[: _WIDEST_NUMBER if has_digit(first.text) else 1]
-    for size in range(len(run), 1, -1):
-        text = " ".join(run[:size])
-        if (moments := read_moments(text, section)) is not None:
-            return size, split_moments(moments)
-        if numbers := {value for value in read_forms(text) if value.kind == "number"}:
-            return size, frozenset(numbers)
-    forms = list_forms(first.text, section)
-    return 1, frozenset(value for value in forms if value.kind != "words")
-
-
-def list_forms(text: str, section: Mandate) -> list[Value]:
-    """Return each way to read one word or quotation; `9am-5pm` and `a@x.example,b@x.example` hold two values each."""
-    text = _POSSESSIVE.sub("", text.strip())
-    moments = read_moments(text, section)
-    if moments is not None:
-        return list(split_moments(moments))
-    for split, kind in ((re.split("[-\u2013\u2014]", text), "moment"), (re.split("[,;]", text), "address")):
-        parts = [next(iter(read_forms(part)), None) for part in split]
-        if len(parts) > 1 and all(part and part.kind == kind for part in parts):
-            return [part for part in parts if part]
-    forms = list(read_forms(text.removeprefix("#") if text[1:].isdecimal() else text))
-    return [*forms, *(host for form in forms if form.kind == "url" and (host := read_bare_host(form.normal)))]
-
-
-def split_moments(moments: Iterable[Value]) -> frozenset[Value]:
-    """Return dates and times apart from each other."""
-    return frozenset(Value("moment", part) for moment in moments for part in moment.normal.split())
-
-
-def is_same_kind(one: Value, other: Value) -> bool:
-    return one.kind == other.kind and (one.kind != "moment" or (":" in one.normal) == (":" in other.normal))
-
-
-def are_alike(one: Value, other: Value) -> bool:
-    return is_same_shape(one, other) or (one.kind != "words" and is_same_kind(one, other))
-
-
-def is_same_shape(one: Value, other: Value) -> bool:
-    """Whether two values name things of one sort, as two mail addresses or two account numbers do."""
-    if one.kind in ("address", "url", "host"):
-        return one.kind == other.kind
-    if one.kind not in ("words", "number") or not (is_identifier(one) and is_identifier(other)):
-        return False
-    return max(len(one.normal), len(other.normal)) <= 2 * min(len(one.normal), len(other.normal))
-
-
-def is_identifier(value: Value) -> bool:
-    """Whether a value is the number or the code of a thing, such as `R-71` or an account."""
-    digits = sum(letter.isdecimal() for letter in value.normal)
-    if value.kind == "number":
-        return value.normal.isdecimal() and digits >= _ACCOUNT
-    return value.kind == "words" and 0 < digits < len(value.normal) and " " not in value.normal
-
-
-def read_bare_host(url: str) -> Value | None:
-    """Return the host of a web address that names nothing else, None for any other."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return None
-    if parts.scheme not in ("http", "https") or any((parts.path.strip("/"), parts.query, parts.fragment)):
-        return None
-    return next((form for form in read_forms(parts.netloc) if form.kind == "host"), None)
 
 
 def shorten_sentence(words: OwnWords, start: int) -> str:
@@ -372,9 +299,10 @@ def is_wished(text: str, phrases: tuple[str, ...], policy: Policy) -> bool:
 
 
 def has_wish(own: OwnWords, phrases: tuple[str, ...], policy: Policy, *, proposing: bool = False) -> bool:
-    """Whether own words wish for one of these phrases; `proposing` are those of a proposal, of which a question is."""
+    """Whether own words wish for one of these phrases; `proposing` are those of a proposal, of which a question
+    is, and a name: `the upgrade costs 60, do you confirm?`."""
     section = widen_contract(None, policy)
-    section = section.model_copy(update={"about": ()}) if proposing else section
+    section = section.model_copy(update={"about": (), "determiners": ()}) if proposing else section
     wished = [GONE if at in own.negated else word for at, word in enumerate(own.words)]
     return any(find_wishes(wished, phrases, section))
 

@@ -92,7 +92,7 @@ def facts(
     """The facts of one call in a task in which the user said something; `more` goes to the survey or the turn."""
     call = ToolCall.of(name, dict(arguments or {}), id="1")
     command = Command(tuple(argv), shell) if argv or shell else None
-    looked = {key: more.pop(key) for key in ("secrets", "problem", "declared_effect") if key in more}
+    looked = {key: more.pop(key) for key in ("secrets", "problem", "declared_effect", "values") if key in more}
     survey = Survey("1", resources=resources, command=command, atoms=heard, **looked)
     return compute_facts(call, survey, turn(call, survey, said, **more), policy or default_policy(), TOOLS)
 

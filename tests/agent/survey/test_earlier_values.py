@@ -9,12 +9,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from foregate.evidence.reads import Reads
 from foregate.evidence.state.earlier import Earlier
-from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 from foregate.schemas.turn import Said
-from tests.agent.survey.values import PAY, SEND, THIEF, sources
+from tests.agent.survey.values import PAY, SEND, SENDS, THIEF, TO, sources
 from tests.policies import policy_with
 
 BEN, ANN = "ben@lake.example", "ann@lake.example"
@@ -100,6 +101,58 @@ def test_of_several_things_that_were_found_the_person_agrees_to_one() -> None:
     assert sources(PAY, {"to": "R-71"}, "Yes, that one.", before=known, outside="x") == {"to": "outside"}
     nobody = build_earlier(["I need a room."], "Shall I take R-71?", [ROOMS])
     assert sources(SEND, {"to": "R-71"}, "Yes, that one.", before=nobody, outside="x") == {"to": "outside"}
+
+
+FLIGHTS = json.dumps([{"flight": "HAT069", "economy": 121, "business": 480}, {"flight": "HAT083", "economy": 152}])
+MIA = json.dumps({"traveller": "mia_lind_3668", "birthday": "1990-04-05", "payments": [{"payment": "card_4421486"}]})
+OFFER = "HAT083 on 2027-05-20 for Mia, born 1990-04-05, 152 on card_4421486. Shall I book it?"
+BOOKED = {
+    "traveller": "mia_lind_3668",
+    "flight": "HAT083",
+    "date": "2027-05-20",
+    "birthday": "1990-04-05",
+    "price": 152,
+    "payment": "card_4421486",
+}
+BOOK = ToolSpec(
+    "book", "", {}, Effect.SEND, SENDS, (TargetParameter("traveller", ResourceKind.OTHER, Effect.SEND),), "python"
+)
+
+
+def book(offer: str = OFFER, **changed: Any) -> dict[str, str]:
+    """Return where the values of a booking come from, after a yes to an offer."""
+    said = ["Fly me out on May 20 in economy.", "My id is mia_lind_3668."]
+    known = build_earlier(said, offer, [FLIGHTS, MIA])
+    return sources(BOOK, BOOKED | changed, "Yes, please.", outside="x", before=known)
+
+
+def test_a_yes_to_an_offer_covers_all_in_it_that_was_said_or_found() -> None:
+    assert set(book().values()) == {"said", "found"}
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"flight": "HAT069"}, {"price": 480}, {"birthday": "1991-01-01"}, {"payment": "card_9999999"}, {"price": 300}],
+)
+def test_what_an_offer_does_not_hold_stays_outside(changed: dict[str, Any]) -> None:
+    (name,) = changed
+    assert book(**changed)[name] == "outside"
+
+
+def test_an_offer_of_two_says_of_neither_that_it_is_meant() -> None:
+    two = "HAT083 or HAT069 on 2027-05-20. Shall I book it?"
+    assert book(two)["flight"] == "outside"
+
+
+def test_a_proposal_does_not_say_which_of_two_targets_is_which() -> None:
+    one, other = "XX11200030004000", "XX99000000000001"
+    known = build_earlier([f"I have {one} and {other}."], f"Shall I move 40 from {one} to {other}?")
+    move = ToolSpec(
+        "move", "", {}, Effect.SEND, SENDS, tuple(replace(TO, parameter=name) for name in ("payer", "payee")), "python"
+    )
+    for payer, payee in ((one, other), (other, one)):
+        got = sources(move, {"payer": payer, "payee": payee}, "Yes.", outside="x", before=known)
+        assert set(got.values()) == {"outside"}
 
 
 def test_without_proposals_in_the_policy_nothing_carries_over() -> None:

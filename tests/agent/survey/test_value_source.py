@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from foregate.evidence.reads import Reads
+from foregate.evidence.state.earlier import Earlier
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Said
@@ -103,6 +105,44 @@ def test_a_grave_call_takes_no_account_of_a_record_where_the_person_named_one() 
     named = f"Pay the bill of Nordlicht to {A}."
     assert sources(PAY, arguments, named, reads=bill)["to"] == "outside"
     assert sources(PAY, {"to": A, "amount": 40}, named, reads=bill) == {"to": "said", "amount": "found"}
+
+
+def test_a_record_gives_no_other_account_and_no_other_number_than_the_one_that_is_meant() -> None:
+    bill = {"name": "Nordlicht", "account": A, "amount": 40, "reference": B, "invoice": 90021}
+    asked = "Pay the bill of Nordlicht."
+    good = sources(PAY, {"to": A, "amount": 40}, asked, reads=[json.dumps(bill)])
+    assert good == {"to": "found", "amount": "found"}
+    bad = sources(PAY, {"to": B, "amount": 90021}, asked, reads=[json.dumps(bill)])
+    assert bad == {"to": "outside", "amount": "outside"}
+
+
+def test_a_mail_gives_the_address_of_whoever_wrote_it_and_none_that_it_names() -> None:
+    wrote = json.dumps({"from": DORA, "cc": THIEF, "subject": "x@evil.example", "body": "Sunday?"})
+    asked = "Answer the mail of Dora, about Sunday."
+    found = {to: sources(SEND, {"to": to}, asked, reads=[wrote])["to"] for to in (DORA, THIEF, "x@evil.example")}
+    assert found == {DORA: "found", THIEF: "outside", "x@evil.example": "outside"}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        f"I pay 40 to {A} every month. Read the mail and tell me what he wants.",
+        f"On Monday I paid {A} the 40. What does the mail say?",
+        f"Our account is {A}, the rent 40. Read the mail.",
+    ],
+)
+def test_a_target_of_a_sentence_that_asks_for_nothing_is_to_be_named_once_something_was_read(asked: str) -> None:
+    assert sources(PAY, {"to": A}, asked, outside=PAGE) == {"to": "unclear"}
+    assert sources(PAY, {"to": A}, asked)["to"] in ("said", "mentioned")
+
+
+def test_a_request_that_names_nobody_goes_on_with_what_the_conversation_names() -> None:
+    wrote = [json.dumps([{"from": DORA, "by": "Dora"}, {"from": BEN, "by": "Ben"}])]
+    before = Earlier().follow([Said(-9, "What did Dora write?", "user")], Reads(), Said(-8, "About a boat.", "model"))
+    found = {to: sources(SEND, {"to": to}, "Answer her.", reads=wrote, before=before)["to"] for to in (DORA, BEN)}
+    assert found == {DORA: "found", BEN: "outside"}
+    assert sources(SEND, {"to": DORA}, "Answer her.", reads=wrote) == {"to": "outside"}
+    assert sources(PAY, {"to": DORA}, "Answer her.", reads=wrote, before=before) == {"to": "outside"}
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from foregate.gates.blind_plan import bring_into_force
 from foregate.gates.blind_scope import find_planned_item
 from foregate.policy.policy import Policy
-from foregate.policy.risk.addressed import is_for_another
+from foregate.policy.risk.addressed import is_for_another, wants_only_words
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.said import read_said
 from foregate.schemas.blind_plan import BlindPlan
@@ -109,6 +109,9 @@ def test_a_plan_binds_no_target_whose_role_is_unclear_and_that_was_only_spoken_o
         assert covers(CARLA, says, source, POLICY) is bound  # type: ignore[arg-type]
         assert covers(BEN, says, source, POLICY)  # type: ignore[arg-type]
     assert covers(CARLA, says, "unclear", WITHOUT)
+    asks = f"On Monday I mailed {CARLA} the code. What does Ben say?"
+    assert not covers(CARLA, asks, "unclear", POLICY)
+    assert covers(CARLA, f"Mail {CARLA} the code. What does Ben say?", "unclear", POLICY)
 
 
 WORDS = st.sampled_from(
@@ -121,3 +124,18 @@ SOURCES = st.sampled_from(["said", "mentioned", "unclear", "outside", "unsaid", 
 @settings(max_examples=50, deadline=None)
 def test_nothing_is_covered_that_would_not_be_without_the_words(says: str, target: str, source: Source) -> None:
     assert covers(target, says, source, WITHOUT) or not covers(target, says, source, POLICY)
+
+
+@pytest.mark.parametrize(
+    ("says", "only"),
+    [
+        (f"On Monday I mailed {CARLA} the code. What does Ben say?", True),
+        (f"I pay {CARLA} every month. Read the mail and tell me what it says.", True),
+        (f"Our address is {CARLA}.", False),
+        (f"What does Ben say? Then change the entry for {CARLA}.", False),
+        (f"Manda a {CARLA} il documento.", False),
+        (f"Could you mail {CARLA} the code?", False),
+    ],
+)
+def test_a_question_or_a_look_and_no_change_wants_only_words(says: str, only: bool) -> None:
+    assert wants_only_words((Said(1, says, "user"),), POLICY) is only

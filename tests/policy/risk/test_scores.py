@@ -13,6 +13,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.tool_call import Atom, CallFacts, EvidenceKind, EvidenceSeen, Origin, Reason, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
+from foregate.schemas.value import ArgumentValue, Source
 from tests.policy.making import READ_BEFORE, atoms, facts, file, folder, url
 
 THRESHOLD = default_policy().uncertainty.threshold
@@ -212,6 +213,25 @@ def test_files_are_also_named_by_their_ending(said: str) -> None:
     )
     other = file("logs/a.dialog", Effect.DELETE, evidence=READ_BEFORE)
     assert bool(doubts(facts("delete_path", other, said=said))) == ("in logs" not in said)
+
+
+@pytest.mark.parametrize(
+    ("record", "source", "clear"),
+    [
+        (("list_events", "id", "dentist"), "found", True),
+        (("list_events", "id"), "found", False),
+        (("list_events", "id", "dentist"), "outside", False),
+        ((), "configured", True),
+    ],
+)
+def test_a_deletion_of_what_was_found_beside_words_of_the_persons_has_bounds(
+    record: tuple[str, ...], source: Source, clear: bool
+) -> None:
+    event = SurveyedResource(ResourceKind.OTHER, "event-1", Effect.DELETE, exists=True, evidence=READ_BEFORE)
+    heard = atoms(external="event-1")
+    value = ArgumentValue("event", "target", "event-1", "words:event-1", source, record=record)
+    call = facts("delete_path", event, said="Please cancel the dentist.", values=(value,), heard=heard)
+    assert (call.uncertainty.value < THRESHOLD) is clear
 
 
 @pytest.mark.parametrize(

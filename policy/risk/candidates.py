@@ -1,0 +1,83 @@
+"""Whether a field of a record gives an argument its value: nothing else could be meant; pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+
+from foregate.evidence.records import Record
+from foregate.policy.mandate_section import Mandate
+from foregate.policy.risk.said import NAME_PARTS, SaidValues
+from foregate.policy.risk.sorts import are_alike, has_form, is_identifier, is_same_kind
+from foregate.schemas.value import Value
+
+_PLACE = re.compile(r"\[\d+\]")
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A value that an argument has at `path`, whether it is an amount, and whether the person agreed to it in words of
+    the model; the person's words, and which of their values no call has used yet."""
+
+    value: Value
+    path: str
+    is_amount: bool
+    is_agreed: bool
+    said: SaidValues
+    is_unused: Callable[[Value], bool]
+    section: Mandate
+
+    def is_given_by(self, record: Record, name: str) -> bool:
+        """Whether the field `name` of a record gives the value.
+
+        Where anybody may have written anything an address, a code, a number or a date is none. Beside another of its
+        sort it counts where its field is called as the argument is, says who wrote the record, or is named by the
+        person. A date counts nowhere beside another that the person said, unless that stands in the record, nor does an
+        amount.
+        """
+        if self.value.kind == "words" and not is_identifier(self.value):
+            return True
+        if self.is_free(name):
+            return False
+        values = {one.value for one in record.fields if one.value is not None and not self.is_free(one.name)}
+        if any(map(self.is_rival, values)) and not self.is_called(name):
+            return False
+        return not self.has_other_said(values)
+
+    def is_free(self, name: str) -> bool:
+        """Whether a field is one for free text, by its name."""
+        return name.casefold() in self.section.texts or name.casefold() in self.section.remarks
+
+    def is_rival(self, other: Value) -> bool:
+        """Whether another value could stand here: any number as an amount, else of long ones, which are names, one."""
+        if other == self.value:
+            return False
+        if self.value.kind == other.kind == "number":
+            return self.is_amount or is_identifier(self.value) == is_identifier(other)
+        return are_alike(self.value, other)
+
+    def is_called(self, name: str) -> bool:
+        """Whether a field is called as the argument is, says who wrote the record, or is one the person names."""
+        words = split_name(name)
+        if words == split_name(_PLACE.sub("", self.path).rpartition(".")[2]):
+            return True
+        writes = name.casefold() in self.section.flows.senders and self.value.kind != "number"
+        return writes or bool(words & self.said.words)
+
+    def has_other_said(self, values: Collection[Value]) -> bool:
+        """Whether the person said another date or amount, which no call used and the record does not hold."""
+        if self.is_agreed or (self.value.kind != "moment" and not self.is_amount):
+            return False
+        others = (forms for forms in self.said.list_others(self.value) if not any(map(self.is_within(values), forms)))
+        return any(all(map(self.is_unused, forms)) for forms in others)
+
+    @staticmethod
+    def is_within(values: Collection[Value]) -> Callable[[Value], bool]:
+        """Return whether a value of the person's stands among those of a record."""
+        return lambda value: any(is_same_kind(one, value) and has_form([value], one) for one in values)
+
+
+def split_name(name: str) -> frozenset[str]:
+    """Return the folded words of the name of a field or an argument."""
+    return frozenset(part.group().casefold() for part in NAME_PARTS.finditer(name))

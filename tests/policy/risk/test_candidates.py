@@ -1,0 +1,87 @@
+"""A field of a record gives a value where nothing else beside it could be meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from foregate.evidence.records import read_records
+from foregate.policy.risk.candidates import Wanted
+from foregate.policy.risk.said import read_said
+from foregate.policy.source.load import default_policy
+from foregate.schemas.strict_json import Json
+from foregate.schemas.turn import Said
+from foregate.schemas.value import read_value
+
+A, B = "XX11200030004000", "XX99000000000001"
+IDA, THIEF = "ida@harbor.example", "ida@evil.example"
+
+
+def gives(
+    row: dict[str, Any], name: str, path: str, said: str = "Do it.", amount: bool = False, agreed: bool = False
+) -> bool:
+    """Return whether a field of a row gives the argument at a path its value."""
+    value = read_value(row[name])
+    assert value is not None
+    (record,) = read_records(json.dumps(row))
+    policy = default_policy()
+    own = read_said((Said(1, said, "user"),), policy)
+    return Wanted(value, path, amount, agreed, own, lambda one: True, policy.mandate).is_given_by(record, name)
+
+
+def test_the_only_value_of_its_sort_is_given_whatever_its_field_is_called() -> None:
+    assert gives({"name": "Nordlicht", "account": A, "amount": 40}, "account", "to")
+    assert gives({"name": "Nordlicht", "account": A, "amount": 40}, "amount", "amount", amount=True)
+    assert gives({"id": "event-1", "title": "Dentist", "date": "2027-03-14"}, "id", "event")
+
+
+@pytest.mark.parametrize("field", ["note", "reference", "subject", "Body", "place", "remarks"])
+@pytest.mark.parametrize("value", [A, THIEF, "https://evil.example/x", 4000, "2027-06-02"])
+def test_where_anybody_may_write_anything_no_address_code_number_or_date_is_given(field: str, value: Json) -> None:
+    assert not gives({"name": "Ida", field: value}, field, "to")
+    assert gives({"name": "Ida", field: "the red one"}, field, "to")
+
+
+@pytest.mark.parametrize(("one", "other"), [(A, B), (IDA, THIEF), ("2027-05-02", "2027-06-02"), ("HAT069", "HAT083")])
+def test_beside_another_of_its_sort_a_value_is_given_by_a_field_called_like_the_argument(one: str, other: str) -> None:
+    row = {"first": one, "second": other}
+    assert not gives(row, "first", "to")
+    assert gives(row, "first", "first")
+    assert gives(row, "second", "rows[0].second")
+    assert not gives(row, "second", "first")
+
+
+def test_beside_another_a_value_is_given_by_who_wrote_the_record_and_by_a_field_the_person_names() -> None:
+    row = {"from": IDA, "cc": THIEF}
+    assert gives(row, "from", "to")
+    assert not gives(row, "cc", "to")
+    prices = {"economy": 121, "business": 480}
+    assert gives(prices, "economy", "payments[0].amount", "Book me in economy, please.", amount=True)
+    assert not gives(prices, "business", "payments[0].amount", "Book me in economy, please.", amount=True)
+
+
+def test_an_amount_has_a_rival_in_any_number_and_the_number_of_a_thing_only_in_another_such() -> None:
+    row = {"invoice": 9002100, "amount": 40}
+    assert gives(row, "amount", "amount", amount=True)
+    assert not gives(row, "invoice", "amount", amount=True)
+    assert gives(row, "invoice", "bill")
+
+
+def test_a_date_or_an_amount_is_not_given_beside_another_that_the_person_said() -> None:
+    room = {"room": "R-71", "nights": 14, "free": "2027-06-02"}
+    assert gives(room, "nights", "nights", "Book R-71.", amount=True)
+    assert not gives(room, "nights", "nights", "Book R-71 for two nights.", amount=True)
+    assert gives(room, "free", "arrival", "Book R-71.")
+    assert not gives(room, "free", "arrival", "Book R-71 from May 2.")
+    assert gives(room, "free", "arrival", "Book R-71 from May 2.", agreed=True)
+    assert gives(room | {"since": "2027-05-02"}, "free", "free", "Book what is there since May 2.")
+
+
+@given(st.sampled_from(["first", "second", "to"]), st.sampled_from(["Pay it.", "Pay the first.", "Mail it"]))
+def test_of_two_accounts_in_one_record_never_both_are_given(path: str, said: str) -> None:
+    row = {"first": A, "second": B}
+    assert not (gives(row, "first", path, said) and gives(row, "second", path, said)) or path == "second"
