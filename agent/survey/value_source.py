@@ -15,7 +15,7 @@ from foregate.policy.risk.candidates import Wanted
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
 from foregate.policy.risk.places import split_moments
-from foregate.policy.risk.proposal import Agreed, find_agreed_answer, read_agreed
+from foregate.policy.risk.proposal import Agreed, find_agreed_answer, list_asking, read_agreed
 from foregate.policy.risk.said import Mention, SaidValues, asks_for, read_said
 from foregate.policy.risk.sorts import has_form, is_identifier
 from foregate.schemas.lookalike import is_disguised, is_lookalike
@@ -62,6 +62,10 @@ class ValueSources:
         asks = earlier.answer if not state.task.depth else None
         proposal = find_agreed_answer(asks, state.task.messages, policy) if asks is not None else None
         self.agreed = read_agreed(proposal, policy) if proposal is not None else None
+        if proposal is not None and self.agreed is not None:
+            asking = list_asking(proposal, state.task.messages, policy)
+            asked = asks_for(effect, tool, asking, policy)
+            self.agreed = self.agreed if asked else Agreed(self.agreed.asked, self.agreed.asked)
 
     def describe(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         """Return a value of the call with its source."""

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.answers import is_open
-from foregate.policy.risk.own_words import read_own_words, split_pieces, widen_contract
+from foregate.policy.risk.own_words import list_deeds, read_own_words, split_pieces, widen_contract
 from foregate.policy.risk.places import split_moment
 from foregate.policy.risk.request import GONE, STOP, find_phrases, read_request, split_phrase, split_words
 from foregate.policy.risk.said import SaidValues, read_said
@@ -57,12 +57,23 @@ def find_agreed_answer(answer: Said, messages: Sequence[Said], policy: Policy) -
 
 
 def read_agreed(proposal: Said, policy: Policy) -> Agreed:
-    """Return what a proposal says that a person agreed to; a sentence that names nothing asks about all before it."""
-    asked, whole = (
-        read_said((Said(proposal.seq, unask(text)),), policy)
-        for text in (find_asking_sentence(proposal.text, policy), proposal.text)
-    )
-    return Agreed(asked, asked if any(asked.list_named()) else whole)
+    """Return what a proposal says that a person agreed to.
+
+    A sentence that names nothing and only points at what was said before asks about all of it.
+    """
+    sentence = find_asking_sentence(proposal.text, policy)
+    asked, whole = (read_said((Said(proposal.seq, unask(text)),), policy) for text in (sentence, proposal.text))
+    return Agreed(asked, whole if not any(asked.list_named()) and is_pointing(sentence, policy) else asked)
+
+
+def is_pointing(sentence: str, policy: Policy) -> bool:
+    """Whether a sentence that asks for leave speaks of no deed, or of one right beside `it` or `this`."""
+    words = list(split_words(sentence))
+    for start, end, _ in list(find_phrases(words, policy.mandate.proposals)):
+        words[start:end] = [GONE] * (end - start)
+    deeds = list(find_phrases(words, list_deeds(policy)))
+    pointers = {at for at, word in enumerate(words) if word in policy.scores.vague_words}
+    return not deeds or (len(deeds) == 1 and any(at in pointers for at in (deeds[0][0] - 1, deeds[0][1])))
 
 
 def list_asking(proposal: Said, messages: Sequence[Said], policy: Policy) -> tuple[Said, ...]:
