@@ -29,7 +29,7 @@ _FOLLOWED: frozenset[Path] = frozenset(
         "": "scope safety narration drift uncertainty plan critique",
         "scores": "risk uncertainty",
         "limits": "needs_per_gate malformed_calls verification_rounds",
-        "validity": "max_bytes",
+        "validity": "max_bytes max_depth",
     }.items()
     for key in keys.split()
 )

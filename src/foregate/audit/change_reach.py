@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cached_property
 
+from foregate.audit.key_change import Change, revise
 from foregate.audit.reach_index import Frame
 from foregate.audit.reach_pages import FrameKey, IndexedTurn, ReachPage, read_condition, read_traits
 from foregate.gates.replay.reach import PolicyChange
 from foregate.policy.policy import Policy
-from foregate.policy.source.layers import Layer
-from foregate.policy.source.load import replace_user_layer
 from foregate.policy.source.strict_yaml import Data, Path
 from foregate.policy.source.values import compare_policies
 
@@ -57,17 +56,17 @@ class _PageChange:
 
 
 class ChangeReach:
-    """Tells which turns a user's layer can reach; what it changes of each policy is found once."""
+    """Tells which turns a change can reach; what it makes of each policy is found once."""
 
-    def __init__(self, user: Layer | None) -> None:
-        self._user = user
+    def __init__(self, change: Change) -> None:
+        self._change = change
         self._changes: dict[tuple[str, str], FrameChange] = {}
 
     def find_change(self, key: FrameKey, frame: Frame) -> FrameChange:
         """Return what is changed of a frame; raise PolicyError where a workspace's file would be refused."""
         name = key[:2]
         if name not in self._changes:
-            self._changes[name] = FrameChange(frame, replace_user_layer(self._user, frame.layers))
+            self._changes[name] = FrameChange(frame, revise(self._change, frame.policy, frame.layers))
         return self._changes[name]
 
     def list_reached(self, page: ReachPage, frames: Mapping[FrameKey, Frame]) -> tuple[int, ...]:

@@ -126,6 +126,7 @@ class ReachIndex:
         self._log, self._path = log, path
         self._connection = self._open()
         self._frames: dict[tuple[str, str], Frame | None] = {}
+        self._pages: dict[str, tuple[tuple[int, str], list[ReachPage]]] = {}
 
     def _open(self) -> sqlite3.Connection:
         with suppress(sqlite3.DatabaseError):
@@ -233,12 +234,16 @@ class ReachIndex:
         """Return what is known of a session, in order; None where that is not all of it, or cannot be read."""
         with suppress(sqlite3.DatabaseError, ValueError):
             head = self._log.head_anchor(session)
+            if session in self._pages and self._pages[session][0] == head:
+                return self._pages[session][1]
             query = "SELECT after, seq, hash, sum, body FROM pages WHERE session = ? ORDER BY after"
             rows = self._connection.execute(query, (session,)).fetchall()
             whole = [place for place, *_ in rows] == list(range(0, max(head[0], 1), CHUNK))
             if whole and rows and tuple(rows[-1][1:3]) == head and all(sha256(r[4]).hexdigest() == r[3] for r in rows):
                 pages = [read_page(row[4]) for row in rows]
                 known = all(self.find_frame(key) is not None for page in pages for key in page.frames)
+                if known:
+                    self._pages[session] = head, pages
                 return pages if known else None
         return None
 

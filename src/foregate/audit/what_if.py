@@ -14,8 +14,10 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from foregate.audit.change_reach import ChangeReach, FrameChange
+from foregate.audit.key_change import Change, revise
 from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_outcome
 from foregate.audit.pieces import (
+    CHUNK,
     UNREADABLE,
     SessionPiece,
     read_turns,
@@ -27,8 +29,7 @@ from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import ReachPage
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
-from foregate.policy.source.layers import Layer
-from foregate.policy.source.load import replace_user_layer, restore_policy
+from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.policy.source.values import is_outside_judging
 from foregate.schemas import strict_json
@@ -106,17 +107,17 @@ class WhatIfTally:
 
 
 class WhatIf:
-    """Judges sessions of a log again under the user's layer `user`; `tally` is complete once all changes are found.
+    """Judges sessions of a log again under a user's layer, or with other values of keys.
 
-    With an `index` that has caught up, only the turns are judged that the layer can reach; rows and counts are the
-    same. What the index does not hold is judged. With `assume` answers stand in for those the log does not hold, and
-    `phases` counts what is exact and what is not apart.
+    `tally` is complete once all changes are found. With an `index` that has caught up, only the turns are judged that
+    the change can reach; rows and counts are the same. What the index does not hold is judged. With `assume` answers
+    stand in for those the log does not hold, and `phases` counts what is exact and what is not apart.
     """
 
     def __init__(
         self,
         log: Readable,
-        user: Layer | None,
+        user: Change,
         workers: int = 0,
         index: ReachIndex | None = None,
         assume: Assumption | None = None,
@@ -175,13 +176,16 @@ def plan_session(
 ) -> Iterator[tuple[SessionPiece, ReachPage | None]]:
     """Yield the pieces of a session with what is to be judged of each, and its page where it is not all of it."""
     pages = index.find_pages(session)
-    for number, piece in enumerate(split_session(log, session)):
-        if pages is None:
-            yield piece, None
-        else:
-            page = pages[number]
-            frames = {key: index.get_frame(key) for key in page.frames}
-            yield replace_piece(piece, only=reach.list_reached(page, frames)), page
+    if pages is None:
+        yield from ((piece, None) for piece in split_session(log, session))
+        return
+    reached = [reach.list_reached(page, {key: index.get_frame(key) for key in page.frames}) for page in pages]
+    if any(reached):
+        pieces = split_session(log, session)
+    else:  # nothing of it is read
+        pieces = (SessionPiece(session, number * CHUNK, (number + 1) * CHUNK, ()) for number in range(len(pages)))
+    for piece, page, only in zip(pieces, pages, reached, strict=True):
+        yield replace_piece(piece, only=only), page
 
 
 def add_unreached(page: ReachPage, only: Sequence[int], found: JudgedPiece, *, outcomes: bool) -> JudgedPiece:
@@ -210,7 +214,7 @@ class JudgedPiece(NamedTuple):
 class PieceJudge:
     """Judges pieces of sessions again; policies and gates are kept from one piece to the next."""
 
-    def __init__(self, log: Readable, user: Layer | None, assume: Assumption | None = None) -> None:
+    def __init__(self, log: Readable, user: Change, assume: Assumption | None = None) -> None:
         self._log, self._user, self._assume = log, user, assume
         self._outcomes: list[TurnOutcome] = []
         self._comparisons: dict[tuple[str, str, str], PolicyComparison] = {}
@@ -265,10 +269,9 @@ class PieceJudge:
         key = (holds.policy_hash, strict_json.digest(holds.layers), turn.turn.catalogue_hash)
         if key not in self._comparisons:
             values, catalogue = holds.require()
-            policy = replace_user_layer(self._user, holds.layers or {})
-            self._comparisons[key] = PolicyComparison(
-                restore_policy(values), policy, build_catalogue(catalogue), self._assume
-            )
+            before = restore_policy(values)
+            policy = revise(self._user, before, holds.layers or {})
+            self._comparisons[key] = PolicyComparison(before, policy, build_catalogue(catalogue), self._assume)
         return self._comparisons[key]
 
 
