@@ -32,8 +32,8 @@ from foregate.cli.commands import (
     policy_diff,  # noqa: F401  # it adds its commands to those of `policy`
     policy_explain,  # noqa: F401  # it adds its commands to those of `policy`
     policy_fuzz,  # noqa: F401  # it adds its command to those of `policy`
-    policy_new,  # noqa: F401  # it adds its commands to those of `policy`
     policy_levers,  # noqa: F401  # it adds its command to those of `policy`
+    policy_new,  # noqa: F401  # it adds its commands to those of `policy`
     policy_rehearse,  # noqa: F401  # it adds its commands to those of `policy`
     policy_set,  # noqa: F401  # it adds its commands to those of `policy`
     policy_shadow,  # noqa: F401  # it adds its commands to those of `policy`
