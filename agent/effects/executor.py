@@ -6,18 +6,20 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AsyncExitStack, nullcontext
 from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
 from foregate.agent.effects.snapshots import Snapshots
+from foregate.agent.session.hands import Hands
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused
 from foregate.agent.survey.surveyor import find_changed_resource, is_script_another
 from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.confined_program import allow_programs
 from foregate.agent.workspace.in_place import begin_in_place, keep_before, put_back
+from foregate.agent.workspace.sandbox_folder import hold_turn
 from foregate.agent.workspace.thread import run_to_end
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
@@ -60,6 +62,36 @@ def check_permit(session: Session, permit: Permit, call: ToolCall) -> None:
     """Raise NoPermit where a permit is used, unknown or for another call."""
     if session.state.permits.get((permit.judged, permit.call)) != permit.digest or call.digest != permit.digest:
         raise NoPermit(f"there is no unused permit for call `{call.id}`")
+
+
+class CallHands(Hands):
+    """Runs calls of a session where its workspace is; what a sandbox holds is for whoever derives from it."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    async def execute(
+        self,
+        permit: Permit,
+        facts: CallFacts,
+        actor: Actor = "model",
+        *,
+        early: bool = False,
+        prefetched: PrefetchedResult | None = None,
+    ) -> ToolResult | CallNotStarted:
+        """Run a call, one that works in a sandbox only while no other process does so in this workspace."""
+        async with AsyncExitStack() as held:
+            if facts.changes and facts.survey.work not in ("", "none"):
+                try:
+                    await held.enter_async_context(hold_turn(self._session.workspace))
+                except WorkspaceError as error:
+                    return CallNotStarted("tool_failed", str(error))
+            return await execute(self._session, permit, facts, actor, early=early, prefetched=prefetched)
+
+    @classmethod
+    def of(cls, session: Session) -> Hands:
+        """Return the hands of a session: its own, else those of this machine."""
+        return session.hands or cls(session)
 
 
 async def execute(

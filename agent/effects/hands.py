@@ -3,50 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import AsyncExitStack
 
 from foregate.agent.effects.apply_sandboxed import apply_sandboxed
-from foregate.agent.effects.executor import execute
+from foregate.agent.effects.executor import CallHands
 from foregate.agent.effects.sandbox_diff import format_diff
-from foregate.agent.session.hands import Hands
-from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import CallNotStarted
-from foregate.agent.session.session import Session
 from foregate.agent.survey.sandboxed import ChangeSurveyor
-from foregate.agent.workspace.sandbox_folder import hold_turn
 from foregate.agent.workspace.thread import run_to_end
 from foregate.agent.workspace.work_sandbox import discard_sandbox, is_kept
 from foregate.evidence.state.task import OpenSandbox
-from foregate.schemas.errors import WorkspaceError
-from foregate.schemas.event import Actor
 from foregate.schemas.event_body import SandboxEnded
 from foregate.schemas.sandbox import SandboxedChanges, decode_changes
 from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
 
 
-class MachineHands(Hands):
+class MachineHands(CallHands):
     """Has an effect on the session's workspace, and on whatever its tools reach."""
-
-    def __init__(self, session: Session) -> None:
-        self._session = session
-
-    async def execute(
-        self,
-        permit: Permit,
-        facts: CallFacts,
-        actor: Actor = "model",
-        *,
-        early: bool = False,
-        prefetched: PrefetchedResult | None = None,
-    ) -> ToolResult | CallNotStarted:
-        """Run a call, one that works in a sandbox only while no other process does so in this workspace."""
-        async with AsyncExitStack() as held:
-            if facts.changes and facts.survey.work not in ("", "none"):
-                try:
-                    await held.enter_async_context(hold_turn(self._session.workspace))
-                except WorkspaceError as error:
-                    return CallNotStarted("tool_failed", str(error))
-            return await execute(self._session, permit, facts, actor, early=early, prefetched=prefetched)
 
     async def survey_changes(self, ended: OpenSandbox, found: SandboxedChanges, command: CallFacts) -> Survey:
         surveyor = ChangeSurveyor(self._session.workspace, self._session.policy, self._session.state, found)
@@ -66,8 +38,3 @@ class MachineHands(Hands):
 
     def format_changes(self, found: SandboxedChanges) -> str:
         return format_diff(self._session.workspace, found, self._session.policy.files.max_output // 2)
-
-
-def get_hands(session: Session) -> Hands:
-    """Return the hands of a session: its own, else those of this machine."""
-    return session.hands or MachineHands(session)

@@ -7,7 +7,7 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.hands import get_hands
+from foregate.agent.effects.hands import MachineHands
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
@@ -29,7 +29,7 @@ async def run_observation(session: Session, call: ToolCall, actor: TurnActor, ca
     leave = await get_observation_permit(session, call, actor, cause)
     if leave is None:
         return None
-    result = await get_hands(session).execute(*leave, actor)
+    result = await MachineHands.of(session).execute(*leave, actor)
     return result if isinstance(result, ToolResult) else None
 
 
@@ -119,7 +119,7 @@ class Prefetch(Follower):
             return
         permit, facts = leave
         async with self._room:
-            result = await get_hands(session).execute(permit, facts, "runner", early=True)
+            result = await MachineHands.of(session).execute(permit, facts, "runner", early=True)
         if isinstance(result, ToolResult):
             self._seen[call.digest] = PrefetchedResult(permit.judged, facts.survey, result)
 
