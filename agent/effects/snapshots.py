@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foregate.agent.workspace import directory
 from foregate.agent.workspace.file_traits import HARD_LINKS
 from foregate.agent.workspace.git_repository import find_repository
-from foregate.agent.workspace.workspace import Workspace
+from foregate.agent.workspace.workspace import Workspace, keep_attributes
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, WorkspaceError
@@ -75,7 +75,7 @@ class Snapshots:
         bare = BeforeImage(kind=kind, id=path, image="", type=found.kind, mode=found.mode)
         match found.kind:
             case "file":
-                attributes = directory.keep_attributes(self.workspace, path, put)
+                attributes = keep_attributes(self.workspace, path, put)
                 bare = replace(bare, modified=str(found.modified), attributes=attributes, links=found.links)
                 return replace(bare, image=put(self.workspace.read(path)))
             case "link":

@@ -13,9 +13,9 @@ from itertools import islice
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.agent.sandbox.attributes import pack_attributes, unpack_attributes
+from foregate.agent.sandbox.attributes import unpack_attributes
 from foregate.agent.workspace.file_traits import FileTraits
-from foregate.agent.workspace.workspace import Workspace, get_kind, refuse_errors
+from foregate.agent.workspace.workspace import Workspace, get_kind, keep_attributes, refuse_errors
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event_body import BeforeImage
@@ -172,12 +172,6 @@ def build_image(workspace: Workspace, path: str, limit: int, put: Callable[[byte
     return strict_json.canonical(
         strict_json.dump(DirectoryImage(top.mode, tuple(entries), str(top.modified), attributes))
     )
-
-
-def keep_attributes(workspace: Workspace, path: str, put: Callable[[bytes], str]) -> str:
-    """Return the hash under which `put` stored the extended attributes of a file or folder, "" where it has none."""
-    found = workspace.read_attributes(path)
-    return put(pack_attributes(found)) if found else ""
 
 
 def read_traits(kept: ImageEntry | BeforeImage, blobs: Blobs) -> FileTraits:

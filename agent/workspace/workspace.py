@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import shlex
 import stat
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
 
+from foregate.agent.sandbox.attributes import pack_attributes
 from foregate.agent.workspace.file_traits import AS_THERE, FileTraits
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
@@ -280,3 +281,9 @@ def check_unchanged(path: str, hash: str) -> None:  # noqa: A002
     if resource is None or (resource.exists and not resource.hash) or hash == resource.hash:
         return
     raise WorkspaceError(f"`{path[:80]}` changed after this call was judged; look at it again, then repeat the call")
+
+
+def keep_attributes(workspace: Workspace, path: str, put: Callable[[bytes], str]) -> str:
+    """Return the hash under which `put` stored the extended attributes of a file or folder, "" where it has none."""
+    found = workspace.read_attributes(path)
+    return put(pack_attributes(found)) if found else ""
