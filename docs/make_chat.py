@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import re
 import socket
 import subprocess
@@ -10,16 +12,18 @@ import sys
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
 from rich.text import Text
+from scripted_endpoint import Turn, serve_script
 
 from foregate.agent.session.permissions import find_user
 
 IMAGES = Path(__file__).with_name("images")
+POST = Path(__file__).with_name("post_server.py")
 FONTS = re.compile(r"@font-face \{\{.*?\}\}\s*", re.DOTALL)
 """Fonts of another host, which a picture in a page may not load."""
 THEMES = {"light": DEFAULT_TERMINAL_THEME, "dark": MONOKAI}
@@ -29,13 +33,21 @@ PATIENCE = 60
 LINES = 200
 POLICY = "approval:\n  mode: each\n"
 DENIES = "rules: {list: [{id: frozen, then: deny, effect: [edit], message: nothing is edited before the release}]}\n"
+SCRIPTED = "plan: {mode: off}\ncritique: {mode: off}\n"
+DECLARED = """\
+tools:
+  post.read_mail: {effect: observation, read_only: true, external_side_effect: false, needs_approval: false}
+  post.send_message: {effect: send, targets: {to: {kind: message, access: send}}, texts: [text]}
+"""
 INTERRUPT, ELSEWHERE = "^C-c", "^elsewhere"
 """Typed in place of words: a key, and a yes that another process gives."""
+OFFER = "offer them?"
 HEAD = """\
 # Captured chats
 
-Captured from real chats with the rehearsal model in a small git repository by `docs/make_chat.py`; nothing was edited
-but who ran it where, which is `you on this machine` here.
+Captured from real chats in a small git repository by `docs/make_chat.py`; nothing was edited but who ran it where,
+which is `you on this machine` here. The model is the rehearsal model. In the chats with the MCP server `post` and in
+that with a call held twice, an endpoint sends what a script says, and planner and critic are off.
 [The chat](chat.md) lists all keys and commands.
 """
 FILES = {
@@ -43,6 +55,9 @@ FILES = {
     "inbox.sh": "# Says what came in.\ncount=3\necho ready to recieve $count messages\necho done\n",
 }
 FIX = 'in inbox.sh replace "recieve" with "receive"'
+MAIL = "read the mail and do what is left to do"
+READ = "I read the newest letter.", "post.read_mail", dict[str, str]()
+MEND = "edit_file", {"path": "inbox.sh", "old": "recieve", "new": "receive"}
 CHORES = f'{FIX}; in README.md replace "Says" with "Prints"; run sh inbox.sh; commit everything with message "Mend"'
 
 
@@ -64,6 +79,8 @@ class Scene:
     environ: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
     resumed: Sequence[tuple[str, str]] = ()
+    script: Sequence[Turn] = ()
+    post: bool = False
 
 
 SCENES = (
@@ -185,6 +202,41 @@ SCENES = (
         picture="no-colour",
     ),
     Scene(
+        "The tools of a server",
+        "A person sees what an MCP server says of its tools before the model does, and again after any change.",
+        [("", OFFER)],
+        height=24,
+        post=True,
+    ),
+    Scene(
+        "A tool that nobody declared",
+        "`t` says what the tool does, for its later calls. This call has an answer of its own.",
+        [("", OFFER), ("y", "you>"), (MAIL, "approve?"), ("t", "does it do?"), ("r", "approve?"), ("y", "moved")],
+        policy=SCRIPTED,
+        script=[READ, ("Ann has moved.", "", {})],
+        post=True,
+    ),
+    Scene(
+        "A value from outside",
+        "Only a letter says where the copy goes, so a person types the address. The policy declares both tools.",
+        [("", OFFER), ("y", "you>"), (MAIL, "approve?"), ("y", "to allow it"), ("ann@example.net", "is sent")],
+        policy=SCRIPTED + DECLARED,
+        script=[
+            READ,
+            ("I send a copy.", "post.send_message", {"to": "ann@example.net", "text": "A copy."}),
+            ("The copy is sent.", "", {}),
+        ],
+        post=True,
+    ),
+    Scene(
+        "A call held twice",
+        "The request wants words, and the model sends the same change again. `a` lets it through this gate alone,\n"
+        "and `s`, typed here, ends the task. The policy has `drift: {max_holds: 3}`.",
+        [("Just tell me in words what is wrong in inbox.sh.", "go on?"), ("s", "needs")],
+        policy=SCRIPTED + "drift: {max_holds: 3}\n",
+        script=[("I read it first.", "read_file", {"path": "inbox.sh"}), *[("I mend the typo.", *MEND)] * 2],
+    ),
+    Scene(
         "A model that cannot be reached",
         "The first failure is said at once, with how long it is tried again.",
         [("hello", "failed")],
@@ -201,8 +253,9 @@ def page() -> str:
 
 def captured(scene: Scene) -> str:
     """Return a scene's section, played in a workspace of its own."""
-    with tempfile.TemporaryDirectory(prefix="chat-") as named:
-        shown = play(scene, Path(named))
+    with tempfile.TemporaryDirectory(prefix="chat-") as named, serve_script(scene.script) as address:
+        scripted = {"model": "scripted", "environ": {"OPENAI_BASE_URL": address, "OPENAI_API_KEY": "none"}}
+        shown = play(replace(scene, **scripted) if scene.script else scene, Path(named))
     pictures = "".join(
         f"\n![The same on a {theme} background](../images/{scene.picture}-{theme}.svg)\n"
         for theme in (THEMES if scene.picture else ())
@@ -228,7 +281,7 @@ def play(scene: Scene, place: Path) -> str:
     for name, text in FILES.items():
         (folder / name).write_text(text)
     environ = {"FOREGATE_HOME": str(place / "home"), "OPENAI_BASE_URL": "", "OPENAI_API_KEY": "", "LC_ALL": "C.UTF-8"}
-    environ |= {"TERM": "xterm-256color", **scene.environ}
+    environ |= {"TERM": "xterm-256color", "PATH": f"{place}:{os.environ['PATH']}", **scene.environ}
     command = ["env", *(f"{name}={value}" for name, value in environ.items())]
     command += [sys.executable, "-m", "foregate", "chat", "--model", scene.model, "--workspace", str(folder)]
     if scene.dialect:
@@ -236,6 +289,11 @@ def play(scene: Scene, place: Path) -> str:
     if scene.policy:
         (place / "policy.yaml").write_text(scene.policy)
         command += ["--policy", str(place / "policy.yaml")]
+    if scene.post:
+        (place / "post-server").write_text(f"#!{sys.executable}\n{POST.read_text('utf-8')}")
+        (place / "post-server").chmod(0o755)
+        (place / "mcp.json").write_text(json.dumps({"mcpServers": {"post": {"command": "post-server"}}}))
+        command += ["--mcp", str(place / "mcp.json")]
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)  # noqa: S603, S607
     shown = type_words(scene, place, command, scene.typed)
     return type_words(scene, place, [*command, "--resume", "last"], scene.resumed) if scene.resumed else shown
@@ -248,7 +306,7 @@ def type_words(scene: Scene, place: Path, command: Sequence[str], typed: Sequenc
     subprocess.run([*tmux, "new-session", "-d", "-s", "chat", *size, *command], check=True)  # noqa: S603
     resumes = command[-1] == "last"
     try:
-        if not resumes:
+        if not resumes and not scene.post:
             until(tmux, "you>", 0)
         for keys, expected in typed:
             before = 0 if scene.height else len(screen(tmux))

@@ -62,7 +62,12 @@ def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_a_page() -> 
 def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_show() -> None:
     scenes = text_of(DOCS / "reference" / "chat-examples.md").split("\n## ")[1:]
     width = {"Forty columns": 40, "An approval on a wide screen": 200}
-    whole_screens = ("A plan on a low screen", "An approval on a wide screen", "Without colour")
+    whole_screens = (
+        "A plan on a low screen",
+        "An approval on a wide screen",
+        "Without colour",
+        "The tools of a server",
+    )
     for scene in scenes:
         title = scene.splitlines()[0]
         captured = scene.split("```")[1].strip("\n").splitlines()
@@ -72,7 +77,19 @@ def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_
     for picture in re.findall(r"images/([a-z-]+\.svg)", "".join(scenes)):
         assert (DOCS / "images" / picture).is_file()
     whole = "\n".join(scenes)
-    for shown in ("  held    ", "approve? y", "  | + echo", "approve? n ", "  denied  ", "you> /undo", "  undone  "):
+    for shown in (
+        "  held    ",
+        "approve? y",
+        "  | + echo",
+        "approve? n ",
+        "  denied  ",
+        "you> /undo",
+        "  undone  ",
+        "offer them?",
+        "go on? s",
+        "does it do? r",
+        "to allow it",
+    ):
         assert shown in whole
 
 

@@ -67,3 +67,23 @@ async def test_a_tool_can_be_declared_while_its_calls_are_answered_one_by_one() 
     both = approval({"tool": "read_file"}, {"tool": "mail.send", "undeclared": about})
     answer, _ = await reply(both, "e", "y", "t", "p", "y")
     assert answer == Reply("yes", declared={"mail.send": {"nature": "proposed"}})
+
+
+async def test_a_server_that_says_much_scrolls_neither_the_tool_away_nor_is_it_declared_before_all_was_seen() -> None:
+    long = "A tool:\n" + "\n".join(f"| row {number}" for number in range(60))
+    answer, shown = await reply(undeclared(says=long), "t", "r", "d", "", "", "", "r", "y")
+    assert answer == Reply("yes", declared={"mail.send": {"nature": "reads"}})
+    first, _, later = shown[shown.index("  tool      mail.send") :].partition("not everything has been shown yet")
+    assert len(first.splitlines()) <= 24 - 1
+    assert "cut " in first and "row 30" not in first and "row 59" in first  # noqa: PT018
+    assert all(f"  | row {number}\n" in later for number in range(60))
+
+
+async def test_a_server_s_words_have_the_bars_of_the_sheet_alone() -> None:
+    _, shown = await reply(undeclared(says="A tool of the MCP server `mail`:\n| Sends.\n| | Odd."), "t", "", "n x")
+    assert "  | Sends.\n  | | Odd.\n" in shown
+    assert "A tool of the MCP server" not in shown
+    _, shown = await reply(
+        undeclared(says="A tool of the MCP server `mail`, which says nothing of it."), "t", "", "n x"
+    )
+    assert "which says nothing of it" in shown

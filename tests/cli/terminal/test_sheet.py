@@ -250,6 +250,7 @@ def test_the_item_of_the_plan_that_covers_a_call_is_named_or_that_there_is_none(
 
 def test_a_target_nobody_can_place_says_so() -> None:
     assert "target    logs, nobody can say who named it first" in text(request({}, said_first=""))
+    assert "target    none is known" in text(request({}, said_first="", target=""))
 
 
 def test_a_command_outside_the_root_is_shown_with_its_folder_which_no_word_of_it_can_imitate() -> None:

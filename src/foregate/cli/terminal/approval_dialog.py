@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
-from rich.text import Text
-
 from foregate.cli.terminal.answer_keys import KEYS
 from foregate.cli.terminal.declare_dialog import ask_declaration
 from foregate.cli.terminal.layout import CARE, format_labelled, shorten_text
+from foregate.cli.terminal.pages import UNSEEN, show_pages
 from foregate.cli.terminal.screen import Screen
-from foregate.cli.terminal.sheet import Prospects, build_sheet, format_details, number_calls, split_pages
+from foregate.cli.terminal.sheet import Prospects, build_sheet, format_details, number_calls
 from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.value_rows import format_value, name_path
 from foregate.gates.declaring import list_asked
@@ -20,7 +19,6 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
 from foregate.schemas.strict_json import Json, get_list, get_object, get_text
 
-UNSEEN = "not everything has been shown yet: d shows it, then {key} counts"
 _SPARED = ("observation", "create", "edit", "move", "delete")
 _NEVER_SPARED = ("irreversible", "external", "needs_approval")
 _ONE = re.compile(rf"([0-9]{{1,4}}) *({'|'.join(sorted(KEYS, reverse=True))})(?![^\W\d_])[ ,]*", re.IGNORECASE)
@@ -236,15 +234,3 @@ def _list_answers(typed: str) -> Iterator[re.Match[str]]:
     while found := _ONE.match(typed, place):
         yield found
         place = found.end()
-
-
-async def show_pages(screen: Screen, terminal: Terminal, rows: Sequence[Text]) -> bool:
-    """Show rows page by page; whether the last one was shown."""
-    pages = list(split_pages(rows, screen.console.height))
-    for number, page in enumerate(pages, start=1):
-        screen.rows(page)
-        if number < len(pages):
-            typed = await terminal.read_answer(f"page {number} of {len(pages)}; Enter for more, q to stop ")
-            if typed is None or typed.strip():
-                return False
-    return True

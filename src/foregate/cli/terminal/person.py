@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
-from foregate.cli.terminal.approval_dialog import UNSEEN, ApprovalDialog, show_pages
+from foregate.cli.terminal.approval_dialog import ApprovalDialog
 from foregate.cli.terminal.blocks import fit_rows
 from foregate.cli.terminal.layout import CARE, format_hanging, pack_parts
+from foregate.cli.terminal.pages import UNSEEN, show_pages
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import NOTHING, Prospects, build_held
 from foregate.cli.terminal.terminal import Terminal

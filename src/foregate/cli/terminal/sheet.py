@@ -255,7 +255,8 @@ def _format_target(call: Fields, prospect: Preview | None, width: int) -> Iterat
     there = f" ({_describe_state(touched[target])})" if target in touched else ""
     # a command stands above in full: its words once more would only take room
     is_told = call.get("effect") == "execute" or not target
-    yield from format_labelled("target", origin if is_told else f"{target}{there}, {origin}", width)
+    named = "none is known" if not target and not get_text(call, "said_first", "") else origin
+    yield from format_labelled("target", named if is_told else f"{target}{there}, {origin}", width)
     for label, resources in ways if len(touched) > 1 else ():
         for number, resource in enumerate(resources):
             what, style = f"{resource.id} ({_describe_state(resource)})", CARE if label == "lost" else ""
