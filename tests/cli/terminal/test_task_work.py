@@ -127,6 +127,14 @@ def test_requests_to_planner_and_critic_are_counted_among_what_was_spent() -> No
     assert texts(work)[-1] == "  spent     5 requests, 1,040 tokens, 12 s"
 
 
+def test_an_answer_of_a_person_is_no_request() -> None:
+    work = TaskWork()
+    work.add(NeedAnswered(answer=Answer("approval", "person", "approval:1", (), "yes", "", None)))
+    work.add_run(EDIT, ONE)
+    work.add(ENDED)
+    assert texts(work)[-1] == "  spent     3 requests, 1,040 tokens, 12 s"
+
+
 def test_of_a_cancelled_task_it_is_not_said_again_what_was_cancelled() -> None:
     work = TaskWork()
     work.add_run(replace(TESTS, ok=False, content="cancelled", error="cancelled", exit_code=None), None)

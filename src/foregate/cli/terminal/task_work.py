@@ -92,7 +92,7 @@ class TaskWork:
             case EffectUndone():
                 self.changed = [call for call in self.changed if call != body.call]
                 self.undone.append(f"{name_call(body.tool, ', '.join(body.resources))}")
-            case NeedAnswered():
+            case NeedAnswered() if body.answer.who != "person":
                 self.advised += body.model_calls
             case TaskEnded():
                 self.ended = body
