@@ -10,7 +10,7 @@ from msgspec import Struct
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
-from foregate.schemas.judgement import Decision, Standing
+from foregate.schemas.judgement import Decision, Judgement, Standing
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.audit.decisions import has_fired, has_only_passed, order_rulings
 from foregate.telemetry.index.rows import SEVERITIES, STANDINGS
@@ -48,7 +48,7 @@ def list_decision_values(
             "fired": fired,
             "early": body.early,
             "shadow": decision.mode == "shadow",
-            "key": intern(find_key(decision, fired)),
+            "key": intern(find_key(decision, fired or is_asked_for_itself(decision, body.judgement))),
         }
         for number, ruling in enumerate(order_rulings(decision) or [None]):
             call = ruling.call if ruling is not None else (alone[0] if len(alone) == 1 else "")
@@ -82,6 +82,13 @@ def _name_call(decision: Decision, about: IndexedCall | None, own: bool) -> tupl
     if own or about is None:
         return decision.tool if own else "", decision.target if own else ""
     return about.tool, about.target
+
+
+def is_asked_for_itself(decision: Decision, judgement: Judgement) -> bool:
+    """Whether a person answered what the mode of the gate `approval` asks about, and no other gate."""
+    rulings = (ruling for one in judgement.decisions if one.mode != "shadow" for ruling in one.rulings)
+    asked = {ruling.call for ruling in rulings if ruling.standing is Standing.ASK}
+    return decision.gate == "approval" and "by" in decision.detail and not asked
 
 
 def find_key(decision: Decision, fired: bool) -> str:

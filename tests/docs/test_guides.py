@@ -11,7 +11,7 @@ from foregate.policy.source.load import check_policy_file
 from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson, calls, says
 from tests.docs.pages import DOCS, code_of
 
-GUIDES = ("write-a-policy", "tune-a-policy", "write-tools", "use-mcp-servers")
+GUIDES = ("write-a-policy", "tune-a-policy", "cure-a-complaint", "write-tools", "use-mcp-servers")
 POLICIES = [(name, text) for name in GUIDES for text in code_of(DOCS / "how-to" / f"{name}.md", "yaml")]
 (FREEZE,) = (text for _, text in POLICIES if "freeze" in text)
 

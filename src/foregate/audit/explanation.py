@@ -79,13 +79,15 @@ class Measured(Struct, frozen=True):
 
 
 class Explanation(Struct, frozen=True):
-    """Everything a person asks about one decision. `standing` is the ruling's, `rules` the origins of its rules."""
+    """Everything a person asks about one decision. `standing` is the ruling's, `mode` what the policy says of the gate,
+    `rules` the origins of its rules."""
 
     session: str
     point: DecisionPoint
     standing: str = ""
     asked: ExplainedCall = ExplainedCall()
     numbers: tuple[Measured, ...] = ()
+    mode: str = ""
     mode_from: str = ""
     rules: Mapping[str, str] = {}
     remedy: Remedy | None = None
@@ -145,11 +147,13 @@ def _build_explanation(log: Readable, session: str, event: Event, point: Decisio
         return describe_origin(key, turn.in_force.layers, mine.get(key) == default.get(key))
 
     ruled = CounterfactualSearch(turn.turn, rows, decision, call or NO_CALL, policy, catalogue)
+    mode = getattr(getattr(policy, point.gate, None), "mode", "")
     found = Explanation(
         session,
         point,
         numbers=tuple(Measured(n.name, n.value, n.bound, n.path, describe(n.path)) for n in point.numbers),
-        mode_from=describe(f"{point.gate}.mode") if hasattr(getattr(policy, point.gate, None), "mode") else "",
+        mode=mode,
+        mode_from=describe(f"{point.gate}.mode") if mode else "",
         levers=tuple(ruled.find_counterfactuals()),
         next=tuple(read_call_history(after, event.seq, point.gate, call)),
     )

@@ -116,8 +116,7 @@ def describe_numbers(explained: Explanation) -> Iterator[str]:
     for number in explained.numbers:
         yield f"{number.name} {number.value}, bound {number.bound} (`{number.key}`, {number.origin})"
     if explained.mode_from:
-        mode = "shadow" if explained.point.mode == "shadow" else "enforce"
-        yield f"`{explained.point.gate}.mode: {mode}` ({explained.mode_from})"
+        yield f"`{explained.point.gate}.mode: {explained.mode}` ({explained.mode_from})"
 
 
 def describe_counterfactuals(explained: Explanation) -> Iterator[str]:

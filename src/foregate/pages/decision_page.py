@@ -259,8 +259,8 @@ class _Builder:
         for number in self.explained.numbers:
             yield KeyView(cut_text(number.key, 120), str(number.bound), cut_text(number.origin))
         if self.explained.mode_from:
-            mode = "shadow" if self.point.mode == "shadow" else "enforce"
-            yield KeyView(f"{cut_text(self.point.gate, 40)}.mode", mode, cut_text(self.explained.mode_from))
+            mode, origin = self.explained.mode, cut_text(self.explained.mode_from)
+            yield KeyView(f"{cut_text(self.point.gate, 40)}.mode", mode, origin)
         for rule, origin in self.explained.rules.items():
             yield KeyView(cut_text(f"rules.list.{rule}", 120), "in force", cut_text(origin))
 

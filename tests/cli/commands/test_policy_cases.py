@@ -35,17 +35,19 @@ def case(home: Path) -> Path:
 def test_a_recorded_decision_becomes_a_case_that_holds_under_its_policy_and_not_under_another(cli: Cli) -> None:
     cli("run", "run rm a.txt")
     rows = [row for row in parse_lines(cli("audit", "show", "last", "--json")[1]) if row["code"].startswith("missing")]
-    code, out, err = cli("policy", "case", f"last:{rows[0]['address']}", "--name", "rm-unread", "--output", "rm.yaml")
+    code, out, err = cli("policy", "case", f"last:{rows[0]['address']}", "--name", "rm-unread", "--output", "a/rm.yaml")
     assert (code, err) == (0, "")
-    assert out == "rm.yaml: rm-unread, hold by evidence (missing_pre_execution_evidence)\n"
-    text = Path("rm.yaml").read_text()
+    assert out == "a/rm.yaml: rm-unread, hold by evidence (missing_pre_execution_evidence)\n"
+    text = Path("a/rm.yaml").read_text()
     assert text.startswith("# A case for `foregate policy test`, from ")
     assert "case: rm-unread\nexpect: {verdict: hold, gate: evidence, code: missing_pre_execution_evidence}\n" in text
-    assert cli("policy", "test", "rm.yaml")[0] == 0
+    assert cli("policy", "test", "a")[0] == 0
     Path("off.yaml").write_text("evidence: {mode: off}\n")
-    assert cli("policy", "test", "rm.yaml", "--policy", "off.yaml")[0] == 1
+    assert cli("policy", "test", "a/rm.yaml", "--policy", "off.yaml")[0] == 1
     with pytest.raises(UsageError, match="there already"):
-        write_new(Path("rm.yaml"), text)
+        write_new(Path("a/rm.yaml"), text)
+    with pytest.raises(UsageError, match="cannot be written"):
+        write_new(Path("off.yaml/rm.yaml"), text)
 
 
 def test_a_failing_case_names_case_rule_and_code(cli: Cli, case: Path) -> None:

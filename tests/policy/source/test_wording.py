@@ -28,6 +28,8 @@ GATE_FILES = Path(__file__).resolve().parents[3] / "gates"
         ("rules: {list: [{id: x, then: deny, tool: y}]}", "stricter", "a new rule `x` denies calls with tool `y`"),
         ("rules: {list: [{id: x, then: allow, tool: y, stands_for: approval}]}", "looser",
          "allows calls with tool `y`, as your yes"),
+        ("rules: {list: [{id: x, then: deny, command: [git, push, a b]}]}", "stricter",
+         "denies calls with command `git push 'a b'`"),
         ("rules: {list: [{id: secrets-leave, then: deny, secrets: true}]}", "stricter",
          "`secrets-leave` denies calls with secrets `True`; before it asks about"),
         ("rules: {list: [{id: secrets-leave, then: allow, secrets: true}]}", "looser",

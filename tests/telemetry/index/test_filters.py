@@ -63,7 +63,7 @@ def test_a_row_says_what_the_gate_ruled_on_which_call_by_which_key(index: AuditI
     assert (first.key, first.origin, first.approver) == ("rules.list.outside-workspace", "nobody", "")
     assert first.risk is not None
     (yes,) = index.find_decisions(DecisionFilter(code=["approval_granted"]))
-    assert (yes.approver, yes.call) == ("person", yes.call)
+    assert (yes.approver, yes.key) == ("person", "approval.mode")
 
 
 def test_what_only_passed_is_counted_and_left_out(index: AuditIndex) -> None:

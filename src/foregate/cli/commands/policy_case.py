@@ -58,8 +58,10 @@ async def _find_ruling(log: SqliteLog, decision: str) -> RuledCall:
 
 
 def write_new(file: Path, text: str) -> None:
-    """Write a file that is not there yet; raise UsageError where it is, or cannot be written."""
+    """Write a file that is not there yet, and its folder; raise UsageError where it is, or cannot be written."""
     try:
+        if not file.parent.exists():
+            file.parent.mkdir(parents=True)
         with file.open("x", encoding="utf-8") as stream:
             stream.write(text)
     except FileExistsError:
