@@ -185,7 +185,10 @@ def plan_session(
     else:  # nothing of it is read
         pieces = (SessionPiece(session, number * CHUNK, (number + 1) * CHUNK, ()) for number in range(len(pages)))
     for piece, page, only in zip(pieces, pages, reached, strict=True):
-        yield replace_piece(piece, only=only), page
+        if 2 * len(only) > len(page.turns):  # reading all of it in one go takes less than one by one
+            yield piece, None
+        else:
+            yield replace_piece(piece, only=only), page
 
 
 def add_unreached(page: ReachPage, only: Sequence[int], found: JudgedPiece, *, outcomes: bool) -> JudgedPiece:
