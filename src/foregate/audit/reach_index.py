@@ -14,7 +14,8 @@ from typing import NamedTuple
 import msgspec
 
 from foregate.assembly.audit_index import find_index_path
-from foregate.audit.pieces import CHUNK, UNREADABLE, SessionPiece, read_turns, split_session, work_on_pieces
+from foregate.audit import pieces as cut  # how many events a piece has is said there alone
+from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session, work_on_pieces
 from foregate.audit.reach_pages import FrameKey, PageWriter, ReachPage, read_page
 from foregate.gates.replay.reach import ReachReader
 from foregate.policy.policy import Policy
@@ -197,7 +198,7 @@ class ReachIndex:
         good = self._find_good_pages(session, head)
         last = good[-1] if good else _Page(0, 0, "")
         if (last.seq, last.hash) != head:
-            until = last.seq if last.seq % CHUNK == 0 else last.after
+            until = last.seq if last.seq % cut.CHUNK == 0 else last.after
             self._connection.execute("DELETE FROM pages WHERE session = ? AND after >= ?", (session, until))
             yield from (piece for piece in split_session(self._log, session) if piece.after >= until)
 
@@ -206,7 +207,7 @@ class ReachIndex:
         query = "SELECT after, seq, hash FROM pages WHERE session = ? ORDER BY after"
         good = list[_Page]()
         for page in map(_Page._make, self._connection.execute(query, (session,)).fetchall()):
-            if page.after != len(good) * CHUNK or not self._is_of_log(session, page, head):
+            if page.after != len(good) * cut.CHUNK or not self._is_of_log(session, page, head):
                 break
             good.append(page)
         return good
@@ -238,7 +239,7 @@ class ReachIndex:
                 return self._pages[session][1]
             query = "SELECT after, seq, hash, sum, body FROM pages WHERE session = ? ORDER BY after"
             rows = self._connection.execute(query, (session,)).fetchall()
-            whole = [place for place, *_ in rows] == list(range(0, max(head[0], 1), CHUNK))
+            whole = [place for place, *_ in rows] == list(range(0, max(head[0], 1), cut.CHUNK))
             if whole and rows and tuple(rows[-1][1:3]) == head and all(sha256(r[4]).hexdigest() == r[3] for r in rows):
                 pages = [read_page(row[4]) for row in rows]
                 known = all(self.find_frame(key) is not None for page in pages for key in page.frames)

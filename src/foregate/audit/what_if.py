@@ -13,11 +13,11 @@ from typing import NamedTuple
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
+from foregate.audit import pieces as cut  # how many events a piece has is said there alone
 from foregate.audit.change_reach import ChangeReach, FrameChange
 from foregate.audit.key_change import Change, revise
 from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_outcome
 from foregate.audit.pieces import (
-    CHUNK,
     UNREADABLE,
     SessionPiece,
     read_turns,
@@ -183,7 +183,9 @@ def plan_session(
     if any(reached):
         pieces = split_session(log, session)
     else:  # nothing of it is read
-        pieces = (SessionPiece(session, number * CHUNK, (number + 1) * CHUNK, ()) for number in range(len(pages)))
+        pieces = (
+            SessionPiece(session, number * cut.CHUNK, (number + 1) * cut.CHUNK, ()) for number in range(len(pages))
+        )
     for piece, page, only in zip(pieces, pages, reached, strict=True):
         if 2 * len(only) > len(page.turns):  # reading all of it in one go takes less than one by one
             yield piece, None
