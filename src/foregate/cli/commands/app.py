@@ -8,44 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from foregate.cli.commands import (
-    acp,
-    approvals,
-    audit,
-    audit_export,  # noqa: F401  # it adds its commands to those of `audit`
-    audit_proof,  # noqa: F401  # it adds its commands to those of `audit`
-    audit_queries,  # noqa: F401  # it adds its commands to those of `audit`
-    audit_review,  # noqa: F401  # it adds its commands to those of `audit`
-    completion,
-    configuration,
-    console,
-    doctor,
-    execute,
-    log,
-    options,
-    permissions,
-    plan,
-    plans,
-    policy,
-    policy_case,  # noqa: F401  # it adds its command to those of `policy`
-    policy_check,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_diff,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_explain,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_fuzz,  # noqa: F401  # it adds its command to those of `policy`
-    policy_levers,  # noqa: F401  # it adds its command to those of `policy`
-    policy_new,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_rehearse,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_set,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_shadow,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_show,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_suggest,  # noqa: F401  # it adds its command to those of `policy`
-    policy_sweep,  # noqa: F401  # it adds its commands to those of `policy`
-    policy_test,  # noqa: F401  # it adds its command to those of `policy`
-    policy_what_if,  # noqa: F401  # it adds its commands to those of `policy`
-    sessions,
-    tools,
-    trajectories,
-)
+from foregate.cli.commands import options
+from foregate.cli.commands.command_table import LateGroup, Place
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.cli.terminal.nearest import suggest_nearest
 from foregate.cli.terminal.standard_streams import describe_loss, find_output
@@ -53,8 +17,69 @@ from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 
+COMMANDS = {
+    "chat": Place("Talk with the agent at this terminal.", "sessions", "chat"),
+    "run": Place("Do one task without a person.", "sessions", "run"),
+    "resume": Place("Answer what a session waits for.", "sessions", "resume"),
+    "approvals": Place("List, show and answer questions that wait for you.", "approvals"),
+    "plan": Place("Have a plan made, or check one.", "plan", "plan"),
+    "execute": Place("Confirm a plan and run it.", "execute", "execute"),
+    "plans": Place("List plans, and go on with one.", "plans"),
+    "undo": Place("Undo a change of a session.", "sessions", "undo"),
+    "permissions": Place("What you permit in a workspace without being asked again.", "permissions"),
+    "policy": Place(
+        "Read, check, try and change the policy.",
+        "policy",
+        others=(
+            "policy_case",
+            "policy_check",
+            "policy_diff",
+            "policy_explain",
+            "policy_fuzz",
+            "policy_levers",
+            "policy_new",
+            "policy_rehearse",
+            "policy_set",
+            "policy_shadow",
+            "policy_show",
+            "policy_suggest",
+            "policy_sweep",
+            "policy_test",
+            "policy_what_if",
+        ),
+    ),
+    "audit": Place(
+        "Review the decisions of a session, and verify its log.",
+        "audit",
+        others=("audit_export", "audit_proof", "audit_queries", "audit_review"),
+    ),
+    "console": Place("Show it all in a browser.", "console", "console"),
+    "log": Place("Keep the log: sizes, backup, copies, and what may go.", "log"),
+    "trajectories": Place("Export sessions as data to learn from.", "trajectories"),
+    "tools": Place("The tools the agent is offered.", "tools"),
+    "config": Place("Show the configuration of plan mode, or check a file of it.", "configuration"),
+    "acp": Place("Serve an editor.", "acp", "acp"),
+    "doctor": Place("Show what this machine lets Foregate do.", "doctor", "doctor"),
+    "completion": Place(
+        "Print what makes a shell complete `foregate`.",
+        "completion",
+        "complete",
+        settings={"allow_interspersed_args": False},
+    ),
+}
+
+
+class Commands(LateGroup):
+    """The commands of `foregate`."""
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given)
+        self.commands.data = {**COMMANDS, **self.commands.data}
+
+
 app = typer.Typer(
     name="foregate",
+    cls=Commands,
     help="An agent loop that checks before it acts.",
     no_args_is_help=True,
     add_completion=False,
@@ -62,29 +87,6 @@ app = typer.Typer(
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.command("chat", short_help="Talk with the agent at this terminal.")(sessions.chat)
-app.command("run", short_help="Do one task without a person.")(sessions.run)
-app.command("resume", short_help="Answer what a session waits for.")(sessions.resume)
-app.add_typer(approvals.app, name="approvals")
-app.command("plan", short_help="Have a plan made, or check one.")(plan.plan)
-app.command("execute", short_help="Confirm a plan and run it.")(execute.execute)
-app.add_typer(plans.app, name="plans")
-app.command("acp", short_help="Serve an editor.")(acp.acp)
-app.command("undo", short_help="Undo a change of a session.")(sessions.undo)
-app.add_typer(audit.app, name="audit")
-app.command("console", short_help="Show it all in a browser.")(options.take_home(console.console))
-app.add_typer(log.app, name="log")
-app.add_typer(policy.app, name="policy")
-app.add_typer(configuration.app, name="config")
-app.add_typer(permissions.app, name="permissions")
-app.add_typer(tools.app, name="tools")
-app.command("doctor", short_help="Show what this machine lets Foregate do.")(doctor.doctor)
-app.add_typer(trajectories.app, name="trajectories")
-app.command(
-    "completion",
-    short_help="Print what makes a shell complete `foregate`.",
-    context_settings={"allow_interspersed_args": False},
-)(completion.complete)
 
 
 @app.command("demo", short_help="Show a session with every ruling.")

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.questions import Question
 
-app = options.build_group("Questions that wait for you, in every session: list them, show them, answer them.")
+app = options.build_group()
 _NAME = "SESSION:EVENT as `list` prints it; the session alone where one question is open in it."
 QuestionName = Annotated[str, typer.Argument(metavar="QUESTION", help=_NAME)]
 Words = Annotated[str, take("--text", "Words that go with the answer, such as why not.", "TEXT")]

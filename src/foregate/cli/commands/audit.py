@@ -10,7 +10,7 @@ from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.terminal.exit_codes import run_async
 
-app = options.build_group("Review the decisions of a session, and verify its log.", options.HomeGroup)
+app = options.build_group(options.HomeGroup)
 
 
 @app.command("explain", short_help="Explain one decision, and what would have changed it.")

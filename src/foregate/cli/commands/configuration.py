@@ -11,7 +11,7 @@ from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
 
-app = options.build_group("Show the configuration of plan mode, or check a file of it.")
+app = options.build_group()
 
 
 @app.command("show", short_help="Show what holds and where it comes from.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from foregate.cli.commands.options import print_problems, take
+from foregate.cli.commands.options import print_problems, take, take_home
 from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
 
@@ -15,6 +15,7 @@ _PORT = "Where to listen; 0 takes any that is free."
 _HOST = "Listen at another address of this machine, which others may reach; unencrypted."
 
 
+@take_home
 def console(
     session: Annotated[str, typer.Argument(metavar="SESSION", help=_SESSION)] = "",
     port: Annotated[int, take("--port", _PORT, "N")] = 4747,

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from foregate.telemetry.keeping.place import LogPlace
     from foregate.telemetry.log.file_blobs import FileBlobs
 
-app = options.build_group("Keep the log: sizes, backup, copies, and what may go.", options.HomeGroup)
+app = options.build_group(options.HomeGroup)
 Yes = Annotated[bool, take("--yes", "Do not ask.")]
 Target = Annotated[Path, typer.Argument(metavar="FOLDER", help="A new folder.")]
 

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
 
 
-def build_group(meaning: str, kind: type[typer.Typer] = typer.Typer) -> typer.Typer:
-    return kind(help=meaning, no_args_is_help=True, rich_markup_mode=None)
+def build_group(kind: type[typer.Typer] = typer.Typer) -> typer.Typer:
+    return kind(no_args_is_help=True, rich_markup_mode=None)
 
 
 class HomeGroup(typer.Typer):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foregate.schemas.permission import Permission
     from foregate.schemas.tool_spec import ToolSpec
 
-app = options.build_group("What you permit in a workspace without being asked again.")
+app = options.build_group()
 _IDS = "Permissions by their ids, as `list` prints them."
 _NAME = "A permission's id."
 _ELSEWHERE = ("model", "config", "dialect", "runtime", "insecure_runtime")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import FailureChoice
 
-app = typer.Typer(help="List plans, and go on with one.", no_args_is_help=True, rich_markup_mode=None)
+app = options.build_group()
 
 PlanName = Annotated[
     str, typer.Argument(metavar="PLAN", help="A plan as `list` names it, a session's beginning, `last`, or an id.")

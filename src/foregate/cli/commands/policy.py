@@ -9,7 +9,7 @@ import typer
 
 from foregate.cli.commands import options
 
-app = options.build_group("Read, check, try and change the policy.")
+app = options.build_group()
 File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or the name of a shipped one.")]
 
 

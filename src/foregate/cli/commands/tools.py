@@ -80,7 +80,7 @@ async def _listen(setting: SessionOptions, ws: str, cert: Path | None, key: Path
     await serve_websocket(setting, host, port, token, tls, print_ready)
 
 
-app = options.build_group("The tools the agent is offered.")
+app = options.build_group()
 _TALKING = ("model", "config", "dialect")
 """Options about a model, of which a list of tools needs none."""
 _OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from foregate.telemetry.export.restore import RestoredSession
     from foregate.telemetry.log.masking import Hidden
 
-app = options.build_group("Export sessions as data to learn from, or read an export back.")
+app = options.build_group()
 
 
 @app.command("export", short_help="Export sessions as ATIF, SAO or OpenAI fine-tuning lines.")
