@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, NamedTuple
 
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import replay_turn
@@ -16,7 +14,7 @@ from foregate.policy.source.keys import POLICY
 from foregate.policy.source.strict_yaml import Path, format_path
 from foregate.policy.source.values import list_values, replace_values
 from foregate.schemas.errors import UsageError
-from foregate.schemas.judgement import Standing
+from foregate.schemas.judgement import Answer, Judgement, Need, Standing, Who
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
@@ -34,22 +32,27 @@ handed to code that is not Python, where nobody can follow it."""
 _BESIDE = ("plan.max_bytes", "critique.max_bytes")
 
 
-class TurnCounts(Struct, frozen=True):
-    """What a turn comes to: calls held or denied, questions to a person, requests to planner and critic."""
+class AskedQuestion(NamedTuple):
+    """A question of a gate: to whom, and about which calls."""
 
-    held: int = 0
-    prompts: int = 0
-    planner: int = 0
-    critic: int = 0
+    gate: str
+    who: Who
+    calls: tuple[str, ...]
 
 
-class SweptTurn(Struct, frozen=True):
-    """What a turn comes to for the values of the keys from `low` to `high`, with the calls that do not run."""
+class TurnEnd(NamedTuple):
+    """What a turn comes to: the calls that do not run, each with the gate that decides so, and what was asked."""
+
+    stopped: tuple[tuple[str, str], ...]
+    asked: tuple[AskedQuestion, ...]
+
+
+class SweptTurn(NamedTuple):
+    """What a turn comes to for the values of the keys from `low` to `high`."""
 
     low: tuple[int, ...]
     high: tuple[int, ...]
-    counts: TurnCounts
-    stopped: frozenset[str] = frozenset()
+    end: TurnEnd
 
 
 def find_numeric_key(key: str, policy: Policy) -> tuple[Path, int]:
@@ -64,6 +67,17 @@ def find_numeric_key(key: str, policy: Policy) -> tuple[Path, int]:
     if within is None or key in _BESIDE or (within and path[1] not in within):
         raise UsageError(f"what `{key}` does cannot be told for all its values by judging recorded turns again")
     return path, value
+
+
+def describe_end(judgement: Judgement, answers: Iterable[Answer], needs: Iterable[Need] = ()) -> TurnEnd:
+    """Return what a turn comes to with these answers, and with the needs that none of them met."""
+    verdicts = judgement.verdicts
+    asked = [
+        AskedQuestion(one.gate, one.who, tuple(v.call for v in verdicts if v.digest in one.digests)) for one in answers
+    ]
+    asked += [AskedQuestion(need.gate, need.who, need.calls) for need in needs]
+    stopped = ((one.call, one.gate) for one in verdicts if one.standing is not Standing.ALLOW)
+    return TurnEnd(tuple(stopped), tuple(asked))
 
 
 def _put_value(policy: Policy, path: Path, value: int) -> None:
@@ -118,7 +132,7 @@ class TurnSweep:
             strip = list(self._sweep_strip(turn, at, *other))
             low, high = max(one.low[0] for one in strip), min(one.high[0] for one in strip)
             for one in strip:
-                yield SweptTurn((low, *one.low[1:]), (high, *one.high[1:]), one.counts, one.stopped)
+                yield SweptTurn((low, *one.low[1:]), (high, *one.high[1:]), one.end)
             at, judged = high + 1, judged + len(strip)
             if judged > MOST:
                 raise UsageError(self._refuse())
@@ -136,19 +150,20 @@ class TurnSweep:
 
     def _refuse(self) -> str:
         names = " and ".join(f"`{format_path(key)}`" for key in self._keys)
-        why = "are weighed against each other" if len(self._keys) > 1 else "does more than be compared"
-        return f"{names} {why}: a turn turns at more than {MOST} places, so this is not swept"
+        if len(self._keys) > 1:
+            return f"{names} are weighed against each other, so a turn turns at too many places; sweep one at a time"
+        return f"{names} does more than be compared: a turn turns at more than {MOST} places, so it is not swept"
 
     def _judge(self, turn: Turn, values: tuple[int, ...]) -> SweptTurn:
         bench = self._find_bench(values)
         bench.begin()
         played = replay_turn(turn, bench.policy, bench.prelude, bench.prelude.facts(turn))
+        widths = (high - low for low, high in self._domains)
+        if any(one.is_weighed and width >= MOST for one, width in zip(bench.ranges, widths, strict=True)):
+            raise UsageError(self._refuse())  # without going through them: it turns at each value of one key
         missing = {id(need): need for need in played.missing.values()}.values()
-        asked = [answer.who for answer in played.used] + [need.who for need in missing]
-        stopped = [one.call for one in played.judgement.verdicts if one.standing is not Standing.ALLOW]
-        counts = TurnCounts(len(stopped), asked.count("person"), asked.count("planner"), asked.count("critic"))
         low, high = (one.low for one in bench.ranges), (one.high for one in bench.ranges)
-        return SweptTurn(tuple(low), tuple(high), counts, frozenset(stopped))
+        return SweptTurn(tuple(low), tuple(high), describe_end(played.judgement, played.used, missing))
 
     def _find_bench(self, values: tuple[int, ...]) -> _Bench:
         if values not in self._benches:

@@ -16,10 +16,14 @@ Calculate = Callable[[int], int]
 
 
 class Range:
-    """The values for which everything has come out as for `at`: from `low` to `high`."""
+    """The values for which everything has come out as for `at`: from `low` to `high`.
+
+    `is_weighed` says that the number was calculated with together with one of another range.
+    """
 
     def __init__(self, at: int, low: int, high: int) -> None:
         self.at, self.low, self.high = at, low, high
+        self.is_weighed = False
 
     def pin(self) -> None:
         """Leave only the value itself: what was done with it cannot be followed."""
@@ -176,5 +180,6 @@ class SweptNumber(int):
     def _give_up(self, calculate: Callable[[Any, Any], Any], other: Any) -> Any:
         """Calculate with the values as they are: each is good for itself alone then."""
         if isinstance(other, SweptNumber):
+            self.range.is_weighed = other.range.is_weighed = other.range is not self.range
             other = other.__int__()
         return calculate(self.__int__(), other)

@@ -32,6 +32,8 @@ CHUNK = 2000
 WORTH_WORKERS = 4 * CHUNK
 """Events from which starting further processes takes less time than it saves."""
 _AHEAD = 4
+_READ = 4
+"""Events that are read for one turn, about."""
 _PLAYED = 5
 """How many times as long playing an event again takes as judging it."""
 _REPLACED = {
@@ -57,6 +59,10 @@ class SessionPiece:
     laid: tuple[int, ...]
     only: tuple[int, ...] | None = None
 
+    def count_events(self) -> int:
+        """Return about how many events are read for it."""
+        return self.until - self.after if self.only is None else _READ * len(self.only)
+
 
 Work = Callable[[SessionPiece], T]
 """What is done to a piece."""
@@ -67,15 +73,15 @@ def cores() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def split_session(log: Readable, session: str) -> Iterator[SessionPiece]:
-    """Yield a session in pieces; raise LogError for an unknown one."""
+def split_session(log: Readable, session: str, begin: int = 0) -> Iterator[SessionPiece]:
+    """Yield a session in pieces, from behind an event on; raise LogError for an unknown one."""
     last, _ = log.head_anchor(session)
     laying = [
         (event.seq, _REPLACED[event.kind])
         for event in log.events(session, kinds=LAYING)
         if not isinstance(event.body, PolicyChanged) or event.body.policy is not None
     ]
-    for after in range(0, max(last, 1), CHUNK):
+    for after in range(begin, max(last, 1), CHUNK):
         laid: dict[str, int] = {}
         for seq, what in laying:
             if seq <= after:

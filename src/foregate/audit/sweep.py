@@ -4,29 +4,47 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
-from itertools import accumulate
+from typing import Literal, NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, work_on_sessions
-from foregate.gates.replay.sweep_turn import SweptTurn, TurnSweep, find_domain, find_numeric_key
-from foregate.policy.source.load import restore_policy
+from foregate.audit.label_agreement import CallKey, LabelledCall, list_agreement, list_labelled
+from foregate.audit.pieces import work_on_pieces, work_on_sessions
+from foregate.audit.place_sums import Place, list_axes, sum_up_places
+from foregate.audit.reach_index import ReachIndex
+from foregate.audit.recorded_counts import PieceCounter, RecordedCounts
+from foregate.audit.swept_pieces import PieceSweeper, What, list_domains, plan_pieces
+from foregate.gates.replay.sweep_turn import find_numeric_key
+from foregate.policy.source.load import default_policy, restore_policy
 from foregate.policy.source.strict_yaml import Path
-from foregate.schemas.errors import LogError
-from foregate.schemas.judgement import Standing
+from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Readable
-from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn
 from foregate.telemetry.review.reviews import Reviews
 
-MEASURES = ("held", "prompts", "planner", "critic", "agreed")
-Labels = Mapping[tuple[str, int], Sequence[tuple[str, str]]]
-"""By session and the event that judged a turn, the calls that were labelled and with what."""
-Deltas = Counter[tuple[tuple[int, ...], str]]
-"""How much each measure changes at a place: summed up from the least value on, it is the measure."""
+
+class Figure(NamedTuple):
+    """What is counted over all turns: of a gate, or of none how many labels are met."""
+
+    gate: str
+    what: Literal[What, "agreed"]
+
+
+_AGREED = Figure("", "agreed")
+Changes = Counter[tuple[Place, Figure]]
+"""How much each figure changes at a place."""
+
+
+class GateCounts(Struct, frozen=True):
+    """What a gate comes to: calls it holds or denies, calls it asks a person about, prompts, requests for advice."""
+
+    gate: str
+    held: int = 0
+    asked: int = 0
+    prompts: int = 0
+    requests: int = 0
 
 
 class SweepPoint(Struct, frozen=True):
@@ -42,157 +60,121 @@ class SweepPoint(Struct, frozen=True):
     requests: int
     agreed: int
     front: bool = False
+    gates: tuple[GateCounts, ...] = ()
 
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A sweep: the points in order, how many turns and labels they rest on, and the values the turns had."""
+    """A sweep: the points in order, how many turns, calls and labels they rest on, and the values the turns had."""
 
     keys: tuple[str, ...]
     points: Sequence[SweepPoint]
     turns: int
+    calls: int
     labels: int
     now: Mapping[tuple[int, ...], int]
 
 
-def read_labels(reviews: Reviews) -> Labels:
-    """Return the labels that stand and agree, by turn; where reviewers differ, a ruling has none."""
-    found: dict[tuple[str, int], list[tuple[str, str]]] = {}
-    for given in reviews.list_standing():
-        said, ruled = {one.body.label for one in given}, given[0].body.ruled
-        if len(said) == 1 and ruled.call:
-            found.setdefault((ruled.session, ruled.seq), []).append((ruled.call, str(said.pop())))
-    return found
+@dataclass
+class SweepSums:
+    """What is summed up for a sweep: changes from what is recorded, and apart those of calls that are labelled."""
+
+    labelled: Sequence[LabelledCall]
+    changes: Changes = field(default_factory=Counter)
+    by_call: dict[CallKey, Counter[tuple[Place, What]]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.by_call = {one.key: Counter() for one in self.labelled}
+
+
+def find_paths(keys: Sequence[str]) -> list[Path]:
+    """Return the paths of one key or two; raise UsageError, in a sentence, for what cannot be swept."""
+    if len(set(keys)) < len(keys):
+        raise UsageError(f"`{keys[0]}` is named twice; name two keys, or one")
+    return [find_numeric_key(key, default_policy())[0] for key in keys]
 
 
 def sweep_sessions(
-    log: Readable, sessions: Sequence[str], keys: Sequence[str], labels: Labels, workers: int = 0
+    log: Readable,
+    sessions: Sequence[str],
+    keys: Sequence[str],
+    reviews: Reviews,
+    index: ReachIndex | None = None,
+    workers: int = 0,
 ) -> SweepResult:
     """Return what the turns of sessions come to for every value of the keys, each under its own policy otherwise.
 
-    Raises UsageError for a key that cannot be swept, and LogError for a log that cannot be read.
+    With an `index` that has caught up, only the turns are judged that rest on a key. Raises UsageError for a key that
+    cannot be swept, and LogError for a log that cannot be read.
     """
-    deltas, turns, labelled, now = Deltas(), 0, 0, Counter[tuple[int, ...]]()
-    for _, found in work_on_sessions(log, sessions, partial(PieceSweeper, keys=tuple(keys), labels=labels), workers):
-        deltas.update(found.deltas)  # adds, so that what was taken away stays so
-        turns, labelled = turns + found.turns, labelled + found.labels
-        now.update(found.now)
-    points = list(_sum_up(deltas, keys)) if turns else []
-    return SweepResult(tuple(keys), mark_front(points, has_labels=labelled > 0), turns, labelled, now)
+    paths, sums = find_paths(keys), SweepSums(list(list_labelled(log, reviews, sessions)))
+    pieces = [piece for session in sessions for piece in plan_pieces(log, index, paths, session)]
+    events = sum(piece.count_events() for piece in pieces)
+    for piece, found in work_on_pieces(log, pieces, events, partial(PieceSweeper, keys=tuple(keys)), workers):
+        for seq, (call, gate, what), place, by in found:
+            sums.changes[place, Figure(gate, what)] += by
+            if (key := (piece.session, seq, call)) in sums.by_call:
+                sums.by_call[key][place, what] += by
+    recorded = RecordedCounts()
+    for _, counts in work_on_sessions(log, sessions, PieceCounter, workers):
+        recorded.add(counts)
+    return conclude_sweep(keys, recorded, sums)
 
 
-@dataclass
-class PieceCounts:
-    """The changes of all measures in a piece of a session."""
-
-    deltas: Deltas
-    now: Counter[tuple[int, ...]]
-    turns: int = 0
-    labels: int = 0
-
-
-class PieceSweeper:
-    """Sweeps pieces of sessions; policies and gates are kept from one piece to the next."""
-
-    def __init__(self, log: Readable, keys: tuple[str, ...], labels: Labels) -> None:
-        self._log, self._keys, self._labels = log, keys, labels
-        self._sweeps: dict[tuple[str, str], tuple[TurnSweep, tuple[int, ...]]] = {}
-
-    def __call__(self, piece: SessionPiece) -> PieceCounts:
-        """Return the changes in a piece; raise LogError where the log cannot be read."""
-        found = PieceCounts(Deltas(), Counter())
-        try:
-            for turn in read_turns(self._log, piece):
-                if turn.turn.calls:
-                    self._add_turn(piece.session, turn, found)
-        except UNREADABLE as error:
-            why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            failed = f"session `{piece.session}` cannot be judged again ({why})"
-            raise LogError(f"{failed}; `foregate audit verify` tells what was changed") from None
-        return found
-
-    def _add_turn(self, session: str, recorded: RecordedTurn, found: PieceCounts) -> None:
-        sweep, now = self._find_sweep(recorded)
-        verdicts = recorded.judgement.verdicts
-        stopped = {one.call for one in verdicts if one.standing is not Standing.ALLOW}
-        labels = self._labels.get((session, recorded.seq), ())
-        wanted = [(call, label, call in stopped) for call, label in labels]
-        found.turns, found.labels = found.turns + 1, found.labels + len(wanted)
-        found.now[now] += 1
-        for part in sweep.sweep(recorded.turn):
-            counts = {name: getattr(part.counts, name) for name in MEASURES[:-1]}
-            counts["agreed"] = sum(_agrees(label, then, call in part.stopped) for call, label, then in wanted)
-            for name, count in counts.items():
-                if count:
-                    for place, sign in _find_corners(part):
-                        found.deltas[place, name] += sign * count
-
-    def _find_sweep(self, recorded: RecordedTurn) -> tuple[TurnSweep, tuple[int, ...]]:
-        holds = recorded.in_force
-        key = holds.policy_hash, recorded.turn.catalogue_hash
-        if key not in self._sweeps:
-            values, catalogue = holds.require()
-            policy = restore_policy(values)
-            found = [find_numeric_key(name, policy) for name in self._keys]
-            sweep = TurnSweep(policy, build_catalogue(catalogue), [path for path, _ in found])
-            self._sweeps[key] = sweep, tuple(value for _, value in found)
-        return self._sweeps[key]
+def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSums) -> SweepResult:
+    """Return the sweep that changes make of what is recorded."""
+    paths = find_paths(keys)
+    lowest = tuple(low for low, _ in list_domains(paths))
+    totals, now = Counter[str](), Counter[tuple[int, ...]]()
+    changes = Changes(sums.changes)
+    for (policy, gate, what), count in recorded.counts.items():
+        if what == "turns":
+            values = restore_policy(recorded.policies[policy])
+            now[tuple(find_numeric_key(key, values)[1] for key in keys)] += count
+        if what == "turns" or what == "calls":
+            totals[what] += count
+        else:
+            changes[lowest, Figure(gate, what)] += count
+    for place, by in list_agreement(sums.labelled, sums.by_call, lowest):
+        changes[place, _AGREED] += by
+    points = list(_sum_up(changes, paths)) if totals["turns"] else []
+    points = mark_front(points, has_labels=bool(sums.labelled))
+    return SweepResult(tuple(keys), points, totals["turns"], totals["calls"], len(sums.labelled), now)
 
 
-def _agrees(label: str, then: bool, now: bool) -> bool:
-    """Whether a call comes out as its label wants it: one that is unclear never does."""
-    match label:
-        case "right":
-            return then == now
-        case "too_strict":
-            return not now
-        case "too_lax":
-            return now
-        case _:
-            return False
-
-
-def _find_corners(part: SweptTurn) -> Iterator[tuple[tuple[int, ...], int]]:
-    """Yield where a measure rises and falls, so that summing up along each key gives it inside the part alone."""
-    if len(part.low) == 1:
-        yield part.low, 1
-        yield (part.high[0] + 1,), -1
-        return
-    (a, c), (b, d) = part.low, part.high
-    yield from (((a, c), 1), ((b + 1, c), -1), ((a, d + 1), -1), ((b + 1, d + 1), 1))
-
-
-def _sum_up(deltas: Deltas, keys: Sequence[str]) -> Iterator[SweepPoint]:
+def _sum_up(changes: Changes, keys: Sequence[Path]) -> Iterator[SweepPoint]:
     """Yield the points between the places at which anything changes."""
-    domains = [find_domain(_split(key)) for key in keys]
-    places = [
-        sorted({low, *(place[axis] for (place, _), by in deltas.items() if by and low <= place[axis] <= high)})
-        for axis, (low, high) in enumerate(domains)
+    domains = list_domains(keys)
+    axes = list_axes((place for (place, _), by in changes.items() if by), tuple(low for low, _ in domains))
+    ends = [
+        dict(zip(axis, [*(at - 1 for at in axis[1:]), high], strict=True))
+        for axis, (_, high) in zip(axes, domains, strict=True)
     ]
-    ends = [[*(at - 1 for at in axis[1:]), high] for axis, (_, high) in zip(places, domains, strict=True)]
-    totals = {name: _accumulate(deltas, name, places) for name in MEASURES}
-    for at in totals["held"]:
-        indexes = [axis.index(value) for axis, value in zip(places, at, strict=True)]
-        high = tuple(axis[index] for axis, index in zip(ends, indexes, strict=True))
-        found = {name: totals[name][at] for name in MEASURES}
-        requests = found["planner"] + found["critic"]
-        yield SweepPoint(at, high, found["held"], found["prompts"], requests, found["agreed"])
+    by_figure: dict[Figure, dict[Place, int]] = {}
+    for (place, figure), by in changes.items():
+        by_figure.setdefault(figure, {})[place] = by
+    totals = {figure: sum_up_places(found, axes) for figure, found in by_figure.items()}
+    agreed = totals.pop(_AGREED, {})
+    gates = sorted({figure.gate for figure in totals})
+    for place in sum_up_places({}, axes):
+        counts = tuple(_count_gate(gate, totals, place) for gate in gates)
+        high = tuple(end[at] for end, at in zip(ends, place, strict=True))
+        yield SweepPoint(
+            place,
+            high,
+            sum(one.held for one in counts),
+            sum(one.prompts for one in counts),
+            sum(one.requests for one in counts),
+            agreed.get(place, 0),
+            gates=tuple(one for one in counts if one != GateCounts(one.gate)),
+        )
 
 
-def _accumulate(deltas: Deltas, name: str, places: Sequence[Sequence[int]]) -> dict[tuple[int, ...], int]:
-    first = places[0]
-    if len(places) == 1:
-        sums = accumulate(deltas[(at,), name] for at in first)
-        return {(at,): total for at, total in zip(first, sums, strict=True)}
-    found, row = dict[tuple[int, ...], int](), [0] * len(places[1])
-    for at in first:
-        row = [known + deltas[(at, other), name] for known, other in zip(row, places[1], strict=True)]
-        found |= {(at, other): total for other, total in zip(places[1], accumulate(row), strict=True)}
-    return found
+def _count_gate(gate: str, totals: Mapping[Figure, Mapping[Place, int]], place: Place) -> GateCounts:
+    def count(what: What) -> int:
+        return totals.get(Figure(gate, what), {}).get(place, 0)
 
-
-def _split(key: str) -> Path:
-    return tuple(key.split("."))
+    return GateCounts(gate, count("held"), count("asked"), count("person"), count("planner") + count("critic"))
 
 
 def mark_front(points: Sequence[SweepPoint], *, has_labels: bool) -> list[SweepPoint]:

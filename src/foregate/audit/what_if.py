@@ -156,7 +156,7 @@ class WhatIf:
         reach = ChangeReach(self._user)
         planned = [one for session in sessions for one in plan_session(self._log, self._index, reach, session)]
         pieces = [piece for piece, _ in planned if piece.only is None or piece.only]
-        events = sum(piece.until - piece.after if piece.only is None else _READ * len(piece.only) for piece in pieces)
+        events = sum(piece.count_events() for piece in pieces)
         judged = work_on_pieces(self._log, pieces, events, judge, self._workers)
         for piece, page in planned:
             found = next(judged)[1] if piece.only is None or piece.only else JudgedPiece([], WhatIfTally(), [])
@@ -165,10 +165,6 @@ class WhatIf:
                 found.tally.name_differences(changes)
                 found = add_unreached(page, piece.only or (), found, outcomes=self._assume is not None)
             yield piece, found
-
-
-_READ = 4
-"""Events that are read for one turn, about."""
 
 
 def plan_session(

@@ -29,3 +29,14 @@ def test_a_sweep_of_nothing_and_of_no_number_claims_nothing(cli: Cli) -> None:
     code, out, err = cli("policy", "sweep", "plan.mode")
     assert (code, out) == (2, "")
     assert "`plan.mode` is no number" in err
+
+
+def test_a_label_counts_where_the_call_comes_out_as_it_wants(cli: Cli) -> None:
+    cli("run", "clean this up")
+    (held,) = (
+        row["address"] for row in objects(cli("audit", "show", "last", "--json")[1]) if row["severity"] == "warning"
+    )
+    assert cli("audit", "label", f"last/{held}", "too strict")[0] == 0
+    (found,) = objects(cli("policy", "sweep", "uncertainty.threshold", "--json")[1])
+    assert [(one["held"], one["agreed"]) for one in found["points"]] == [(1, 0), (0, 1)]
+    assert "100 %" in cli("policy", "sweep", "uncertainty.threshold")[1]

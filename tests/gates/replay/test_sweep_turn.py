@@ -59,7 +59,9 @@ async def test_every_value_comes_out_as_judging_under_it_does(key: str) -> None:
         turned += len(parts) > 1
         for value in {*list_values_near({one.low[0] for one in parts}, low, high)}:
             part = next(one for one in parts if one.low[0] <= value <= one.high[0])
-            assert part.stopped == stop_under(replace_values(policy, {path: value}), catalogue, turn)
+            assert {call for call, _ in part.end.stopped} == stop_under(
+                replace_values(policy, {path: value}), catalogue, turn
+            )
     assert turned
 
 
@@ -70,7 +72,21 @@ async def test_two_keys_together_come_out_as_judging_under_both_does() -> None:
     for pair in ((0, 0), (0, 1), (1, 0), (1, 1), (20, 1)):
         (part,) = [one for one in parts if all(a <= v <= b for a, v, b in zip(one.low, pair, one.high, strict=True))]
         other = replace_values(policy, dict(zip(paths, pair, strict=True)))
-        assert part.stopped == stop_under(other, catalogue, turn)
+        assert {call for call, _ in part.end.stopped} == stop_under(other, catalogue, turn)
+
+
+async def test_two_weights_of_one_score_are_refused_at_the_first_turn_that_adds_them() -> None:
+    keys, turns = ("scores.risk.effect.send", "scores.risk.irreversible"), await list_turns()
+
+    def sweep_all() -> None:
+        for policy, catalogue, turn in turns:
+            paths = [find_numeric_key(key, policy)[0] for key in keys]
+            assert len(list(TurnSweep(policy, catalogue, paths).sweep(turn))) == 1, (
+                "a turn before that adds one at most"
+            )
+
+    with pytest.raises(UsageError, match="weighed against each other"):
+        sweep_all()
 
 
 @pytest.mark.parametrize(

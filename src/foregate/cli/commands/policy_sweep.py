@@ -36,21 +36,21 @@ def sweep(
     labels want it.
     """
     from foregate.assembly.home import find_sessions
-    from foregate.audit.sweep import read_labels, sweep_sessions
+    from foregate.audit.reach_index import open_reach_index
+    from foregate.audit.sweep import find_paths, sweep_sessions
     from foregate.cli.commands.audit_review import open_reviews
     from foregate.cli.commands.sweep_report import build_sweep_json, draw_sweep, format_sweep
-    from foregate.gates.replay.sweep_turn import find_numeric_key
     from foregate.policy.source.load import default_policy
     from foregate.policy.source.strict_yaml import format_path
     from foregate.policy.source.values import list_values
 
     known = {format_path(path) for path in list_values(default_policy())}
     keys = names[: 2 if len(names) > 1 and names[1] in known else 1]
-    for key in keys:
-        find_numeric_key(key, default_policy())
+    find_paths(keys)
     with open_home_log() as log, open_reviews() as kept:
         sessions = run_async(find_sessions(log, names[len(keys) :]))
-        found = sweep_sessions(log, sessions, keys, read_labels(run_async(kept.read())))
+        with open_reach_index(log, sessions) as index:
+            found = sweep_sessions(log, sessions, keys, run_async(kept.read()), index)
     if svg is not None:
         svg.write_text(draw_sweep(found), encoding="utf-8")
     if as_json:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from msgspec import to_builtins
+from msgspec.structs import replace
 
 from foregate.audit.sweep import SweepPoint, SweepResult
 from foregate.cli.terminal.layout import shorten_text
@@ -25,17 +26,18 @@ def format_sweep(found: SweepResult) -> Iterator[str]:
     if not found.turns:
         yield "There is no judged call in these sessions, so nothing is said of any value."
         return
-    most = max((one.prompts + one.requests for one in found.points), default=0) or 1
+    points = join_alike(found.points)
+    most = max((one.prompts + one.requests for one in points), default=0) or 1
     name = shorten_text(" / ".join(found.keys), 26)
     yield f"{name:<26} {'held':>6} {'prompts':>8} {'requests':>9} {'agreed':>7}"
-    for one in found.points[:SHOWN]:
+    for one in points[:SHOWN]:
         bar = "#" * round(_BAR * (one.prompts + one.requests) / most)
         agreed = f"{100 * one.agreed // found.labels} %" if found.labels else "-"
         mark = "*" if one.front else " "
         line = f"{describe_range(one):<26} {one.held:>6} {one.prompts:>8} {one.requests:>9} {agreed:>7} {mark} {bar}"
         yield line.rstrip()[:_WIDTH]
-    if len(found.points) > SHOWN:
-        yield f"... and {len(found.points) - SHOWN} more ranges; --json lists them all"
+    if len(points) > SHOWN:
+        yield f"... and {len(points) - SHOWN} more ranges; --json lists them all"
     yield from _format_remarks(found)
 
 
@@ -46,6 +48,18 @@ def _format_remarks(found: SweepResult) -> Iterator[str]:
     yield f"* No other values ask for less and do not {what}."
     if not found.labels:
         yield "Nothing is labelled here (`foregate audit review`), so nobody knows what is right."
+
+
+def join_alike(points: Sequence[SweepPoint]) -> list[SweepPoint]:
+    """Return the points of one key with neighbours as one that differ only in which gate comes to what."""
+    joined: list[SweepPoint] = []
+    for one in points:
+        plain = replace(one, gates=())
+        if joined and len(one.low) == 1 and replace(joined[-1], high=one.high) == replace(plain, low=joined[-1].low):
+            joined[-1] = replace(joined[-1], high=one.high)
+        else:
+            joined.append(plain)
+    return joined
 
 
 def describe_range(point: SweepPoint) -> str:
@@ -60,7 +74,13 @@ def _describe_axis(low: int, high: int) -> str:
 def build_sweep_json(found: SweepResult) -> Json:
     """Return a sweep as JSON values."""
     now: list[Json] = [{"values": list(value), "turns": count} for value, count in sorted(found.now.items())]
-    told: dict[str, Json] = {"keys": list(found.keys), "turns": found.turns, "labels": found.labels, "now": now}
+    told: dict[str, Json] = {
+        "keys": list(found.keys),
+        "turns": found.turns,
+        "calls": found.calls,
+        "labels": found.labels,
+    }
+    told["now"] = now
     points: list[Json] = [to_builtins(one) for one in found.points]
     return told | {"points": points}
 
@@ -68,7 +88,7 @@ def build_sweep_json(found: SweepResult) -> Json:
 def draw_sweep(found: SweepResult) -> str:
     """Return the picture of a sweep of one key as SVG: steps of held calls, prompts and requests."""
     width, height, left, above = _PLOT
-    points = found.points
+    points = join_alike(found.points)
     most = max((max(one.held, one.prompts, one.requests) for one in points), default=0) or 1
     step = (width - 2 * left) / max(1, len(points))
     parts = [
