@@ -11,8 +11,10 @@ import pytest
 from foregate.audit.label_agreement import is_met, list_labelled
 from foregate.audit.pieces import read_turns, split_session
 from foregate.audit.reach_index import ReachIndex
+from foregate.audit.reach_pages import IndexedTurn, ReachPage
 from foregate.audit.recorded_counts import read_turn_end
 from foregate.audit.sweep import SweepResult, sweep_sessions
+from foregate.audit.swept_pieces import list_reached
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.sweep_turn import find_numeric_key
@@ -96,6 +98,8 @@ async def test_at_every_value_agreement_is_what_judging_the_labelled_calls_there
         ("right", 0, {0}),
         ("too strict", 2, {0, 1}),
         ("too strict", 1, {0}),
+        ("too strict", 0, {0}),
+        ("too lax", 2, {2}),
         ("too lax", 0, {1, 2}),
         ("too lax", 1, {2}),
         ("unclear", 1, set()),
@@ -111,6 +115,13 @@ def test_nothing_is_known_of_a_decision_that_is_another_than_was_labelled() -> N
     assert read_turn_end(log, names[0], event.seq, event.hash) == read_turn_end(log, names[0], event.seq) is not None
     assert read_turn_end(log, names[0], event.seq, "another") is None
     assert read_turn_end(log, names[0], 1) is None
+
+
+def test_a_turn_that_does_not_come_out_as_recorded_is_judged_whatever_it_rests_on() -> None:
+    turns = [IndexedTurn(seq, 1, digests, (), seq == 1, 0, (), (), ()) for seq, digests in enumerate((("a",), ("b",)))]
+    words = IndexedTurn(2, 1, ("",), (), False, 0, (), (), ())
+    page = ReachPage((("p", "l", "c"),), (), (), (*turns, words))
+    assert list(list_reached(page, [("narration", "min_chars")])) == [0]
 
 
 def test_what_each_gate_comes_to_adds_up_to_the_whole() -> None:

@@ -65,7 +65,10 @@ class SweepPoint(Struct, frozen=True):
 
 @dataclass(frozen=True)
 class SweepResult:
-    """A sweep: the points in order, how many turns, calls and labels they rest on, and the values the turns had."""
+    """A sweep: the points in order, how many turns, calls and labels they rest on, and the values the turns had.
+
+    `judged` counts the turns that were judged for it.
+    """
 
     keys: tuple[str, ...]
     points: Sequence[SweepPoint]
@@ -73,6 +76,7 @@ class SweepResult:
     calls: int
     labels: int
     now: Mapping[tuple[int, ...], int]
+    judged: int = field(default=0, compare=False)
 
 
 @dataclass
@@ -110,7 +114,9 @@ def sweep_sessions(
     paths, sums = find_paths(keys), SweepSums(list(list_labelled(log, reviews, sessions)))
     pieces = [piece for session in sessions for piece in plan_pieces(log, index, paths, session)]
     events = sum(piece.count_events() for piece in pieces)
-    for piece, found in work_on_pieces(log, pieces, events, partial(PieceSweeper, keys=tuple(keys)), workers):
+    judged = 0
+    for piece, (turns, found) in work_on_pieces(log, pieces, events, partial(PieceSweeper, keys=tuple(keys)), workers):
+        judged += turns
         for seq, (call, gate, what), place, by in found:
             sums.changes[place, Figure(gate, what)] += by
             if (key := (piece.session, seq, call)) in sums.by_call:
@@ -118,10 +124,10 @@ def sweep_sessions(
     recorded = RecordedCounts()
     for _, counts in work_on_sessions(log, sessions, PieceCounter, workers):
         recorded.add(counts)
-    return conclude_sweep(keys, recorded, sums)
+    return conclude_sweep(keys, recorded, sums, judged)
 
 
-def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSums) -> SweepResult:
+def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSums, judged: int) -> SweepResult:
     """Return the sweep that changes make of what is recorded."""
     paths = find_paths(keys)
     lowest = tuple(low for low, _ in list_domains(paths))
@@ -139,7 +145,7 @@ def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSum
         changes[place, _AGREED] += by
     points = list(_sum_up(changes, paths)) if totals["turns"] else []
     points = mark_front(points, has_labels=bool(sums.labelled))
-    return SweepResult(tuple(keys), points, totals["turns"], totals["calls"], len(sums.labelled), now)
+    return SweepResult(tuple(keys), points, totals["turns"], totals["calls"], len(sums.labelled), now, judged)
 
 
 def _sum_up(changes: Changes, keys: Sequence[Path]) -> Iterator[SweepPoint]:

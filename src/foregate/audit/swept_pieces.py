@@ -86,18 +86,18 @@ class PieceSweeper:
         self._log, self._keys = log, keys
         self._sweeps: dict[tuple[str, str], TurnSweep] = {}
 
-    def __call__(self, piece: SessionPiece) -> list[TurnChange]:
-        """Return the changes in a piece.
+    def __call__(self, piece: SessionPiece) -> tuple[int, list[TurnChange]]:
+        """Return how many turns of a piece were judged, and the changes in it.
 
         Raises LogError where the log cannot be read, UsageError for keys that cannot be swept.
         """
         try:
-            turns = (turn for turn in read_turns(self._log, piece) if turn.turn.calls)
-            return [change for turn in turns for change in self._sweep(turn)]
+            changes = [self._sweep(turn) for turn in read_turns(self._log, piece) if turn.turn.calls]
+            return len(changes), [change for found in changes for change in found]
         except UNREADABLE as error:
             raise explain_unreadable(piece, error) from None
 
-    def _sweep(self, turn: RecordedTurn) -> Iterator[TurnChange]:
+    def _sweep(self, turn: RecordedTurn) -> list[TurnChange]:
         holds = turn.in_force
         key = holds.policy_hash, turn.turn.catalogue_hash
         if key not in self._sweeps:
@@ -105,7 +105,7 @@ class PieceSweeper:
             policy = restore_policy(values)
             paths = [find_numeric_key(name, policy)[0] for name in self._keys]
             self._sweeps[key] = TurnSweep(policy, build_catalogue(catalogue), paths)
-        yield from list_changes(turn.seq, read_recorded_end(turn), list(self._sweeps[key].sweep(turn.turn)))
+        return list(list_changes(turn.seq, read_recorded_end(turn), list(self._sweeps[key].sweep(turn.turn))))
 
 
 def explain_unreadable(piece: SessionPiece, error: Exception) -> LogError:

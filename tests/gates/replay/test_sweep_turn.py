@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from foregate.gates.prelude import build_prelude
+from foregate.gates.replay import sweep_turn
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.sweep_turn import TurnSweep, find_domain, find_numeric_key
 from foregate.policy.policy import Policy
@@ -75,8 +76,12 @@ async def test_two_keys_together_come_out_as_judging_under_both_does() -> None:
         assert {call for call, _ in part.end.stopped} == stop_under(other, catalogue, turn)
 
 
-async def test_two_weights_of_one_score_are_refused_at_the_first_turn_that_adds_them() -> None:
-    keys, turns = ("scores.risk.effect.send", "scores.risk.irreversible"), await list_turns()
+async def test_two_weights_of_one_score_are_refused_at_the_first_turn_that_adds_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    keys, judged = ("scores.risk.effect.send", "scores.risk.irreversible"), []
+    monkeypatch.setattr(sweep_turn, "replay_turn", lambda *given: judged.append(given) or replay_turn(*given))
+    turns = await list_turns()
 
     def sweep_all() -> None:
         for policy, catalogue, turn in turns:
@@ -87,6 +92,7 @@ async def test_two_weights_of_one_score_are_refused_at_the_first_turn_that_adds_
 
     with pytest.raises(UsageError, match="weighed against each other"):
         sweep_all()
+    assert len(judged) <= len(turns)
 
 
 @pytest.mark.parametrize(

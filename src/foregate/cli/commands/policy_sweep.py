@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +13,12 @@ from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
+
+if TYPE_CHECKING:
+    from foregate.audit.reach_index import ReachIndex
+    from foregate.audit.sweep import SweepResult
+    from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.review.reviews import Reviews
 
 Names = Annotated[
     list[str],
@@ -30,6 +37,9 @@ def sweep(
     as_json: options.AsJson = False,
 ) -> None:
     """Judge recorded turns again for every value of a number of the policy, as often as anything turns.
+
+    What is found for a key is kept beside the log, so that the next time only what is new is judged; with
+    `foregate[tuning]`.
 
     Each turn is judged by itself, with the answers of then. For each range of values between two places where something
     turns it counts held calls, prompts, requests to planner and critic, and the labelled calls that come out as their
@@ -50,7 +60,10 @@ def sweep(
     with open_home_log() as log, open_reviews() as kept:
         sessions = run_async(find_sessions(log, names[len(keys) :]))
         with open_reach_index(log, sessions) as index:
-            found = sweep_sessions(log, sessions, keys, run_async(kept.read()), index)
+            reviews = run_async(kept.read())
+            found = sweep_by_cube(log, index, keys, sessions, reviews) or sweep_sessions(
+                log, sessions, keys, reviews, index
+            )
     if svg is not None:
         svg.write_text(draw_sweep(found), encoding="utf-8")
     if as_json:
@@ -58,3 +71,15 @@ def sweep(
         return
     for line in format_sweep(found):
         options.print_text(line)
+
+
+def sweep_by_cube(
+    log: SqliteLog, index: ReachIndex | None, keys: Sequence[str], sessions: Sequence[str], reviews: Reviews
+) -> SweepResult | None:
+    """Return the sweep of one key from the cube; None for two, and where there can be no cube."""
+    from foregate.audit.cube import has_libraries, open_cube
+
+    if len(keys) > 1 or not has_libraries():
+        return None
+    with open_cube(log, index) as cube:
+        return cube.sweep(keys[0], sessions, reviews) if cube is not None else None

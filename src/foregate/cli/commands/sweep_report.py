@@ -44,6 +44,8 @@ def format_sweep(found: SweepResult) -> Iterator[str]:
 def _format_remarks(found: SweepResult) -> Iterator[str]:
     now = ", ".join("/".join(map(str, value)) for value in sorted(found.now))
     yield f"{found.turns} turns, recorded with {shorten_text(now, 40)}. Each range is exact, turn by turn."
+    if found.judged < found.turns:
+        yield f"{found.judged} of them were judged for this; of the others it is known how they come out."
     what = "agree less with the labels" if found.labels else "hold less"
     yield f"* No other values ask for less and do not {what}."
     if not found.labels:
@@ -80,7 +82,7 @@ def build_sweep_json(found: SweepResult) -> Json:
         "calls": found.calls,
         "labels": found.labels,
     }
-    told["now"] = now
+    told |= {"judged": found.judged, "now": now}
     points: list[Json] = [to_builtins(one) for one in found.points]
     return told | {"points": points}
 

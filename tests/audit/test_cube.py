@@ -1,0 +1,127 @@
+"""The cube holds what judging finds, for every value of a key, and judges only what is new."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import foregate
+from foregate.assembly.home import Home
+from foregate.audit import cube_table
+from foregate.audit.cube import Cube, connect, open_cube
+from foregate.audit.reach_index import ReachIndex, open_reach_index
+from foregate.audit.sweep import sweep_sessions
+from foregate.schemas.errors import UsageError
+from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.review.review_log import ReviewLog
+from foregate.telemetry.review.reviews import Reviews
+from foregate.testing import ScriptedModel, calls, says
+from tests.audit.test_sweep import KEYS, label_calls
+from tests.varied import varied_log
+
+KEY = "narration.min_chars"
+
+
+@pytest.fixture(scope="module")
+def index() -> ReachIndex:
+    """The tuning index of a few sessions of varied work."""
+    log, names = varied_log()
+    found = ReachIndex(log, None)
+    found.catch_up(names[:8], 1)
+    return found
+
+
+async def test_the_table_of_every_key_is_that_of_judging_all_turns(tmp_path: Path, index: ReachIndex) -> None:
+    log, names = varied_log()
+    with ReviewLog(tmp_path / "reviews.db") as kept:
+        reviews = await label_calls(kept, names[:5], 12)
+    cube = Cube(log, tmp_path, index, 1)
+    for key in KEYS:
+        assert cube.sweep(key, names[:5], reviews) == sweep_sessions(log, names[:5], [key], reviews, None, 1)
+    judged = cube.judged
+    for sessions in (names[:8], names[2:6], names[:5]):  # more, some, and those of before
+        assert cube.sweep(KEY, sessions, reviews) == sweep_sessions(log, sessions, [KEY], reviews, index, 1)
+    assert cube.judged - judged <= sweep_sessions(log, names[5:8], [KEY], reviews, index, 1).judged
+    assert Cube(log, tmp_path, index, 1).sweep(KEY, names[:8], reviews).judged == 0
+
+
+def test_turned_calls_make_up_the_difference_between_two_values(tmp_path: Path, index: ReachIndex) -> None:
+    log, names = varied_log()
+    cube = Cube(log, tmp_path, index, 1)
+    points = cube.sweep(KEY, names[:8], Reviews()).points
+    first, last = points[0], points[-1]
+    turned, count = cube.list_turned(KEY, names[:8], first.low[0], last.low[0], 1000)
+    assert len(turned) == count > 0
+    assert sum(one.held for one in turned) == last.held - first.held
+    assert all(one.held or one.asked for one in turned)
+    back, _ = cube.list_turned(KEY, names[:8], last.low[0], first.low[0], 1000)
+    assert [(one.seq, one.held, one.asked) for one in back] == [(one.seq, -one.held, -one.asked) for one in turned]
+    assert cube.list_turned(KEY, names[:8], 7, 7, 1000) == ([], 0)
+    assert cube.list_turned(KEY, names[:8], first.low[0], last.low[0], 1) == (turned[:1], count)
+    turning = cube.count_turning(KEY, names[:8])
+    assert set(turning) <= {point.low[0] for point in points}
+
+
+async def test_of_a_session_that_goes_on_only_what_is_new_is_judged(
+    tmp_path: Path, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREGATE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(cube_table, "MOST_FILES", 2)
+    monkeypatch.chdir(folder)
+    (folder / "a.txt").write_text("teh cat\n")
+    read = ("read_file", {"path": "a.txt"})
+    steps = [step for _ in range(4) for step in (calls(read, text="I look."), says("Done."))]
+    sweeps = []
+    async with foregate.Agent(model=ScriptedModel(steps), person=foregate.AbsentPerson()) as agent:
+        for _ in range(4):
+            await agent.run("Look at a.txt.")
+            log = Home(tmp_path / "home").open_log()
+            names = [agent.session]
+            with open_reach_index(log, names) as index, open_cube(log, index) as cube:
+                assert cube is not None
+                sweeps.append(cube.sweep("scores.risk.effect.observation", names, Reviews()))
+                assert sweeps[-1] == sweep_sessions(log, names, sweeps[-1].keys, Reviews(), None, 1)
+            log.close()
+    assert [one.turns for one in sweeps] == [1, 2, 3, 4]
+    assert {one.judged for one in sweeps} <= {0, 1}
+    files = list((tmp_path / "home").glob("cube/*/*.parquet"))
+    assert len(files) <= 2
+
+
+@pytest.mark.parametrize("damage", ["bytes", "contents", "gone", "history"])
+def test_a_damaged_cube_is_made_anew(tmp_path: Path, index: ReachIndex, damage: str) -> None:
+    log, names = varied_log()
+    wanted = Cube(log, tmp_path, index, 1).sweep(KEY, names[:4], Reviews())
+    (file,), contents = tmp_path.glob(f"changes/{KEY}/*.parquet"), tmp_path / "changes" / KEY / "contents.json"
+    match damage:
+        case "bytes":
+            file.write_bytes(file.read_bytes()[:-9] + b"\0" * 9)
+        case "contents":
+            contents.write_bytes(contents.read_bytes()[:-4])
+        case "gone":
+            file.unlink()
+        case _:
+            _, hash_ = log.head_anchor(names[0])
+            contents.write_text(contents.read_text().replace(hash_, "0" * 64))
+    cube = Cube(log, tmp_path, index, 1)
+    assert cube.sweep(KEY, names[:4], Reviews()) == wanted
+    assert cube.judged > 0
+
+
+def test_the_database_reads_nothing_but_the_folder_of_the_cube(tmp_path: Path) -> None:
+    (tmp_path / "outside.csv").write_text("a\n1\n")
+    (tmp_path / "cube").mkdir()
+    with pytest.raises(duckdb.PermissionException):
+        connect(tmp_path / "cube").execute("SELECT * FROM read_csv(?)", [str(tmp_path / "outside.csv")])
+
+
+def test_without_its_libraries_one_sentence_says_how_to_install_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("foregate.audit.cube.find_spec", lambda name: None)
+    log = SqliteLog(tmp_path / "events.db")
+    with pytest.raises(UsageError, match=r"pip install 'foregate\[tuning\]'"), open_cube(log, None):
+        pass
+    log.close()
