@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 NAME = "cube"
 """The folder's name, beside the tuning index."""
-_RECORDED: Columns = {"session": "text", "policy": "text", "gate": "text", "what": "text", "count": "number"}
-_CHANGES: Columns = {
+RECORDED: Columns = {"session": "text", "policy": "text", "gate": "text", "what": "text", "count": "number"}
+CHANGES: Columns = {
     "session": "text",
     "seq": "number",
     "call": "text",
@@ -113,8 +113,8 @@ class Cube:
 
     def __init__(self, log: SqliteLog, folder: Path, index: ReachIndex | None, workers: int = 0) -> None:
         self._log, self._folder, self._index, self._workers = log, folder, index, workers
-        self._connection = connect(folder)
-        self._stamp = f"{hash_code()} {log.count_erased()}"
+        self.connection = connect(folder)
+        self.stamp = f"{hash_code()} {log.count_erased()}"
         self.judged = 0
 
     def sweep(self, key: str, sessions: Sequence[str], reviews: Reviews) -> SweepResult:
@@ -153,8 +153,8 @@ class Cube:
     def _catch_up(self, key: str, sessions: Sequence[str]) -> CubeTable:
         """Bring both tables to the end of the sessions."""
         (path,) = find_paths([key])
-        self._recorded = CubeTable(self._folder / "recorded", _RECORDED, self._stamp)
-        table = CubeTable(self._folder / "changes" / key, _CHANGES, self._stamp)
+        self._recorded = CubeTable(self._folder / "recorded", RECORDED, self.stamp)
+        table = CubeTable(self._folder / "changes" / key, CHANGES, self.stamp)
         heads = {session: self._log.head_anchor(session) for session in sessions}
         missing = list_missing(table, self._log, heads)
         pieces = [
@@ -169,7 +169,7 @@ class Cube:
             rows += [(piece.session, seq, *figure, *place, by) for seq, figure, place, by in found]
         self._count_recorded(heads)
         if missing:
-            table.add(rows, {session: heads[session] for session in missing}, self._connection)
+            table.add(rows, {session: heads[session] for session in missing}, self.connection)
         return table
 
     def _count_recorded(self, heads: Mapping[str, Head]) -> None:
@@ -186,7 +186,7 @@ class Cube:
             policies |= {name: strict_json.canonical(values).decode() for name, values in counted.policies.items()}
         if missing:
             rows = [(*one, count) for one, count in found.items()]
-            self._recorded.add(rows, {session: heads[session] for session in missing}, self._connection, policies)
+            self._recorded.add(rows, {session: heads[session] for session in missing}, self.connection, policies)
 
     def _work(self, pieces: Sequence[SessionPiece], prepare: Any) -> Iterator[tuple[SessionPiece, Any]]:
         events = sum(piece.count_events() for piece in pieces)
@@ -195,9 +195,9 @@ class Cube:
     def _read_policies(self) -> dict[str, Any]:
         found = {}
         for name, text in self._recorded.contents.texts.items():
-            found[name] = strict_json.as_object(strict_json.decode_record(text))
-            if strict_json.digest(found[name]) != name:
+            if strict_json.sha256(text.encode()) != name:  # it is the canonical text
                 raise LogError(f"the policy `{name[:20]}` is not what its hash says; run `foregate audit verify`")
+            found[name] = strict_json.as_object(strict_json.decode_record(text))
         return found
 
     def _ask(self, query: str, table: CubeTable, sessions: Sequence[str], *values: Any) -> list[tuple[Any, ...]]:
@@ -208,13 +208,13 @@ class Cube:
             where, chosen = "WHERE true", list[Any]()
         else:
             where, chosen = "WHERE session IN (SELECT unnest(?))", [list(sessions)]
-        return self._connection.execute(query.format(where=where), [table.paths, *chosen, *values]).fetchall()
+        return self.connection.execute(query.format(where=where), [table.paths, *chosen, *values]).fetchall()
 
     def _add_labelled(self, table: CubeTable, labelled: Sequence[LabelledCall], sums: SweepSums) -> None:
         if not (labelled and table.paths):
             return
         sessions, seqs, calls = (list(column) for column in zip(*sums.by_call, strict=True))
-        rows = self._connection.execute(_OF_CALLS, [table.paths, sessions, seqs, calls]).fetchall()
+        rows = self.connection.execute(_OF_CALLS, [table.paths, sessions, seqs, calls]).fetchall()
         for session, seq, call, what, at, by in rows:
             sums.by_call[session, seq, call][(at,), what] += by
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -45,6 +46,13 @@ class Contents(Struct, frozen=True):
     texts: Mapping[str, str] = {}
 
 
+@lru_cache(maxsize=256)
+def hash_file(path: Path, about: tuple[int, ...]) -> str:
+    """Return the SHA-256 of a file; it is read again where what is said `about` it is another."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 class CubeTable:
     """The table in a folder, made under a stamp: what other code has made, or what is damaged, is forgotten.
 
@@ -52,28 +60,27 @@ class CubeTable:
     """
 
     def __init__(self, folder: Path, columns: Columns, stamp: str) -> None:
-        self._folder, self._columns, self._stamp = folder, columns, stamp
+        self.folder, self._columns, self._stamp = folder, columns, stamp
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.contents = self._read() or Contents(stamp)
         self._drop_others()
 
     def _read(self) -> Contents | None:
         with suppress(OSError, msgspec.MsgspecError):
-            found = msgspec.json.decode((self._folder / _CONTENTS).read_bytes(), type=Contents)
+            found = msgspec.json.decode((self.folder / _CONTENTS).read_bytes(), type=Contents)
             if found.stamp == self._stamp and all(self._hash_file(one.name) == one.sum for one in found.files):
                 return found
         return None
 
     def _hash_file(self, name: str) -> str:
-        if Path(name).name != name:
-            return ""
-        with (self._folder / name).open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        path = self.folder / name
+        about = path.stat()
+        return hash_file(path, (about.st_ino, about.st_size, about.st_mtime_ns)) if Path(name).name == name else ""
 
     def _drop_others(self) -> None:
         """Remove what is no file of the table: of an earlier time, or left by a process that ended while writing."""
         known = {_CONTENTS, *(one.name for one in self.contents.files)}
-        for path in self._folder.iterdir():
+        for path in self.folder.iterdir():
             if path.name not in known and path.is_file():
                 path.unlink()
 
@@ -94,7 +101,7 @@ class CubeTable:
     @property
     def paths(self) -> list[str]:
         """The files, to be read by DuckDB."""
-        return [str(self._folder / one.name) for one in self.contents.files]
+        return [str(self.folder / one.name) for one in self.contents.files]
 
     def add(
         self,
@@ -124,8 +131,8 @@ class CubeTable:
 
     def _join(self, files: Sequence[TableFile], connection: DuckDBPyConnection) -> TableFile:
         """Make one file of all."""
-        made = self._folder / "joined.tmp"
-        paths = [str(self._folder / one.name) for one in files]
+        made = self.folder / "joined.tmp"
+        paths = [str(self.folder / one.name) for one in files]
         where = str(made).replace("'", "''")
         connection.execute(f"COPY (FROM read_parquet(?)) TO '{where}' (FORMAT parquet, COMPRESSION zstd)", [paths])
         return self._keep(made.read_bytes(), len(files), sum(one.rows for one in files))
@@ -133,11 +140,11 @@ class CubeTable:
     def _keep(self, data: bytes, number: int, rows: int) -> TableFile:
         sum_ = hashlib.sha256(data).hexdigest()
         name = f"{number:03}-{sum_[:16]}.parquet"
-        replace_file(self._folder / name, data)
+        replace_file(self.folder / name, data)
         return TableFile(name, sum_, rows)
 
     def _write(self, contents: Contents) -> None:
-        replace_file(self._folder / _CONTENTS, msgspec.json.encode(contents))
+        replace_file(self.folder / _CONTENTS, msgspec.json.encode(contents))
         self.contents = contents
         self._drop_others()
 

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import repeat
+from operator import add
 from typing import Literal, NamedTuple
 
 from msgspec import Struct
@@ -159,28 +161,32 @@ def _sum_up(changes: Changes, keys: Sequence[Path]) -> Iterator[SweepPoint]:
     by_figure: dict[Figure, dict[Place, int]] = {}
     for (place, figure), by in changes.items():
         by_figure.setdefault(figure, {})[place] = by
-    totals = {figure: sum_up_places(found, axes) for figure, found in by_figure.items()}
-    agreed = totals.pop(_AGREED, {})
-    gates = sorted({figure.gate for figure in totals})
-    for place in sum_up_places({}, axes):
-        counts = tuple(_count_gate(gate, totals, place) for gate in gates)
+    places = list(sum_up_places({}, axes))
+    figures = {figure: list(sum_up_places(found, axes).values()) for figure, found in by_figure.items()}
+    agreed = figures.pop(_AGREED, [0] * len(places))
+    counts = [_count_gate(gate, figures, len(places)) for gate in sorted({figure.gate for figure in figures})]
+    for index, place in enumerate(places):
         high = tuple(end[at] for end, at in zip(ends, place, strict=True))
+        here = tuple(gate[index] for gate in counts)
         yield SweepPoint(
             place,
             high,
-            sum(one.held for one in counts),
-            sum(one.prompts for one in counts),
-            sum(one.requests for one in counts),
-            agreed.get(place, 0),
-            gates=tuple(one for one in counts if one != GateCounts(one.gate)),
+            sum(one.held for one in here),
+            sum(one.prompts for one in here),
+            sum(one.requests for one in here),
+            agreed[index],
+            gates=tuple(one for one in here if one.held or one.asked or one.prompts or one.requests),
         )
 
 
-def _count_gate(gate: str, totals: Mapping[Figure, Mapping[Place, int]], place: Place) -> GateCounts:
-    def count(what: What) -> int:
-        return totals.get(Figure(gate, what), {}).get(place, 0)
+def _count_gate(gate: str, figures: Mapping[Figure, Sequence[int]], places: int) -> list[GateCounts]:
+    """Return what a gate comes to, place by place."""
 
-    return GateCounts(gate, count("held"), count("asked"), count("person"), count("planner") + count("critic"))
+    def column(what: What) -> Sequence[int]:
+        return figures.get(Figure(gate, what), [0] * places)
+
+    requests = map(add, column("planner"), column("critic"))
+    return list(map(GateCounts, repeat(gate), column("held"), column("asked"), column("person"), requests))
 
 
 def mark_front(points: Sequence[SweepPoint], *, has_labels: bool) -> list[SweepPoint]:
@@ -192,8 +198,8 @@ def mark_front(points: Sequence[SweepPoint], *, has_labels: bool) -> list[SweepP
     def cost(one: SweepPoint) -> tuple[int, int, int]:
         return one.prompts, one.requests, -(one.agreed if has_labels else one.held)
 
-    costs = {cost(one) for one in points}
-    pairs = ((one, two) for one in costs for two in costs if two != one)
-    beaten = {one for one, two in pairs if all(b <= a for a, b in zip(one, two, strict=True))}
-    front = costs - beaten
+    front: list[tuple[int, int, int]] = []
+    for found in sorted({cost(one) for one in points}):  # what beats it stands before it
+        if not any(all(b <= a for a, b in zip(found, better, strict=True)) for better in front):
+            front.append(found)
     return [replace(one, front=cost(one) in front) for one in points]

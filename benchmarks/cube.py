@@ -1,0 +1,90 @@
+"""What a sweep from the cube takes, as a ratio to one plain grouping of the same decisions by gate and value.
+
+The decisions are made up: ten million, by nine gates, each turning at one of a hundred values of a key. DuckDB writes
+them as a table of the cube, and the cube sums them up as `foregate policy sweep` does.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from foregate.audit.cube import CHANGES, RECORDED, Cube
+from foregate.audit.cube_table import Contents, CubeTable, TableFile
+from foregate.policy.source.load import default_policy
+from foregate.schemas import strict_json
+from foregate.schemas.codes import GATES
+from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.review.reviews import Reviews
+
+DECISIONS, PLACES, KEY = 10_000_000, 100, "uncertainty.threshold"
+ROUNDS, BOUND = 5, 2.0
+"""Rounds that are measured, and how many times as long as one grouping a sweep may take."""
+_WRITE = f"""COPY (
+  SELECT 's' || lpad((i // 2000)::VARCHAR, 6, '0') AS session, i % 2000 AS seq,
+    'c' || (i % 2000)::VARCHAR || '.1' AS call,
+    ({list(GATES)})[i % {len(GATES)} + 1] AS gate,
+    CASE WHEN hash(i) % 10 < 8 THEN 'held' WHEN hash(i) % 10 = 8 THEN 'asked' ELSE 'person' END AS what,
+    (hash(i + 1) % {PLACES})::BIGINT * 10 AS "at", CASE WHEN hash(i + 2) % 2 = 0 THEN 1 ELSE -1 END AS "by"
+  FROM range({DECISIONS}) AS decisions(i)
+) TO '{{file}}' (FORMAT parquet, COMPRESSION zstd)"""
+_GROUP = 'SELECT gate, "at", count(*) FROM read_parquet(?) GROUP BY gate, "at"'
+
+
+def write_cube(folder: Path, cube: Cube, stamp: str) -> Path:
+    """Write the two tables of a key; return the file with the decisions."""
+    values = default_policy().recorded
+    policy = strict_json.digest(values)
+    recorded = CubeTable(folder / "recorded", RECORDED, stamp)
+    rows = [("s", policy, gate, what, DECISIONS // 9) for gate in GATES for what in ("held", "asked", "person")]
+    rows += [("s", policy, "", "turns", DECISIONS), ("s", policy, "", "calls", DECISIONS)]
+    recorded.add(rows, {}, cube.connection, {policy: strict_json.canonical(values).decode()})
+    place = CubeTable(folder / "changes" / KEY, CHANGES, stamp).folder
+    file = place / "000-made.parquet"
+    cube.connection.execute(_WRITE.format(file=file))
+    sum_ = hashlib.sha256(file.read_bytes()).hexdigest()
+    contents = Contents(stamp, (TableFile(file.name, sum_, DECISIONS),))
+    (place / "contents.json").write_bytes(msgspec.json.encode(contents))
+    return file
+
+
+def measure(act: Callable[[], object]) -> float:
+    """Return the seconds that something takes."""
+    start = time.perf_counter()
+    act()
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    """Print the median ratio of interleaved rounds; exit with 1 where it is above the bound."""
+    with tempfile.TemporaryDirectory() as name:
+        log = SqliteLog(Path(name) / "events.db")
+        folder = Path(name) / "cube"
+        folder.mkdir()
+        cube = Cube(log, folder, None)
+        file = write_cube(folder, cube, cube.stamp)
+        found = cube.sweep(KEY, [], Reviews())
+        assert (found.turns, len(found.points), len(found.points[0].gates)) == (DECISIONS, PLACES, len(GATES))
+        sweep = lambda: cube.sweep(KEY, [], Reviews())  # noqa: E731
+        group = lambda: cube.connection.execute(_GROUP, [[str(file)]]).fetchall()  # noqa: E731
+        group()
+        rounds = [(measure(sweep), measure(group)) for _ in range(ROUNDS)]
+        log.close()
+    ratio = statistics.median(one / two for one, two in rounds)
+    one, two = (statistics.median(times) for times in zip(*rounds, strict=True))
+    holds = ratio <= BOUND
+    print(f"sweep of {PLACES} values, {len(GATES)} gates, {DECISIONS:,} decisions  {one * 1000:.0f} ms")
+    print(f"one GROUP BY gate, value of the same file  {two * 1000:.0f} ms")
+    print(f"ratio {ratio:.2f} (at most {BOUND})  {'holds' if holds else 'MISSED'}")
+    sys.exit(not holds)
+
+
+if __name__ == "__main__":
+    main()
