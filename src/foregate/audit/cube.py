@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit.cube_table import Columns, CubeTable, Head, list_missing
 from foregate.audit.label_agreement import LabelledCall, list_labelled
-from foregate.audit.pieces import SessionPiece, cores, split_session, work_on_pieces
+from foregate.audit.pieces import SessionPiece, Workers, cores, split_session, work_on_pieces
 from foregate.audit.reach_index import ReachIndex, hash_code
 from foregate.audit.recorded_counts import PieceCounter, RecordedCounts
 from foregate.audit.sweep import Figure, SweepResult, SweepSums, conclude_sweep, find_paths
@@ -76,7 +76,7 @@ def has_libraries() -> bool:
 
 
 @contextmanager
-def open_cube(log: SqliteLog, index: ReachIndex | None, workers: int = 0) -> Iterator[Cube | None]:
+def open_cube(log: SqliteLog, index: ReachIndex | None, workers: Workers = 0) -> Iterator[Cube | None]:
     """Yield the cube of a home's log, for as long as nobody else may use it; None where no folder is to be had.
 
     Raises UsageError where a library is missing.
@@ -111,7 +111,7 @@ class Cube:
     deleted at any time; `judged` counts the turns that had to be judged since it was opened.
     """
 
-    def __init__(self, log: SqliteLog, folder: Path, index: ReachIndex | None, workers: int = 0) -> None:
+    def __init__(self, log: SqliteLog, folder: Path, index: ReachIndex | None, workers: Workers = 0) -> None:
         self._log, self._folder, self._index, self._workers = log, folder, index, workers
         self.connection = connect(folder)
         self.stamp = f"{hash_code()} {log.count_erased()}"

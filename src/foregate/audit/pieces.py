@@ -15,7 +15,7 @@ from heapq import merge
 from multiprocessing import get_context, parent_process
 from operator import attrgetter
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import TurnJudged
@@ -31,7 +31,8 @@ CHUNK = 2000
 """Events of a session that are judged again as one piece of work."""
 WORTH_WORKERS = 4 * CHUNK
 """Events from which starting further processes takes less time than it saves."""
-_AHEAD = 4
+AHEAD = 4
+"""Pieces that are under way at a time, for each worker."""
 _READ = 4
 """Events that are read for one turn, about."""
 _PLAYED = 5
@@ -66,6 +67,19 @@ class SessionPiece:
 
 Work = Callable[[SessionPiece], T]
 """What is done to a piece."""
+
+
+class Crew(Protocol):
+    """What works on pieces beside this process."""
+
+    def work(
+        self, pieces: Iterable[SessionPiece], log: Readable, prepare: Callable[[Readable], Work[T]]
+    ) -> Iterator[tuple[SessionPiece, T]]:
+        """Yield what comes of each piece, in their order; `prepare` makes of a log what works on its pieces."""
+
+
+Workers = int | Crew
+"""Processes of this machine, 0 for one for each core, or who else does the work."""
 
 
 def cores() -> int:
@@ -124,7 +138,7 @@ def work_on_sessions(
     log: Readable,
     sessions: Sequence[str],
     prepare: Callable[[Readable], Work[T]],
-    workers: int = 0,
+    workers: Workers = 0,
     *,
     whole: bool = False,
 ) -> Iterator[tuple[SessionPiece, T]]:
@@ -140,39 +154,53 @@ def work_on_sessions(
 
 
 def work_on_pieces(
-    log: Readable, pieces: Iterable[SessionPiece], events: int, prepare: Callable[[Readable], Work[T]], workers: int = 0
+    log: Readable,
+    pieces: Iterable[SessionPiece],
+    events: int,
+    prepare: Callable[[Readable], Work[T]],
+    workers: Workers = 0,
 ) -> Iterator[tuple[SessionPiece, T]]:
     """Yield what comes of each piece, in their order; `events` is about how many are read for it."""
-    workers = workers or cores()
+    if workers == 0:
+        workers = cores()
+    if isinstance(workers, int) and workers > 1 and events > WORTH_WORKERS and isinstance(log, SqliteLog):
+        workers = ProcessCrew(workers)
     with log.keep_reader() if isinstance(log, SqliteReader) else nullcontext():
-        if workers > 1 and events > WORTH_WORKERS and isinstance(log, SqliteLog):
-            yield from _work_in_processes(pieces, log, prepare, workers)
+        if not isinstance(workers, int):
+            yield from workers.work(pieces, log, prepare)
         else:
             work = prepare(log)
             for piece in pieces:
                 yield piece, work(piece)
 
 
-def _work_in_processes(
-    pieces: Iterable[SessionPiece], log: SqliteLog, prepare: Callable[[Readable], Work[T]], workers: int
-) -> Iterator[tuple[SessionPiece, T]]:
-    """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
-    under_way: deque[tuple[SessionPiece, Future[T]]] = deque()
-    known = (log.path, prepare, log.read_only)
-    pool = ProcessPoolExecutor(workers, get_context("spawn"), start_worker, known)
-    try:
-        for piece in pieces:
-            under_way.append((piece, pool.submit(_work_on_piece, piece)))
-            if len(under_way) >= _AHEAD * workers:
-                done, future = under_way.popleft()
+@dataclass(frozen=True)
+class ProcessCrew:
+    """So many processes of this machine, each of which reads the log's file by itself."""
+
+    count: int
+
+    def work(
+        self, pieces: Iterable[SessionPiece], log: Readable, prepare: Callable[[Readable], Work[T]]
+    ) -> Iterator[tuple[SessionPiece, T]]:
+        """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
+        assert isinstance(log, SqliteLog), "processes open the log by its path"
+        under_way: deque[tuple[SessionPiece, Future[T]]] = deque()
+        known = (log.path, prepare, log.read_only)
+        pool = ProcessPoolExecutor(self.count, get_context("spawn"), start_worker, known)
+        try:
+            for piece in pieces:
+                under_way.append((piece, pool.submit(_work_on_piece, piece)))
+                if len(under_way) >= AHEAD * self.count:
+                    done, future = under_way.popleft()
+                    yield done, future.result()
+            for done, future in under_way:
                 yield done, future.result()
-        for done, future in under_way:
-            yield done, future.result()
-    except BrokenProcessPool:
-        why = "a process that judges recorded turns was ended from outside; see whether memory ran out"
-        raise LogError(why) from None
-    finally:
-        pool.shutdown(cancel_futures=True)
+        except BrokenProcessPool:
+            why = "a process that judges recorded turns was ended from outside; see whether memory ran out"
+            raise LogError(why) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 _work: Work[Any] | None = None

@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.audit.label_agreement import CallKey, LabelledCall, list_agreement, list_labelled
-from foregate.audit.pieces import work_on_pieces, work_on_sessions
+from foregate.audit.pieces import Workers, work_on_pieces, work_on_sessions
 from foregate.audit.place_sums import Place, list_axes, sum_up_places
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.recorded_counts import PieceCounter, RecordedCounts
@@ -106,7 +106,7 @@ def sweep_sessions(
     keys: Sequence[str],
     reviews: Reviews,
     index: ReachIndex | None = None,
-    workers: int = 0,
+    workers: Workers = 0,
 ) -> SweepResult:
     """Return what the turns of sessions come to for every value of the keys, each under its own policy otherwise.
 

@@ -20,6 +20,7 @@ from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_out
 from foregate.audit.pieces import (
     UNREADABLE,
     SessionPiece,
+    Workers,
     read_turns,
     split_session,
     work_on_pieces,
@@ -118,7 +119,7 @@ class WhatIf:
         self,
         log: Readable,
         user: Change,
-        workers: int = 0,
+        workers: Workers = 0,
         index: ReachIndex | None = None,
         assume: Assumption | None = None,
     ) -> None:

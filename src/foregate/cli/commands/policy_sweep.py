@@ -15,6 +15,7 @@ from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
+    from foregate.audit.pieces import Workers
     from foregate.audit.reach_index import ReachIndex
     from foregate.audit.sweep import SweepResult
     from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -34,6 +35,7 @@ Picture = Annotated[Path | None, take("--svg", "Write the chart to a file, too."
 def sweep(
     names: Names,
     svg: Picture = None,
+    ray: options.OnRay = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge recorded turns again for every value of a number of the policy, as often as anything turns.
@@ -46,6 +48,7 @@ def sweep(
     labels want it.
     """
     from foregate.assembly.home import find_sessions
+    from foregate.audit.ray_crew import open_workers
     from foregate.audit.reach_index import open_reach_index
     from foregate.audit.sweep import find_paths, sweep_sessions
     from foregate.cli.commands.audit_review import open_reviews
@@ -59,11 +62,9 @@ def sweep(
     find_paths(keys)
     with open_home_log() as log, open_reviews() as kept:
         sessions = run_async(find_sessions(log, names[len(keys) :]))
-        with open_reach_index(log, sessions) as index:
-            reviews = run_async(kept.read())
-            found = sweep_by_cube(log, index, keys, sessions, reviews) or sweep_sessions(
-                log, sessions, keys, reviews, index
-            )
+        with open_workers(ray) as workers, open_reach_index(log, sessions) as index:
+            wanted = (keys, sessions, run_async(kept.read()), index, workers)
+            found = sweep_by_cube(log, *wanted) or sweep_sessions(log, sessions, keys, *wanted[2:])
     if svg is not None:
         svg.write_text(draw_sweep(found), encoding="utf-8")
     if as_json:
@@ -74,12 +75,17 @@ def sweep(
 
 
 def sweep_by_cube(
-    log: SqliteLog, index: ReachIndex | None, keys: Sequence[str], sessions: Sequence[str], reviews: Reviews
+    log: SqliteLog,
+    keys: Sequence[str],
+    sessions: Sequence[str],
+    reviews: Reviews,
+    index: ReachIndex | None,
+    workers: Workers,
 ) -> SweepResult | None:
     """Return the sweep of one key from the cube; None for two, and where there can be no cube."""
     from foregate.audit.cube import has_libraries, open_cube
 
     if len(keys) > 1 or not has_libraries():
         return None
-    with open_cube(log, index) as cube:
+    with open_cube(log, index, workers) as cube:
         return cube.sweep(keys[0], sessions, reviews) if cube is not None else None

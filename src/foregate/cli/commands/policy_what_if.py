@@ -25,6 +25,7 @@ def what_if(
         str,
         options.take("--assume", "What is said where the log holds no answer, as in `planner=accept,person=yes`."),
     ] = "",
+    ray: options.OnRay = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently.
@@ -32,6 +33,7 @@ def what_if(
     With --assume, three lines count apart what is exact, what rests on the assumed answers, and what is an estimate.
     """
     from foregate.assembly.home import find_sessions
+    from foregate.audit.ray_crew import open_workers
     from foregate.audit.reach_index import open_reach_index
     from foregate.audit.what_if import WhatIf
     from foregate.gates.replay.assumption import read_assumption
@@ -45,8 +47,9 @@ def what_if(
     assumed = read_assumption(assume) if assume else None
     with open_home_log() as log:
         names = run_async(find_sessions(log, sessions or ()))
-        with open_reach_index(log, names) as index:
-            judged = WhatIf(log, read_layer(named, named.name, trusted=True), index=index, assume=assumed)
+        with open_workers(ray) as workers, open_reach_index(log, names) as index:
+            layer = read_layer(named, named.name, trusted=True)
+            judged = WhatIf(log, layer, workers, index=index, assume=assumed)
             rows = judged.find_changes(names)
             print_changes(rows, judged.tally, named.name, judged.phases if assumed else None, as_json=as_json)
 
