@@ -12,6 +12,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
@@ -68,11 +69,11 @@ def main() -> None:
         log = SqliteLog(Path(name) / "events.db")
         folder = Path(name) / "cube"
         folder.mkdir()
-        cube = Cube(log, folder, None)
+        cube = Cube(log, folder, lambda sessions: nullcontext())
         file = write_cube(folder, cube, cube.stamp)
-        found = cube.sweep(KEY, [], Reviews())
+        found = cube.bring_up(KEY, []).sweep(log, Reviews())
         assert (found.turns, len(found.points), len(found.points[0].gates)) == (DECISIONS, PLACES, len(GATES))
-        sweep = lambda: cube.sweep(KEY, [], Reviews())  # noqa: E731
+        sweep = lambda: cube.bring_up(KEY, []).sweep(log, Reviews())  # noqa: E731
         group = lambda: cube.connection.execute(_GROUP, [[str(file)]]).fetchall()  # noqa: E731
         group()
         rounds = [(measure(sweep), measure(group)) for _ in range(ROUNDS)]

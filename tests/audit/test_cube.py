@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import duckdb
@@ -11,7 +12,7 @@ import foregate
 from foregate.assembly.home import Home
 from foregate.audit import cube_table
 from foregate.audit.cube import Cube, connect, open_cube
-from foregate.audit.reach_index import ReachIndex, open_reach_index
+from foregate.audit.reach_index import ReachIndex
 from foregate.audit.sweep import sweep_sessions
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -22,6 +23,10 @@ from tests.audit.test_sweep import KEYS, label_calls
 from tests.varied import varied_log
 
 KEY = "narration.min_chars"
+
+
+def build_cube(folder: Path, index: ReachIndex) -> Cube:
+    return Cube(varied_log()[0], folder, lambda sessions: nullcontext(index), 1)
 
 
 @pytest.fixture(scope="module")
@@ -37,30 +42,34 @@ async def test_the_table_of_every_key_is_that_of_judging_all_turns(tmp_path: Pat
     log, names = varied_log()
     with ReviewLog(tmp_path / "reviews.db") as kept:
         reviews = await label_calls(kept, names[:5], 12)
-    cube = Cube(log, tmp_path, index, 1)
+    cube = build_cube(tmp_path, index)
     for key in KEYS:
-        assert cube.sweep(key, names[:5], reviews) == sweep_sessions(log, names[:5], [key], reviews, None, 1)
-    judged = cube.judged
+        assert cube.bring_up(key, names[:5]).sweep(log, reviews) == sweep_sessions(
+            log, names[:5], [key], reviews, None, 1
+        )
+    judged = 0
     for sessions in (names[:8], names[2:6], names[:5]):  # more, some, and those of before
-        assert cube.sweep(KEY, sessions, reviews) == sweep_sessions(log, sessions, [KEY], reviews, index, 1)
-    assert cube.judged - judged <= sweep_sessions(log, names[5:8], [KEY], reviews, index, 1).judged
-    assert Cube(log, tmp_path, index, 1).sweep(KEY, names[:8], reviews).judged == 0
+        found = cube.bring_up(KEY, sessions).sweep(log, reviews)
+        assert found == sweep_sessions(log, sessions, [KEY], reviews, index, 1)
+        judged += found.judged
+    assert judged <= sweep_sessions(log, names[5:8], [KEY], reviews, index, 1).judged
+    assert build_cube(tmp_path, index).bring_up(KEY, names[:8]).judged == 0
 
 
 def test_turned_calls_make_up_the_difference_between_two_values(tmp_path: Path, index: ReachIndex) -> None:
     log, names = varied_log()
-    cube = Cube(log, tmp_path, index, 1)
-    points = cube.sweep(KEY, names[:8], Reviews()).points
+    view = build_cube(tmp_path, index).bring_up(KEY, names[:8])
+    points = view.sweep(log, Reviews()).points
     first, last = points[0], points[-1]
-    turned, count = cube.list_turned(KEY, names[:8], first.low[0], last.low[0], 1000)
+    turned, count = view.list_turned(first.low[0], last.low[0], 1000)
     assert len(turned) == count > 0
     assert sum(one.held for one in turned) == last.held - first.held
     assert all(one.held or one.asked for one in turned)
-    back, _ = cube.list_turned(KEY, names[:8], last.low[0], first.low[0], 1000)
+    back, _ = view.list_turned(last.low[0], first.low[0], 1000)
     assert [(one.seq, one.held, one.asked) for one in back] == [(one.seq, -one.held, -one.asked) for one in turned]
-    assert cube.list_turned(KEY, names[:8], 7, 7, 1000) == ([], 0)
-    assert cube.list_turned(KEY, names[:8], first.low[0], last.low[0], 1) == (turned[:1], count)
-    turning = cube.count_turning(KEY, names[:8])
+    assert view.list_turned(7, 7, 1000) == ([], 0)
+    assert view.list_turned(first.low[0], last.low[0], 1) == (turned[:1], count)
+    turning = view.count_turning()
     assert set(turning) <= {point.low[0] for point in points}
 
 
@@ -79,9 +88,9 @@ async def test_of_a_session_that_goes_on_only_what_is_new_is_judged(
             await agent.run("Look at a.txt.")
             log = Home(tmp_path / "home").open_log()
             names = [agent.session]
-            with open_reach_index(log, names) as index, open_cube(log, index) as cube:
+            with open_cube(log) as cube:
                 assert cube is not None
-                sweeps.append(cube.sweep("scores.risk.effect.observation", names, Reviews()))
+                sweeps.append(cube.bring_up("scores.risk.effect.observation", names).sweep(log, Reviews()))
                 assert sweeps[-1] == sweep_sessions(log, names, sweeps[-1].keys, Reviews(), None, 1)
             log.close()
     assert [one.turns for one in sweeps] == [1, 2, 3, 4]
@@ -93,7 +102,7 @@ async def test_of_a_session_that_goes_on_only_what_is_new_is_judged(
 @pytest.mark.parametrize("damage", ["bytes", "contents", "gone", "history"])
 def test_a_damaged_cube_is_made_anew(tmp_path: Path, index: ReachIndex, damage: str) -> None:
     log, names = varied_log()
-    wanted = Cube(log, tmp_path, index, 1).sweep(KEY, names[:4], Reviews())
+    wanted = build_cube(tmp_path, index).bring_up(KEY, names[:4]).sweep(log, Reviews())
     (file,), contents = tmp_path.glob(f"changes/{KEY}/*.parquet"), tmp_path / "changes" / KEY / "contents.json"
     match damage:
         case "bytes":
@@ -105,9 +114,10 @@ def test_a_damaged_cube_is_made_anew(tmp_path: Path, index: ReachIndex, damage: 
         case _:
             _, hash_ = log.head_anchor(names[0])
             contents.write_text(contents.read_text().replace(hash_, "0" * 64))
-    cube = Cube(log, tmp_path, index, 1)
-    assert cube.sweep(KEY, names[:4], Reviews()) == wanted
-    assert cube.judged > 0
+    cube = build_cube(tmp_path, index)
+    found = cube.bring_up(KEY, names[:4]).sweep(log, Reviews())
+    assert found == wanted
+    assert found.judged > 0
 
 
 def test_the_database_reads_nothing_but_the_folder_of_the_cube(tmp_path: Path) -> None:
@@ -122,6 +132,6 @@ def test_without_its_libraries_one_sentence_says_how_to_install_them(
 ) -> None:
     monkeypatch.setattr("foregate.audit.cube.find_spec", lambda name: None)
     log = SqliteLog(tmp_path / "events.db")
-    with pytest.raises(UsageError, match=r"pip install 'foregate\[tuning\]'"), open_cube(log, None):
+    with pytest.raises(UsageError, match=r"pip install 'foregate\[tuning\]'"), open_cube(log):
         pass
     log.close()

@@ -5,29 +5,30 @@ from __future__ import annotations
 import fcntl
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit.cube_table import Columns, CubeTable, Head, list_missing
-from foregate.audit.label_agreement import LabelledCall, list_labelled
+from foregate.audit.cube_view import CubeView
 from foregate.audit.pieces import SessionPiece, Workers, cores, split_session, work_on_pieces
-from foregate.audit.reach_index import ReachIndex, hash_code
-from foregate.audit.recorded_counts import PieceCounter, RecordedCounts
-from foregate.audit.sweep import Figure, SweepResult, SweepSums, conclude_sweep, find_paths
+from foregate.audit.reach_index import ReachIndex, hash_code, open_reach_index
+from foregate.audit.recorded_counts import PieceCounter
+from foregate.audit.sweep import find_paths
 from foregate.audit.swept_pieces import PieceSweeper, plan_pieces
+from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.schemas import strict_json
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.reviews import Reviews
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
+Progress = Callable[[int, int], None]
 NAME = "cube"
 """The folder's name, beside the tuning index."""
 RECORDED: Columns = {"session": "text", "policy": "text", "gate": "text", "what": "text", "count": "number"}
@@ -40,34 +41,6 @@ CHANGES: Columns = {
     "at": "number",
     "by": "number",
 }
-_COUNTED = """SELECT policy, gate, what, sum("count")::BIGINT FROM read_parquet(?) {where} GROUP BY ALL"""
-_CHANGED = 'SELECT gate, what, "at", sum("by")::BIGINT FROM read_parquet(?) {where} GROUP BY ALL'
-_OF_CALLS = """SELECT session, seq, call, what, "at", sum("by")::BIGINT FROM read_parquet(?)
-JOIN (SELECT unnest(?) AS session, unnest(?) AS seq, unnest(?) AS call) USING (session, seq, call) GROUP BY ALL"""
-_TURNING = """SELECT "at", count(*) FROM (
-  SELECT DISTINCT "at", session, seq, call FROM (
-    SELECT "at", session, seq, call, what, sum("by") AS s FROM read_parquet(?) {where} AND call != '' GROUP BY ALL
-  ) WHERE s != 0) GROUP BY "at" ORDER BY "at\""""
-_TURNED = """WITH changed AS (
-  SELECT session, seq, call, gate, what, sum("by")::BIGINT AS s FROM read_parquet(?)
-  {where} AND call != '' AND "at" > ? AND "at" <= ? GROUP BY ALL
-)
-SELECT session, seq, call, arg_max(gate, s * ?),
-  sum(s) FILTER (what = 'held')::BIGINT AS held, sum(s) FILTER (what = 'asked')::BIGINT AS asked, count(*) OVER ()
-FROM changed GROUP BY session, seq, call HAVING coalesce(held, 0) != 0 OR coalesce(asked, 0) != 0
-ORDER BY session DESC, seq DESC, call LIMIT ?"""
-
-
-class TurnedCall(NamedTuple):
-    """A call that comes out otherwise at another value: the gate that decides so there or, where it is let go, did
-    before; and by how much it is `held` and `asked` about more (1), the same (0) or less (-1)."""
-
-    session: str
-    seq: int
-    call: str
-    gate: str
-    held: int
-    asked: int
 
 
 def has_libraries() -> bool:
@@ -75,8 +48,12 @@ def has_libraries() -> bool:
     return all(find_spec(name) is not None for name in ("duckdb", "pyarrow"))
 
 
+FindIndex = Callable[[Sequence[str]], AbstractContextManager[ReachIndex | None]]
+"""Opens the tuning index, which has caught up with some sessions."""
+
+
 @contextmanager
-def open_cube(log: SqliteLog, index: ReachIndex | None, workers: Workers = 0) -> Iterator[Cube | None]:
+def open_cube(log: SqliteLog, workers: Workers = 0, progress: Progress | None = None) -> Iterator[Cube | None]:
     """Yield the cube of a home's log, for as long as nobody else may use it; None where no folder is to be had.
 
     Raises UsageError where a library is missing.
@@ -90,7 +67,7 @@ def open_cube(log: SqliteLog, index: ReachIndex | None, workers: Workers = 0) ->
     folder = beside.with_name(NAME)
     folder.mkdir(mode=0o700, exist_ok=True)
     with open_locked(folder):
-        yield Cube(log, folder, index, workers)
+        yield Cube(log, folder, partial(open_reach_index, log, progress=progress), workers, progress)
 
 
 @contextmanager
@@ -108,72 +85,56 @@ class Cube:
     """For each key the places at which turns change, as judging found them, and what was recorded of all turns.
 
     So its figures are those of judging every turn at every value. It holds nothing that the log does not, and may be
-    deleted at any time; `judged` counts the turns that had to be judged since it was opened.
+    deleted at any time. `progress` is told how many pieces of work are done, and of how many.
     """
 
-    def __init__(self, log: SqliteLog, folder: Path, index: ReachIndex | None, workers: Workers = 0) -> None:
-        self._log, self._folder, self._index, self._workers = log, folder, index, workers
+    def __init__(
+        self,
+        log: SqliteLog,
+        folder: Path,
+        find_index: FindIndex,
+        workers: Workers = 0,
+        progress: Progress | None = None,
+    ) -> None:
+        self._log, self._folder, self._find_index, self._workers = log, folder, find_index, workers
+        self._progress = progress
         self.connection = connect(folder)
         self.stamp = f"{hash_code()} {log.count_erased()}"
-        self.judged = 0
 
-    def sweep(self, key: str, sessions: Sequence[str], reviews: Reviews) -> SweepResult:
-        """Return what the turns of sessions come to for every value of a key.
+    def bring_up(self, key: str, sessions: Sequence[str]) -> CubeView:
+        """Return what is known of a key, up to the end of sessions: what is new of them is judged.
 
         Raises UsageError for a key that cannot be swept, and LogError for a log that cannot be read.
         """
-        table = self._catch_up(key, sessions)
-        counts = self._ask(_COUNTED, self._recorded, sessions)
-        recorded = RecordedCounts(
-            Counter({(policy, gate, what): count for policy, gate, what, count in counts}), self._read_policies()
-        )
-        sums = SweepSums(list(list_labelled(self._log, reviews, sessions)))
-        for gate, what, at, by in self._ask(_CHANGED, table, sessions):
-            sums.changes[(at,), Figure(gate, what)] += by
-        self._add_labelled(table, sums.labelled, sums)
-        return conclude_sweep([key], recorded, sums, self.judged)
-
-    def count_turning(self, key: str, sessions: Sequence[str]) -> dict[int, int]:
-        """Return how many calls come out otherwise from a value on than at the value before it."""
-        return dict(self._ask(_TURNING, self._catch_up(key, sessions), sessions))
-
-    def list_turned(
-        self, key: str, sessions: Sequence[str], before: int, after: int, limit: int
-    ) -> tuple[list[TurnedCall], int]:
-        """Return calls that come out otherwise at another value, newest first, and how many there are in all."""
-        table, sign = self._catch_up(key, sessions), 1 if after >= before else -1
-        values = (min(before, after), max(before, after), sign, limit)
-        rows = self._ask(_TURNED, table, sessions, *values)
-        found = [
-            TurnedCall(session, seq, call, gate, sign * (held or 0), sign * (asked or 0))
-            for session, seq, call, gate, held, asked, _ in rows
-        ]
-        return found, rows[0][-1] if rows else 0
-
-    def _catch_up(self, key: str, sessions: Sequence[str]) -> CubeTable:
-        """Bring both tables to the end of the sessions."""
         (path,) = find_paths([key])
-        self._recorded = CubeTable(self._folder / "recorded", RECORDED, self.stamp)
-        table = CubeTable(self._folder / "changes" / key, CHANGES, self.stamp)
+        recorded = CubeTable(self._folder / "recorded", RECORDED, self.stamp)
+        changes = CubeTable(self._folder / "changes" / key, CHANGES, self.stamp)
         heads = {session: self._log.head_anchor(session) for session in sessions}
-        missing = list_missing(table, self._log, heads)
-        pieces = [
-            piece
-            for session, begin in missing.items()
-            for whole in plan_pieces(self._log, self._index, [path], session, begin)
-            for piece in cut_piece(whole, heads[session][0])
-        ]
-        rows = list[tuple[Any, ...]]()
-        for piece, (judged, found) in self._work(pieces, partial(PieceSweeper, keys=(key,))):
-            self.judged += judged
-            rows += [(piece.session, seq, *figure, *place, by) for seq, figure, place, by in found]
-        self._count_recorded(heads)
-        if missing:
-            table.add(rows, {session: heads[session] for session in missing}, self.connection)
-        return table
+        missing = list_missing(changes, self._log, heads)
+        judged = self._sweep_missing(key, path, changes, missing, heads) if missing else 0
+        self._count_recorded(recorded, heads)
+        return CubeView(key, sessions, (recorded, changes), self.connection, judged)
 
-    def _count_recorded(self, heads: Mapping[str, Head]) -> None:
-        missing = list_missing(self._recorded, self._log, heads)
+    def _sweep_missing(
+        self, key: str, path: KeyPath, table: CubeTable, missing: Mapping[str, int], heads: Mapping[str, Head]
+    ) -> int:
+        """Judge what a table lacks; return how many turns that were."""
+        with self._find_index(list(missing)) as index:
+            pieces = [
+                piece
+                for session, begin in missing.items()
+                for whole in plan_pieces(self._log, index, [path], session, begin)
+                for piece in cut_piece(whole, heads[session][0])
+            ]
+        rows, count = list[tuple[Any, ...]](), 0
+        for piece, (judged, found) in self._work(pieces, partial(PieceSweeper, keys=(key,))):
+            count += judged
+            rows += [(piece.session, seq, *figure, *place, by) for seq, figure, place, by in found]
+        table.add(rows, {session: heads[session] for session in missing}, self.connection)
+        return count
+
+    def _count_recorded(self, table: CubeTable, heads: Mapping[str, Head]) -> None:
+        missing = list_missing(table, self._log, heads)
         pieces = [
             piece
             for session, begin in missing.items()
@@ -186,37 +147,15 @@ class Cube:
             policies |= {name: strict_json.canonical(values).decode() for name, values in counted.policies.items()}
         if missing:
             rows = [(*one, count) for one, count in found.items()]
-            self._recorded.add(rows, {session: heads[session] for session in missing}, self.connection, policies)
+            table.add(rows, {session: heads[session] for session in missing}, self.connection, policies)
 
     def _work(self, pieces: Sequence[SessionPiece], prepare: Any) -> Iterator[tuple[SessionPiece, Any]]:
         events = sum(piece.count_events() for piece in pieces)
-        return work_on_pieces(self._log, pieces, events, prepare, self._workers)
-
-    def _read_policies(self) -> dict[str, Any]:
-        found = {}
-        for name, text in self._recorded.contents.texts.items():
-            if strict_json.sha256(text.encode()) != name:  # it is the canonical text
-                raise LogError(f"the policy `{name[:20]}` is not what its hash says; run `foregate audit verify`")
-            found[name] = strict_json.as_object(strict_json.decode_record(text))
-        return found
-
-    def _ask(self, query: str, table: CubeTable, sessions: Sequence[str], *values: Any) -> list[tuple[Any, ...]]:
-        """Return the rows of a query about some sessions of a table."""
-        if not table.paths:
-            return []
-        if table.contents.covered.keys() <= set(sessions):
-            where, chosen = "WHERE true", list[Any]()
-        else:
-            where, chosen = "WHERE session IN (SELECT unnest(?))", [list(sessions)]
-        return self.connection.execute(query.format(where=where), [table.paths, *chosen, *values]).fetchall()
-
-    def _add_labelled(self, table: CubeTable, labelled: Sequence[LabelledCall], sums: SweepSums) -> None:
-        if not (labelled and table.paths):
-            return
-        sessions, seqs, calls = (list(column) for column in zip(*sums.by_call, strict=True))
-        rows = self.connection.execute(_OF_CALLS, [table.paths, sessions, seqs, calls]).fetchall()
-        for session, seq, call, what, at, by in rows:
-            sums.by_call[session, seq, call][(at,), what] += by
+        work = work_on_pieces(self._log, pieces, events, prepare, self._workers)
+        for count, found in enumerate(work, start=1):
+            yield found
+            if self._progress is not None:
+                self._progress(count, len(pieces))
 
 
 def connect(folder: Path) -> DuckDBPyConnection:

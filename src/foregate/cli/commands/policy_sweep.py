@@ -16,7 +16,6 @@ from foregate.cli.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
     from foregate.audit.pieces import Workers
-    from foregate.audit.reach_index import ReachIndex
     from foregate.audit.sweep import SweepResult
     from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.review.reviews import Reviews
@@ -62,9 +61,12 @@ def sweep(
     find_paths(keys)
     with open_home_log() as log, open_reviews() as kept:
         sessions = run_async(find_sessions(log, names[len(keys) :]))
-        with open_workers(ray) as workers, open_reach_index(log, sessions) as index:
-            wanted = (keys, sessions, run_async(kept.read()), index, workers)
-            found = sweep_by_cube(log, *wanted) or sweep_sessions(log, sessions, keys, *wanted[2:])
+        with open_workers(ray) as workers:
+            reviews = run_async(kept.read())
+            found = sweep_by_cube(log, keys, sessions, reviews, workers)
+            if found is None:
+                with open_reach_index(log, sessions) as index:
+                    found = sweep_sessions(log, sessions, keys, reviews, index, workers)
     if svg is not None:
         svg.write_text(draw_sweep(found), encoding="utf-8")
     if as_json:
@@ -75,17 +77,12 @@ def sweep(
 
 
 def sweep_by_cube(
-    log: SqliteLog,
-    keys: Sequence[str],
-    sessions: Sequence[str],
-    reviews: Reviews,
-    index: ReachIndex | None,
-    workers: Workers,
+    log: SqliteLog, keys: Sequence[str], sessions: Sequence[str], reviews: Reviews, workers: Workers
 ) -> SweepResult | None:
     """Return the sweep of one key from the cube; None for two, and where there can be no cube."""
     from foregate.audit.cube import has_libraries, open_cube
 
     if len(keys) > 1 or not has_libraries():
         return None
-    with open_cube(log, index, workers) as cube:
-        return cube.sweep(keys[0], sessions, reviews) if cube is not None else None
+    with open_cube(log, workers) as cube:
+        return cube.bring_up(keys[0], sessions).sweep(log, reviews) if cube is not None else None
