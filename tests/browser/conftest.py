@@ -73,6 +73,9 @@ class Browser:
         """Come in as a person does, by the address that was printed."""
         self.driver.get(console.entrance)
         self.wait_for("main h1")
+        # a key that is pressed before the scripts have run is lost
+        script = "return location.pathname !== '/enter' && document.readyState === 'complete'"
+        self.wait(lambda: self.driver.execute_script(script))
 
     def press(self, keys: str) -> None:
         """Press keys, wherever the focus is."""

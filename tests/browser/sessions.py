@@ -53,6 +53,7 @@ async def build_home(root: Path) -> dict[str, str]:
         "answered": await ask_about_edit(root),
         "many": await run_ten_calls(root),
         "hostile": await run_hostile(root),
+        "silent": await run_silent(root),
     }
 
 
@@ -73,6 +74,14 @@ async def run_ten_calls(root: Path) -> str:
     wanted = [("peek", {"page": number}) for number in range(1, 11)]
     steps = [calls(*wanted, text="I will read all ten pages."), says("They are numbered.")]
     return await run_session(root, "Read pages 1 to 10.", *steps, tools=[peek], policy=None)
+
+
+async def run_silent(root: Path) -> str:
+    """Have a session whose model acts with a word of three letters, so that its calls are held; return its name."""
+    (root / "silent.yaml").write_text(ASKS.replace("rules", "narration: {scope: first_side_effect}\nrules"))
+    edits = [("edit_file", {"path": file, "old": "teh", "new": "the"}) for file in ("a.txt", "b.txt")]
+    steps = calls(*edits, text="Yes."), says("I stop here.")
+    return await run_session(root, "Fix the spelling of both.", *steps, policy=root / "silent.yaml")
 
 
 async def run_hostile(root: Path) -> str:

@@ -109,3 +109,40 @@ def test_verify_a_session_export_it_and_open_the_file_from_disk(browser: Browser
     browser.open(file.as_uri())
     browser.wait_for("#verdict", f"head {head}")
     assert browser.read("#verdict").startswith("chain holds")
+
+
+def test_turn_a_dial_by_keyboard_and_label_what_turns(browser: Browser, console: ServedConsole) -> None:
+    browser.enter(console)
+    browser.press("gp")
+    browser.wait_for("main h1", "Policy")
+    browser.find_with_text("main a", "tune it").click()
+    browser.find_with_text("main a.what", "narration.min_chars").click()
+    browser.wait(lambda: browser.find("#range").is_displayed())
+    address = browser.driver.current_url
+    browser.press("[")
+    browser.wait_for("#turned h2", "2 calls turn between 20 and 4")
+    assert "value=4" in browser.driver.current_url
+    held = browser.find("#figures tr td:last-child").text
+    assert held.endswith("2")
+    with ReviewLog(console.root / "home" / "reviews" / "reviews.db") as kept:
+        known = len(asyncio.run(kept.read()).given)
+    browser.press("js")
+    browser.wait(lambda: len(browser.find_all("#turned button[aria-pressed=true]")) == 1)
+    assert browser.driver.switch_to.active_element == browser.find_all("#turned [data-item]")[1]
+    browser.press("u")
+    browser.wait(lambda: len(browser.find_all("#turned button[aria-pressed=true]")) == 2)
+    browser.wait_for("#figures", "labels that are met, of ")
+    with ReviewLog(console.root / "home" / "reviews" / "reviews.db") as kept:
+        given = asyncio.run(kept.read()).given[known:]
+    assert [one.body.label for one in given] == ["too strict", "unclear"]
+    browser.press("0")
+    browser.wait_for("#turned h2", "Move the dial")
+    # what the script shows at a value is what the server says of it
+    for value in (0, 3, 4, 5, 20, 400):
+        browser.find("#number").clear()
+        browser.find("#number").send_keys(str(value))
+        browser.wait_for("#at", str(value))
+        followed = browser.read("#figures")
+        browser.open(f"{address}&value={value}")
+        assert browser.read("#figures") == followed, value
+    assert browser.read_log() == []

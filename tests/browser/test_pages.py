@@ -6,7 +6,10 @@ import pytest
 
 from tests.browser.conftest import Browser, ServedConsole
 
-PAGES = ("/sessions", "/decisions?passed=1", "/waiting", "/review", "/statistics", "/policy?text=evidence", "/nothing")
+PAGES = (
+    *("/sessions", "/decisions?passed=1", "/waiting", "/review", "/statistics", "/policy?text=evidence", "/nothing"),
+    *("/policy/tune", "/policy/tune?key=narration.min_chars&value=2000"),
+)
 FOLLOWED = {"/sessions": "a.what", "/decisions": "a.what", "/waiting": "a.what"}
 """Lists whose first row leads to a page of another kind."""
 

@@ -7,7 +7,7 @@ from importlib.resources import files
 
 from foregate.pages.rendering import ASSETS, read_asset
 
-OWN = ("icon.svg", "lists.css", "live.js")
+OWN = ("icon.svg", "lists.css", "live.js", "tune.css", "tune.js")
 _KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
 
 

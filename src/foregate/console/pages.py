@@ -20,6 +20,7 @@ from foregate.console.review_pages import (
 )
 from foregate.console.session_pages import send_export, show_session
 from foregate.console.statistics_page import show_statistics
+from foregate.console.tune_pages import PATCH, TUNING, send_patch, show_tuning
 from foregate.console.waiting import answer_question, list_waiting, show_question
 from foregate.schemas.errors import UsageError
 
@@ -68,5 +69,7 @@ PAGES = (
     ("POST", "/sign", take_sign_off),
     ("GET", "/statistics", show_statistics),
     ("GET", "/policy", show_policy),
+    ("GET", TUNING, show_tuning),
+    ("GET", PATCH, send_patch),
 )
 """Method, address and page."""

@@ -142,13 +142,16 @@ def count_seconds(form: Form) -> int:
 
 
 async def take_single_label(console: Console, request: Request) -> Response:
-    """Take a label given on the page of a decision."""
+    """Take a label given on the page of a decision, or beside a dial."""
     form, query = await read_form(request, console.entry), Query(request.query_params)
     session, seq, gate, call = (query.get(name) for name in ("session", "seq", "gate", "call"))
     comment, event = form.get("comment").strip(), form.get("event")
     decision = f"{session}/{seq}.{gate}{f':{call}' if call else ''}"
     said: dict[str, Any] = {"comment": comment, "event": event, "seconds": count_seconds(form)}
     await label_decision(console.log, console.kept, decision, read_label(form), by=console.me, now=utc_now(), **said)
+    if key := form.get("key"):  # it was given beside a dial
+        dial = Query({"key": key, "value": form.get("value")})
+        return RedirectResponse(f"{dial.build_address('/policy/tune')}#turned", 303)
     return RedirectResponse(f"{LINKS.decision(session, read_number(seq), gate, call)}#label", 303)
 
 

@@ -2,7 +2,7 @@
 "use strict";
 (() => {
   const PLACES = { s: "/sessions", d: "/decisions", w: "/waiting", r: "/review", i: "/statistics", p: "/policy" };
-  const isTyping = (element) => Boolean(element?.closest("input:not([type=radio]), textarea, select"));
+  const isTyping = (element) => Boolean(element?.closest("input:not([type=radio], [type=range]), textarea, select"));
   const isBusy = () => isTyping(document.activeElement) || Boolean(document.querySelector("dialog[open]"));
 
   let goes = false;

@@ -43,7 +43,7 @@
   };
   document.addEventListener("keydown", (event) => {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-    if (event.target.closest("input, textarea, select, [contenteditable]")) {
+    if (event.target.closest("input:not([type=range]), textarea, select, [contenteditable]")) {
       if (event.key === "Escape") event.target.blur();
       return;
     }

@@ -1,0 +1,177 @@
+"""The dial of a key: what recorded turns come to at every value, laid out for a page that follows the hand."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+from markupsafe import Markup
+from msgspec import Struct, json
+
+from foregate.audit.cube_view import CubeView
+from foregate.audit.sweep import GateCounts, SweepPoint, SweepResult
+from foregate.console.turned_rows import TurnedRow, list_rows
+from foregate.gates.replay.sweep_turn import find_domain
+from foregate.policy.source.strict_yaml import Path
+from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.review.reviews import Reviews
+
+WIDTH, HEIGHT = 800, 96
+"""Units of the histogram."""
+_BARS = 100
+_ROOM = 4
+"""How many times as wide as what turns anything a scale may be before it is cut."""
+
+
+class Bar(Struct, frozen=True):
+    """A bar of the histogram, and what it says."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+    says: str
+
+
+class FigureRow(Struct, frozen=True):
+    """A figure at the value in force and at another; `number` is its place among the figures of a point."""
+
+    says: str
+    number: int
+    now: int
+    there: int
+
+    @property
+    def change(self) -> str:
+        """The difference, "" for none."""
+        return f"{self.there - self.now:+,}".replace("-", "\u2212") if self.there != self.now else ""
+
+
+class Dial(Struct, frozen=True):
+    """A key with its value in force (`now`), another `value`, and the scale from `low` to `end`.
+
+    `before` and `after` are the nearest values at which anything turns, or `value` itself; `turned` are calls that come
+    out otherwise at `value`, of `turned_count`.
+    """
+
+    key: str
+    now: int
+    value: int
+    low: int
+    end: int
+    high: int
+    found: SweepResult
+    bars: tuple[Bar, ...]
+    rows: tuple[FigureRow, ...]
+    before: int
+    after: int
+    turned: tuple[TurnedRow, ...]
+    turned_count: int
+    data: Markup
+
+    def place(self, value: int) -> int:
+        """Return where a value stands on the scale of the histogram."""
+        return WIDTH * (min(max(value, self.low), self.end) - self.low) // max(1, self.end - self.low)
+
+
+def build_dial(
+    view: CubeView, log: SqliteLog, reviews: Reviews, reviewer: str, key: Path, now: int, value: int | None
+) -> Dial:
+    """Return the dial of a key; without a value at the one in force."""
+    low, high = find_domain(key)
+    value = now if value is None else min(max(value, low), high)
+    found, name = view.sweep(log, reviews), ".".join(map(str, key))
+    turning = {at: count for at, count in view.count_turning().items() if at > low}
+    end = find_end(low, high, [now, value, *turning])
+    calls, count = view.list_turned(now, value, 50)
+    gates = list_gates(found.points)
+    places = sorted({point.low[0] for point in found.points} - {low})
+    at = bisect_right(places, value)
+    return Dial(
+        name,
+        now,
+        value,
+        low,
+        end,
+        high,
+        found,
+        tuple(lay_bars(turning, low, end)),
+        tuple(list_figures(found, gates, now, value)),
+        places[at - 1] - 1 if at else value,
+        places[at] if at < len(places) else value,
+        tuple(list_rows(log, reviews, reviewer, calls)),
+        count,
+        write_data(found, gates, now),
+    )
+
+
+def find_end(low: int, high: int, values: Sequence[int]) -> int:
+    """Return where a scale ends: at the largest value, unless that is far beyond everything that turns anything."""
+    most = max(values)
+    return high if high - low <= _ROOM * (most - low) or high - low <= 1000 else min(high, most + (most - low) // 4 + 1)
+
+
+def lay_bars(turning: dict[int, int], low: int, end: int) -> Iterator[Bar]:
+    """Yield the bars that say how many calls turn between two values."""
+    step = max(1, -(-(end - low + 1) // _BARS))
+    counts: dict[int, int] = {}
+    for at, count in turning.items():
+        counts[(at - low) // step] = counts.get((at - low) // step, 0) + count
+    most, width = max(counts.values(), default=1), max(2, WIDTH * step // max(1, end - low + 1))
+    for number, count in sorted(counts.items()):
+        first, last, height = (
+            low + number * step,
+            min(end, low + (number + 1) * step - 1),
+            max(3, HEIGHT * count // most),
+        )
+        where = f"at {first}" if first == last else f"from {first} to {last}"
+        says = f"{count} {'call turns' if count == 1 else 'calls turn'} {where}"
+        yield Bar(min(WIDTH - width, WIDTH * (first - low) // max(1, end - low)), HEIGHT - height, width, height, says)
+
+
+def list_gates(points: Sequence[SweepPoint]) -> list[str]:
+    """Return the gates that come to anything at any value, in the order of their names."""
+    return sorted({one.gate for point in points for one in point.gates})
+
+
+def find_point(points: Sequence[SweepPoint], value: int) -> SweepPoint:
+    """Return the point a value belongs to."""
+    return points[bisect_right(points, value, key=lambda point: point.low[0]) - 1]
+
+
+def flatten_point(point: SweepPoint, gates: Sequence[str]) -> list[int]:
+    """Return the figures of a point one after the other: of all gates, and then of each."""
+    known = {one.gate: one for one in point.gates}
+    each = (known.get(gate, GateCounts(gate)) for gate in gates)
+    return [
+        point.held,
+        point.prompts,
+        point.requests,
+        point.agreed,
+        *(n for one in each for n in (one.held, one.prompts, one.requests)),
+    ]
+
+
+def list_figures(found: SweepResult, gates: Sequence[str], now: int, value: int) -> Iterator[FigureRow]:
+    """Yield the figures that are not 0 at every value."""
+    if not found.points:
+        return
+    before, there = (flatten_point(find_point(found.points, one), gates) for one in (now, value))
+    whats = ("held or denied", "prompts", "requests for advice")
+    says = ["calls held or denied", "prompts", "requests for advice", "labels that are met"]
+    says += [f"{gate}: {what}" for gate in gates for what in whats]
+    every = [flatten_point(point, gates) for point in found.points]
+    for number, words in enumerate(says):
+        wanted = number < 3 or any(point[number] for point in every) or (number == 3 and found.labels > 0)
+        if wanted:
+            yield FigureRow(words, number, before[number], there[number])
+
+
+def write_data(found: SweepResult, gates: Sequence[str], now: int) -> Markup:
+    """Return the points as JSON for the page's own script: nothing in it can end the element it stands in."""
+    points: list[Any] = [[point.low[0], flatten_point(point, gates)] for point in found.points]
+    assert all(one[0] < two[0] for one, two in pairwise(points))
+    text = json.encode({"now": now, "points": points}).decode()
+    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - numbers and fixed names, and no `<`
