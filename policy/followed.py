@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import cached_property
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, TypeVar, cast, get_args, get_origin
 
 from foregate.policy.policy import Policy
 from foregate.policy.section import PolicySection
 
+T = TypeVar("T")
 Path = tuple[str, ...]
 Condition = tuple[Any, ...]
 """What must hold: `("is", path)`, the value is the same; `("text", path, other, equal)`, a word compares so;
@@ -52,40 +52,57 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 _ORDERS = ("<", "<=", ">", ">=")
 _LARGE = 4096
 """Numbers from which a bound that is compared with is noted in steps: a size in bytes is another one in each turn."""
+_ROOM = 4096
+"""Comparisons, results and readings that are kept, each of its own."""
 
 
 class PolicyReading:
-    """Notes what is read of a policy: `policy` is to be read instead of it, `noted` what was noted since `begin`."""
+    """Notes what is read of a policy: `policy` is to be read instead of it.
+
+    Each condition has a number, by which `conditions` lists it: `noted` holds the numbers noted since `begin`.
+    """
 
     def __init__(self, policy: Policy) -> None:
-        self.noted: set[Condition] = set()
-        self._known: dict[Hashable, tuple[Any, frozenset[Condition]]] = {}
+        self.noted: set[int] = set()
+        self.conditions: list[Condition] = []
+        self._numbers: dict[Condition, int] = {}
+        self._known: dict[Hashable, tuple[Any, set[int]]] = {}
         self.policy: Any = _Section(policy, (), self)
 
     def begin(self) -> None:
         """Note anew."""
         self.noted = set()
 
+    def enter(self, condition: Condition) -> int:
+        """Return the number of a condition, the same each time."""
+        number = self._numbers.setdefault(condition, len(self.conditions))
+        if number == len(self.conditions):
+            self.conditions.append(condition)
+        return number
+
+    def note(self, condition: Condition) -> None:
+        """Note a condition."""
+        self.noted.add(self.enter(condition))
+
+    def list_noted(self) -> set[Condition]:
+        """Return the conditions noted since `begin`."""
+        return {self.conditions[number] for number in self.noted}
+
     def remember(self, read: Callable[[Any, Policy], Any], said: Hashable, policy: Policy) -> Any:
         """Return what `read` finds, remembered with what it rests on."""
-        key = (read, said)
-        if key not in self._known:
-            with self._apart() as noted:
-                found = read(said, policy)
-            if len(self._known) >= _LARGE:
-                self._known.clear()
-            self._known[key] = found, frozenset(noted)
-        found, rests_on = self._known[key]
-        self.noted |= rests_on
-        return found
+        return self.repeat((read, said), lambda: read(said, policy))
 
-    @contextmanager
-    def _apart(self) -> Iterator[set[Condition]]:
-        before, self.noted = self.noted, set()
-        try:
-            yield self.noted
-        finally:
-            self.noted = before | self.noted
+    def repeat(self, key: Hashable, find: Callable[[], T]) -> T:
+        """Return what `find` finds, of the same key what it found the first time, and note what that rests on."""
+        if (known := self._known.get(key)) is None:
+            before, self.noted = self.noted, set()
+            try:
+                known = keep(self._known, key, (find(), self.noted))
+            finally:
+                self.noted, noted = before, self.noted
+                self.noted |= noted
+        self.noted |= known[1]
+        return cast(T, known[0])
 
 
 class _Section:
@@ -93,7 +110,7 @@ class _Section:
 
     def __init__(self, section: PolicySection, path: Path, reading: PolicyReading) -> None:
         self._section, self._path, self._reading = section, path, reading
-        self._whole: dict[str, tuple[Condition, Any]] = {}
+        self._whole: dict[str, tuple[int, Any]] = {}
         if isinstance(section, Policy):
             self.reading, self.hash = reading, section.hash
         for name, field in type(section).model_fields.items():
@@ -109,10 +126,10 @@ class _Section:
             elif here == ("rules", "list"):
                 self.__dict__[name] = value  # compared rule by rule, with what is known of each call
             else:
-                self._whole[name] = (("is", here), value)
+                self._whole[name] = reading.enter(("is", here)), value
 
     def __getattr__(self, name: str) -> Any:
-        if (known := self.__dict__.get("_whole", {}).get(name)) is not None:
+        if (known := self.__dict__["_whole"].get(name)) is not None:
             self._reading.noted.add(known[0])
             return known[1]
         found = getattr(type(self._section), name, None)
@@ -120,11 +137,11 @@ class _Section:
             return found.func(self)
         if isinstance(found, property) and found.fget is not None:
             return found.fget(self)
-        self._reading.noted.add(("is", self._path))
+        self._reading.note(("is", self._path))
         return getattr(self._section, name)
 
     def __eq__(self, other: object) -> bool:
-        self._reading.noted.add(("is", self._path))
+        self._reading.note(("is", self._path))
         return bool(self._section == (other._section if isinstance(other, _Section) else other))
 
     __hash__ = object.__hash__
@@ -135,14 +152,15 @@ class _Table(Mapping[Any, Any]):
 
     def __init__(self, table: Mapping[Any, Any], path: Path, reading: PolicyReading) -> None:
         self._table, self._path, self._reading = table, path, reading
-        self._given: dict[Any, tuple[Condition | None, Any]] = {}
+        self._given: dict[Any, tuple[int | None, Any]] = {}
 
     def __getitem__(self, key: Any) -> Any:
         if key not in self._given:
-            self._given[key] = self._follow(key)
-        condition, value = self._given[key]
-        if condition is not None:
-            self._reading.noted.add(condition)
+            condition, value = self._follow(key)
+            self._given[key] = self._reading.enter(condition) if condition is not None else None, value
+        number, value = self._given[key]
+        if number is not None:
+            self._reading.noted.add(number)
         if value is _MISSING:
             raise KeyError(key)
         return value
@@ -166,15 +184,15 @@ class _Table(Mapping[Any, Any]):
         return self.get(key, _MISSING) is not _MISSING
 
     def __iter__(self) -> Iterator[Any]:
-        self._reading.noted.add(("is", self._path))
+        self._reading.note(("is", self._path))
         return iter(self._table)
 
     def __len__(self) -> int:
-        self._reading.noted.add(("is", self._path))
+        self._reading.note(("is", self._path))
         return len(self._table)
 
     def __eq__(self, other: object) -> bool:
-        self._reading.noted.add(("is", self._path))
+        self._reading.note(("is", self._path))
         inner = other._table if isinstance(other, _Table) else other
         return self._table is inner or self._table == inner
 
@@ -189,15 +207,17 @@ class FollowedNumber(int):
 
     reading: PolicyReading
     term: Term
+    known: dict[Hashable, tuple[Any, Any]]
+    """What came of calculating and comparing with others: the same is done over and over."""
 
     def __new__(cls, value: int, reading: PolicyReading, term: Term) -> FollowedNumber:
         made = super().__new__(cls, value)
-        made.reading, made.term = reading, term
+        made.reading, made.term, made.known = reading, term, {}
         return made
 
     def _note_value(self) -> None:
         for path in list_paths(self.term):
-            self.reading.noted.add(("is", path))
+            self.reading.note(("is", path))
 
     def __bool__(self) -> bool:
         return bool(self != 0)
@@ -220,17 +240,21 @@ class FollowedNumber(int):
 def _follow_arithmetic(sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
     operate = _ARITHMETIC[sign]
 
+    def calculate_with(self: FollowedNumber, other: int, *, back: bool) -> FollowedNumber:
+        followed = isinstance(other, FollowedNumber)
+        key = (sign, back, id(other) if followed else other, followed)
+        if (found := self.known.get(key)) is None:
+            own, beside = (int.__add__(self, 0), self.term), (int.__add__(other, 0), get_term(other))
+            (left, one), (right, two) = (beside, own) if back else (own, beside)
+            made = FollowedNumber(operate(left, right), self.reading, (sign, one, two))
+            found = keep(self.known, key, (made, other))  # the other is kept, so that its identity stays its own
+        return cast(FollowedNumber, found[0])
+
     def forth(self: FollowedNumber, other: int) -> Any:
-        if not isinstance(other, int):
-            return NotImplemented
-        value = operate(int.__add__(self, 0), int.__add__(other, 0))
-        return FollowedNumber(value, self.reading, (sign, self.term, get_term(other)))
+        return calculate_with(self, other, back=False) if isinstance(other, int) else NotImplemented
 
     def back(self: FollowedNumber, other: int) -> Any:
-        if not isinstance(other, int):
-            return NotImplemented
-        value = operate(int.__add__(other, 0), int.__add__(self, 0))
-        return FollowedNumber(value, self.reading, (sign, get_term(other), self.term))
+        return calculate_with(self, other, back=True) if isinstance(other, int) else NotImplemented
 
     return forth, back
 
@@ -238,17 +262,33 @@ def _follow_arithmetic(sign: str) -> tuple[Callable[..., Any], Callable[..., Any
 def _follow_comparison(sign: str) -> Callable[..., Any]:
     compare = _COMPARISONS[sign]
 
-    def followed(self: FollowedNumber, other: int) -> Any:
-        if not isinstance(other, int):
-            return NotImplemented
+    def enter_comparison(self: FollowedNumber, other: int) -> tuple[bool, int]:
         own, beside = int.__add__(self, 0), int.__add__(other, 0)
         result, bound = compare(own, beside), get_term(other)
         if own > _LARGE and isinstance(bound, int) and sign in _ORDERS:
             bound = _raise_bound(bound, own)
-        self.reading.noted.add(("number", sign, self.term, bound, result))
-        return result
+        return result, self.reading.enter(("number", sign, self.term, bound, result))
+
+    def followed(self: FollowedNumber, other: int) -> Any:
+        if type(other) is int:
+            if (found := self.known.get((sign, other))) is None:
+                found = keep(self.known, (sign, other), enter_comparison(self, other))
+        elif isinstance(other, int):
+            found = enter_comparison(self, other)
+        else:
+            return NotImplemented
+        self.reading.noted.add(found[1])
+        return found[0]
 
     return followed
+
+
+def keep(known: dict[Hashable, T], key: Hashable, found: T) -> T:
+    """Keep what was found, and little enough at a time; return it."""
+    if len(known) >= _ROOM:
+        known.clear()
+    known[key] = found
+    return found
 
 
 def _raise_bound(bound: int, value: int) -> int:
@@ -270,30 +310,33 @@ class FollowedWord(str):
 
     reading: PolicyReading
     path: Path
+    known: dict[Hashable, tuple[bool, int]]
 
     def __new__(cls, value: str, reading: PolicyReading, path: Path) -> FollowedWord:
         made = super().__new__(cls, value)
-        made.reading, made.path = reading, path
+        made.reading, made.path, made.known = reading, path, {}
         return made
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, FollowedWord):
-            other.reading.noted.add(("is", other.path))
-            self.reading.noted.add(("is", self.path))
+            other.reading.note(("is", other.path))
+            self.reading.note(("is", self.path))
             return str.__eq__(self, other)
-        equal = str.__eq__(self, other) is True
-        self.reading.noted.add(("text", self.path, other, equal))
-        return equal
+        if (found := self.known.get(other)) is None:
+            equal = str.__eq__(self, other) is True
+            found = keep(self.known, other, (equal, self.reading.enter(("text", self.path, other, equal))))
+        self.reading.noted.add(found[1])
+        return found[0]
 
     def __ne__(self, other: object) -> bool:
         return not self == other
 
     def __hash__(self) -> int:
-        self.reading.noted.add(("is", self.path))
+        self.reading.note(("is", self.path))
         return str.__hash__(self)
 
     def __str__(self) -> str:
-        self.reading.noted.add(("is", self.path))
+        self.reading.note(("is", self.path))
         return str.__str__(self)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zlib
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -17,7 +18,7 @@ _WILD = "*?["
 _PLACED = (ResourceKind.URL.value, ResourceKind.HOST.value)
 
 
-class CallTraits(Struct, frozen=True):
+class CallTraits(Struct, frozen=True, array_like=True):
     """What a call is like. `words` are checksums of the words a command rule may begin with, None where not known."""
 
     name: str
@@ -49,6 +50,7 @@ def describe_traits(facts: CallFacts) -> CallTraits:
     )
 
 
+@lru_cache(maxsize=1024)
 def _sum_words(command: Command | None) -> tuple[int, ...] | None:
     if command is None:
         return ()

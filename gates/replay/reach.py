@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from typing import cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.call_traits import CallTraits, describe_traits, may_match
@@ -17,7 +18,7 @@ from foregate.policy.risk.resurvey import resurvey
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Judgement, Mode, Need, Opinion, Standing
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
@@ -28,13 +29,12 @@ MODES = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "crit
 class TurnReach(Struct, frozen=True):
     """What judging a turn again rests on under its own policy.
 
-    `is_same` says that it comes out as recorded. `judged` is what the judgement rests on, `surveyed`
-    what looking again does, and `calls` what rules may match of each call.
+    `is_same` says that it comes out as recorded. `rests_on` are the numbers of the reader's conditions that looking
+    and judging again rest on, and `calls` what rules may match of each call.
     """
 
     is_same: bool
-    judged: frozenset[Condition]
-    surveyed: frozenset[Condition]
+    rests_on: Set[int]
     calls: frozenset[CallTraits]
 
 
@@ -55,10 +55,10 @@ class _FollowedGate:
         try:
             opinion = self.gate(turn, live, so_far)
         except Exception:
-            self.reading.noted.add(("gate", self.name))
+            self.reading.note(("gate", self.name))
             raise
         if not is_plain_pass(opinion):
-            self.reading.noted.add(("gate", self.name))
+            self.reading.note(("gate", self.name))
         return opinion
 
 
@@ -69,21 +69,22 @@ def is_about_mode(condition: Condition) -> bool:
 
 def is_plain_pass(opinion: Opinion | Need) -> bool:
     """Whether a gate let everything pass and left nothing behind: had it not been asked, all else were the same."""
-    if isinstance(opinion, Need) or any(ruling.standing is not Standing.ALLOW for ruling in opinion.rulings.values()):
+    if isinstance(opinion, Need) or opinion.consequence or opinion.plan or opinion.uses or opinion.grants:
         return False
-    return not (opinion.consequence or opinion.plan or opinion.uses or opinion.grants)
+    return all(ruling.standing is Standing.ALLOW for ruling in opinion.rulings.values())
 
 
 class ReachReader:
-    """Finds what turns recorded under one policy rest on."""
+    """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn."""
 
     def __init__(self, policy: Policy, catalogue: Catalogue) -> None:
         self._catalogue = catalogue
         self._reading = PolicyReading(policy)
         self._policy = cast(Policy, self._reading.policy)
         bench = build_prelude(self._policy, catalogue, keeps_rows=False)
+        self.conditions = self._reading.conditions
         # whether a gate is asked is known of each turn by what it said
-        self._built = frozenset(one for one in self._reading.noted if not is_about_mode(one))
+        self.built = tuple(one for one in self._reading.noted if not is_about_mode(self.conditions[one]))
         self._prelude = Prelude(
             tuple(self._follow_gate(gate) for gate in bench.gates), bench.facts, bench.holds_all, {}, keeps_rows=False
         )
@@ -94,6 +95,12 @@ class ReachReader:
             vars(gate)["mode"] = mode
         return cast(Gate, _FollowedGate(gate, gate.name, mode, self._reading))
 
+    def _note_looking(self, call: ToolCall, survey: Survey) -> None:
+        """Note what looking at a call again rests on: the same for each call to which the same things are known."""
+        bare, spec = strip_survey(survey), self._catalogue.get(call.name)
+        key = (call.name, call.arguments is None, bare)
+        self._reading.repeat(key, lambda: resurvey(call, bare, spec, self._policy, self._policy))
+
     def read(self, turn: Turn, recorded: Judgement) -> TurnReach:
         """Return what judging a turn again rests on."""
         reading = self._reading
@@ -101,17 +108,20 @@ class ReachReader:
         for survey in turn.surveys:
             call = next((one for one in turn.calls if one.id == survey.call), None)
             if call is not None:
-                resurvey(call, survey, self._catalogue.get(call.name), self._policy, self._policy)
-        surveyed = frozenset(reading.noted)
-        reading.begin()
+                self._note_looking(call, survey)
         facts = self._prelude.facts(turn)
         result = redecide_surveyed(turn, recorded, self._policy, self._prelude, facts)
         return TurnReach(
             result.is_unchanged and not result.spared,
-            frozenset(reading.noted) | self._built,
-            surveyed,
+            reading.noted,
             frozenset(map(describe_traits, facts.values())),
         )
+
+
+def strip_survey(survey: Survey) -> Survey:
+    """Return a survey without what says nothing of where one would look: what was seen, and who named it."""
+    resources = tuple([replace(one, hash="", evidence=(), changed_before=False) for one in survey.resources])
+    return replace(survey, call="", resources=resources, atoms=(), values=() if survey.values else survey.values)
 
 
 class PolicyChange:

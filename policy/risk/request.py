@@ -41,27 +41,30 @@ def split_phrase(phrase: str) -> tuple[str, ...]:
 
 def find_phrases(words: Sequence[str], phrases: Sequence[str]) -> Iterator[tuple[int, int, str]]:
     """Yield (start, end, phrase) for every occurrence of a phrase, in the order of the phrases."""
-    for phrase in phrases:
-        wanted = split_phrase(phrase)
-        size = len(wanted)
-        if not size:
-            continue
-        at = -1
-        while (at := _find_word(words, wanted[0], at + 1)) >= 0:
-            if tuple(words[at : at + size]) == wanted:
-                yield at, at + size, phrase
+    beginning = index_phrases(tuple(phrases))
+    hits = [
+        (number, at, at + len(wanted))
+        for at, word in enumerate(words)
+        for number, wanted in beginning.get(word, ())
+        if tuple(words[at : at + len(wanted)]) == wanted
+    ]
+    for number, start, end in sorted(hits):
+        yield start, end, phrases[number]
+
+
+@lru_cache(maxsize=1024)
+def index_phrases(phrases: tuple[str, ...]) -> dict[str, list[tuple[int, tuple[str, ...]]]]:
+    """Return by their first word the phrases that have one, each with its number and its words."""
+    found: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+    for number, phrase in enumerate(phrases):
+        if wanted := split_phrase(phrase):
+            found.setdefault(wanted[0], []).append((number, wanted))
+    return found
 
 
 def is_naming(word: str) -> bool:
     """Whether a word looks like a name of a thing: a path, a file, an address, an identifier, a number."""
     return len(word) > 1 and _NAMING.search(word) is not None
-
-
-def _find_word(words: Sequence[str], word: str, start: int) -> int:
-    try:
-        return words.index(word, start)
-    except ValueError:
-        return -1
 
 
 def read_words(text: str) -> Iterator[str]:

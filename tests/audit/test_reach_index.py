@@ -46,7 +46,7 @@ def count_reached(index: ReachIndex, data: Mapping[str, Any]) -> tuple[int, int]
     _, names = varied_log()
     pages = [page for name in names for page in index.find_pages(name) or []]
     reach = ChangeReach(layer(data))
-    found = sum(len(reach.list_reached(page, {key: index.get_frame(key) for key in page.frames})) for page in pages)
+    found = sum(len(reach.list_reached(page, index.get_frame)) for page in pages)
     return found, sum(len(page.turns) for page in pages)
 
 

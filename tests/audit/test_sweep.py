@@ -11,7 +11,7 @@ import pytest
 from foregate.audit.label_agreement import is_met, list_labelled
 from foregate.audit.pieces import read_turns, split_session
 from foregate.audit.reach_index import ReachIndex
-from foregate.audit.reach_pages import IndexedTurn, ReachPage
+from foregate.audit.reach_pages import IndexedTurn, PageFrame, ReachPage
 from foregate.audit.recorded_counts import read_turn_end
 from foregate.audit.sweep import SweepResult, sweep_sessions
 from foregate.audit.swept_pieces import list_reached
@@ -118,9 +118,9 @@ def test_nothing_is_known_of_a_decision_that_is_another_than_was_labelled() -> N
 
 
 def test_a_turn_that_does_not_come_out_as_recorded_is_judged_whatever_it_rests_on() -> None:
-    turns = [IndexedTurn(seq, 1, digests, (), seq == 1, 0, (), (), ()) for seq, digests in enumerate((("a",), ("b",)))]
-    words = IndexedTurn(2, 1, ("",), (), False, 0, (), (), ())
-    page = ReachPage((("p", "l", "c"),), (), (), (*turns, words))
+    turns = [IndexedTurn(seq, 1, digests, (), seq == 1, 0, (), ()) for seq, digests in enumerate((("a",), ("b",)))]
+    words = IndexedTurn(2, 1, ("",), (), False, 0, (), ())
+    page = ReachPage((PageFrame(("p", "l", "c"), {}, ()),), (), (*turns, words))
     assert list(list_reached(page, [("narration", "min_chars")])) == [0]
 
 

@@ -14,7 +14,7 @@ from tests.policies import policy_with
 def read_by(read: Any) -> tuple[Any, set[Any]]:
     """Return what a function finds in the default policy, and what it noted."""
     reading = PolicyReading(policy_with())
-    return read(reading.policy), reading.noted
+    return read(reading.policy), reading.list_noted()
 
 
 @given(st.integers(0, 1000), st.integers(0, 1000))
@@ -74,7 +74,7 @@ def test_what_is_remembered_rests_on_the_same_the_second_time() -> None:
         return bool(said in policy.scores.vague_words)
 
     reading.remember(read, "it", reading.policy)
-    first = set(reading.noted)
+    first = reading.list_noted()
     reading.begin()
     reading.remember(read, "it", reading.policy)
-    assert reading.noted == first == {("is", ("scores", "vague_words"))}
+    assert reading.list_noted() == first == {("is", ("scores", "vague_words"))}

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from foregate.audit.key_change import Change, revise
 from foregate.audit.reach_index import Frame
-from foregate.audit.reach_pages import FrameKey, IndexedTurn, ReachPage, read_condition, read_traits
+from foregate.audit.reach_pages import FrameKey, IndexedTurn, PageFrame, ReachPage, read_condition
+from foregate.gates.replay.call_traits import CallTraits
 from foregate.gates.replay.reach import PolicyChange
 from foregate.policy.policy import Policy
 from foregate.policy.source.strict_yaml import Data, Path
@@ -21,7 +22,7 @@ class FrameChange:
         self.before, self.after = frame.policy, after
         self.change = PolicyChange(self.before, after)
         self._conditions: dict[str, bool] = {}
-        self._traits: dict[str, bool] = {}
+        self._traits: dict[CallTraits, bool] = {}
 
     @cached_property
     def differences(self) -> Mapping[Path, tuple[Data, Data]]:
@@ -33,26 +34,25 @@ class FrameChange:
             self._conditions[condition] = self.change.can_reach(read_condition(condition))
         return self._conditions[condition]
 
-    def can_match(self, traits: str) -> bool:
+    def can_match(self, traits: CallTraits) -> bool:
         """Whether a changed rule may match a call like this."""
         if traits not in self._traits:
-            self._traits[traits] = self.change.can_match(read_traits(traits))
+            self._traits[traits] = self.change.can_match(traits)
         return self._traits[traits]
 
 
 class _PageChange:
-    """A change as one page numbers what its turns rest on."""
+    """A change as one page numbers what its turns rest on that were judged under one frame."""
 
-    def __init__(self, page: ReachPage, change: FrameChange) -> None:
-        self._all = change.change.reaches_all
-        self._broken = {number for number, one in enumerate(page.conditions) if change.can_reach(one)}
+    def __init__(self, page: ReachPage, frame: PageFrame, change: FrameChange) -> None:
+        self._broken = {number for number, one in frame.conditions.items() if change.can_reach(one)}
         self._matched = {number for number, one in enumerate(page.traits) if change.can_match(one)}
+        self._all = change.change.reaches_all or not self._broken.isdisjoint(frame.built)
 
     def can_reach(self, turn: IndexedTurn) -> bool:
         if self._all or not turn.is_same:
             return True
-        untouched = self._broken.isdisjoint(turn.judged) and self._broken.isdisjoint(turn.surveyed)
-        return not (untouched and self._matched.isdisjoint(turn.calls))
+        return not (self._broken.isdisjoint(turn.rests_on) and self._matched.isdisjoint(turn.calls))
 
 
 class ChangeReach:
@@ -69,7 +69,7 @@ class ChangeReach:
             self._changes[name] = FrameChange(frame, revise(self._change, frame.policy, frame.layers))
         return self._changes[name]
 
-    def list_reached(self, page: ReachPage, frames: Mapping[FrameKey, Frame]) -> tuple[int, ...]:
+    def list_reached(self, page: ReachPage, get_frame: Callable[[FrameKey], Frame]) -> tuple[int, ...]:
         """Return the events of a page's turns that must be judged again."""
-        changes = [_PageChange(page, self.find_change(key, frames[key])) for key in page.frames]
+        changes = [_PageChange(page, one, self.find_change(one.key, get_frame(one.key))) for one in page.frames]
         return tuple(turn.seq for turn in page.turns if changes[turn.frame].can_reach(turn))

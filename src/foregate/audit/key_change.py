@@ -41,7 +41,7 @@ def revise(change: Change, before: Policy, layers: Mapping[str, Json]) -> Policy
 
 def list_conditions(pages: Iterable[ReachPage]) -> list[Condition]:
     """Return what turns rest on, each condition once."""
-    return [read_condition(text) for text in dict.fromkeys(text for page in pages for text in page.conditions)]
+    return [read_condition(text) for text in dict.fromkeys(text for page in pages for text in page.list_conditions())]
 
 
 def list_condition_paths(condition: Condition) -> list[Path]:

@@ -66,7 +66,7 @@ class LeverSearch:
         counts = dict[FrameKey, int]()
         for page in self._pages:
             for turn in page.turns:
-                counts[page.frames[turn.frame]] = counts.get(page.frames[turn.frame], 0) + 1
+                counts[page.frames[turn.frame].key] = counts.get(page.frames[turn.frame].key, 0) + 1
         return self._index.get_frame(max(counts, key=counts.__getitem__)).policy
 
     def find_levers(self, progress: Callable[[int, int], None] | None = None) -> list[Lever]:
@@ -139,7 +139,7 @@ class LeverSearch:
         return [
             session
             for session, pages in self._by_session.items()
-            if any(reach.list_reached(page, {key: get(key) for key in page.frames}) for page in pages)
+            if any(reach.list_reached(page, get) for page in pages)
         ]
 
     @cached_property

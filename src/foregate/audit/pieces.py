@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass
 from heapq import merge
 from multiprocessing import get_context, parent_process
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from foregate.schemas.errors import InvalidJson, LogError
-from foregate.schemas.event import TurnJudged
+from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.protocols import Readable
 from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, EventWindow, InForce, RecordedTurn, read_judged_turns
@@ -35,6 +35,8 @@ AHEAD = 4
 """Pieces that are under way at a time, for each worker."""
 _READ = 4
 """Events that are read for one turn, about."""
+_ONE_BY_ONE = 16
+"""Events that are gone through in the time in which a turn is found by itself."""
 _PLAYED = 5
 """How many times as long playing an event again takes as judging it."""
 _REPLACED = {
@@ -92,7 +94,7 @@ def split_session(log: Readable, session: str, begin: int = 0) -> Iterator[Sessi
     last, _ = log.head_anchor(session)
     laying = [
         (event.seq, _REPLACED[event.kind])
-        for event in log.events(session, kinds=LAYING)
+        for event in (log.events(session, kinds=LAYING) if last > CHUNK or begin else ())
         if not isinstance(event.body, PolicyChanged) or event.body.policy is not None
     ]
     for after in range(begin, max(last, 1), CHUNK):
@@ -118,12 +120,20 @@ def read_turns(log: Readable, piece: SessionPiece, *, early: bool = False) -> It
     start = InForce()
     for seq in piece.laid:
         start = start.apply(near(seq))
-    if piece.only is not None:
+    if piece.only is not None and _ONE_BY_ONE * len(piece.only) < log.head_anchor(piece.session)[0] - piece.after:
         yield from _read_some_turns(log, piece, near, start)
         return
     judging = log.events(piece.session, after=piece.after, until=piece.until, kinds=JUDGING)
-    events = (event for event in judging if early or not (isinstance(event.body, TurnJudged) and event.body.early))
-    yield from read_judged_turns(near.follow(events), near, start)
+    wanted = set(piece.only) if piece.only is not None else None
+    events = (event for event in near.follow(judging) if _is_wanted(event, wanted, early=early))
+    yield from read_judged_turns(events, near, start)
+
+
+def _is_wanted(event: Event, wanted: set[int] | None, *, early: bool) -> bool:
+    """Whether an event is none of a judged turn, or that of one that matters."""
+    if not isinstance(event.body, TurnJudged):
+        return True
+    return event.seq in wanted if wanted is not None else early or not event.body.early
 
 
 def _read_some_turns(log: Readable, piece: SessionPiece, near: EventWindow, start: InForce) -> Iterator[RecordedTurn]:
@@ -153,6 +163,11 @@ def work_on_sessions(
     yield from work_on_pieces(log, pieces, size, prepare, workers)
 
 
+def keep_reader(log: Readable) -> AbstractContextManager[None]:
+    """Return a context in which a log's file is opened once."""
+    return log.keep_reader() if isinstance(log, SqliteReader) else nullcontext()
+
+
 def work_on_pieces(
     log: Readable,
     pieces: Iterable[SessionPiece],
@@ -165,7 +180,7 @@ def work_on_pieces(
         workers = cores()
     if isinstance(workers, int) and workers > 1 and events > WORTH_WORKERS and isinstance(log, SqliteLog):
         workers = ProcessCrew(workers)
-    with log.keep_reader() if isinstance(log, SqliteReader) else nullcontext():
+    with keep_reader(log):
         if not isinstance(workers, int):
             yield from workers.work(pieces, log, prepare)
         else:

@@ -15,8 +15,8 @@ import msgspec
 
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
-from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session, work_on_pieces
-from foregate.audit.reach_pages import FrameKey, PageWriter, ReachPage, read_page
+from foregate.audit.pieces import UNREADABLE, SessionPiece, keep_reader, read_turns, split_session, work_on_pieces
+from foregate.audit.reach_pages import FrameKey, FrameTexts, PageWriter, ReachPage, read_page
 from foregate.gates.replay.reach import ReachReader
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
@@ -38,6 +38,8 @@ _TABLES = (
 )
 NAME = "tuning.db"
 """The file's name, beside the audit index."""
+_AT_ONCE = 64
+"""Pages that are written in one transaction."""
 _READ_BY = ("evidence", "gates", "policy", "schemas", "audit", "telemetry")
 
 
@@ -95,25 +97,27 @@ class PageReader:
 
     def __init__(self, log: Readable) -> None:
         self._log = log
-        self._readers: dict[FrameKey, ReachReader] = {}
+        self._readers: dict[FrameKey, FrameTexts] = {}
 
     def __call__(self, piece: SessionPiece) -> tuple[bytes, list[tuple[str, str, str, str]]] | None:
         """Return a page and the frames it names as rows; None for a piece that cannot be read, and is judged whole."""
-        page, frames = PageWriter(), dict[FrameKey, tuple[str, str, str, str]]()
+        page, frames = PageWriter(), list[tuple[str, str, str, str]]()
         holds, key = None, ("", "", "")
         try:
             for turn in read_turns(self._log, piece):
                 if turn.in_force is not holds:
                     holds, key = turn.in_force, find_frame_key(turn.in_force, turn.turn.catalogue_hash)
-                    values, said = (strict_json.canonical(what or {}).decode() for what in (holds.policy, holds.layers))
-                    frames[key] = (*key[:2], values, said)
                     if key not in self._readers:
                         policy, catalogue = holds.require()
-                        self._readers[key] = ReachReader(restore_policy(policy), build_catalogue(catalogue))
-                page.add(turn.seq, turn.turn, key, self._readers[key].read(turn.turn, turn.judgement))
+                        reader = ReachReader(restore_policy(policy), build_catalogue(catalogue))
+                        self._readers[key] = FrameTexts(reader)
+                        values, said = (strict_json.canonical(what or {}).decode() for what in (policy, holds.layers))
+                        frames.append((*key[:2], values, said))
+                texts = self._readers[key]
+                page.add(turn.seq, turn.turn, key, texts, texts.reader.read(turn.turn, turn.judgement))
         except (*UNREADABLE, LogError, PolicyError):
             return None
-        return page.finish(), list(frames.values())
+        return page.finish(), frames
 
 
 class ReachIndex:
@@ -183,34 +187,43 @@ class ReachIndex:
 
         `progress` is told how many pieces of sessions are read, and of how many.
         """
-        pieces = [piece for session in sessions for piece in self._list_missing(session)]
-        heads = {piece.session: self._log.head_anchor(piece.session) for piece in pieces}
-        events = sum(min(piece.until, heads[piece.session][0]) - piece.after for piece in pieces)
-        for count, (piece, found) in enumerate(work_on_pieces(self._log, pieces, events, PageReader, workers), start=1):
-            if found is not None:
-                self._keep(piece, heads[piece.session], *found)
-            if progress is not None:
-                progress(count, len(pieces))
+        with keep_reader(self._log):
+            heads = {session: self._log.head_anchor(session) for session in sessions}
+            pieces = [piece for session in sessions for piece in self._list_missing(session, heads[session])]
+            events = sum(min(piece.until, heads[piece.session][0]) - piece.after for piece in pieces)
+            try:
+                found = work_on_pieces(self._log, pieces, events, PageReader, workers)
+                for count, (piece, page) in enumerate(found, start=1):
+                    if page is not None:
+                        self._keep(piece, heads[piece.session], *page)
+                    if count % _AT_ONCE == 0:
+                        self._commit()
+                    if progress is not None:
+                        progress(count, len(pieces))
+            finally:
+                self._commit()
 
-    def _list_missing(self, session: str) -> Iterator[SessionPiece]:
+    def _list_missing(self, session: str, head: tuple[int, str]) -> Iterator[SessionPiece]:
         """Yield the pieces of a session that are not indexed, and forget what is of another history."""
-        head = self._log.head_anchor(session)
-        good = self._find_good_pages(session, head)
+        pages = self._list_pages(session)
+        good = list(self._find_good_pages(session, pages, head))
         last = good[-1] if good else _Page(0, 0, "")
         if (last.seq, last.hash) != head:
             until = last.seq if last.seq % cut.CHUNK == 0 else last.after
-            self._connection.execute("DELETE FROM pages WHERE session = ? AND after >= ?", (session, until))
+            if pages and pages[-1].after >= until:
+                self._connection.execute("DELETE FROM pages WHERE session = ? AND after >= ?", (session, until))
             yield from (piece for piece in split_session(self._log, session) if piece.after >= until)
 
-    def _find_good_pages(self, session: str, head: tuple[int, str]) -> list[_Page]:
-        """Return the pages of a session, first to last, that are of the history its head ends."""
+    def _list_pages(self, session: str) -> list[_Page]:
         query = "SELECT after, seq, hash FROM pages WHERE session = ? ORDER BY after"
-        good = list[_Page]()
-        for page in map(_Page._make, self._connection.execute(query, (session,)).fetchall()):
-            if page.after != len(good) * cut.CHUNK or not self._is_of_log(session, page, head):
-                break
-            good.append(page)
-        return good
+        return list(map(_Page._make, self._connection.execute(query, (session,))))
+
+    def _find_good_pages(self, session: str, pages: Sequence[_Page], head: tuple[int, str]) -> Iterator[_Page]:
+        """Yield the pages of a session, first to last, that are of the history its head ends."""
+        for number, page in enumerate(pages):
+            if page.after != number * cut.CHUNK or not self._is_of_log(session, page, head):
+                return
+            yield page
 
     def _is_of_log(self, session: str, page: _Page, head: tuple[int, str]) -> bool:
         if page.seq >= head[0]:
@@ -226,10 +239,15 @@ class ReachIndex:
             events = self._log.events(piece.session, after=piece.until - 1, until=piece.until)
             seq, hash_ = piece.until, next((event.hash for event in events), "")
         row = (piece.session, piece.after, seq, hash_, sha256(body).hexdigest(), body)
-        retry_while_busy(self._path or Path(), lambda: self._connection.execute("BEGIN IMMEDIATE"))
+        if not self._connection.in_transaction:
+            retry_while_busy(self._path or Path(), lambda: self._connection.execute("BEGIN IMMEDIATE"))
         self._connection.execute("INSERT OR REPLACE INTO pages VALUES (?, ?, ?, ?, ?, ?)", row)
-        self._connection.executemany("INSERT OR IGNORE INTO frames VALUES (?, ?, ?, ?)", frames)
-        self._connection.execute("COMMIT")
+        if frames:
+            self._connection.executemany("INSERT OR IGNORE INTO frames VALUES (?, ?, ?, ?)", frames)
+
+    def _commit(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("COMMIT")
 
     def find_pages(self, session: str) -> list[ReachPage] | None:
         """Return what is known of a session, in order; None where that is not all of it, or cannot be read."""
@@ -242,7 +260,7 @@ class ReachIndex:
             whole = [place for place, *_ in rows] == list(range(0, max(head[0], 1), cut.CHUNK))
             if whole and rows and tuple(rows[-1][1:3]) == head and all(sha256(r[4]).hexdigest() == r[3] for r in rows):
                 pages = [read_page(row[4]) for row in rows]
-                known = all(self.find_frame(key) is not None for page in pages for key in page.frames)
+                known = all(self.find_frame(frame.key) is not None for page in pages for frame in page.frames)
                 if known:
                     self._pages[session] = head, pages
                 return pages if known else None
@@ -265,10 +283,6 @@ class ReachIndex:
         query = "SELECT value, said FROM frames WHERE policy = ? AND layers = ?"
         with suppress(sqlite3.DatabaseError, ValueError, PolicyError, LookupError):
             for value, said in self._connection.execute(query, (policy, layers)):
-                values, told = msgspec.json.decode(value), msgspec.json.decode(said)
-                if strict_json.digest(values) == policy and layers in (
-                    strict_json.digest(told or None),
-                    strict_json.digest(told),
-                ):
-                    return Frame(restore_policy(values), told)
+                if [strict_json.sha256(text.encode()) for text in (value, said)] == [policy, layers]:
+                    return Frame(restore_policy(msgspec.json.decode(value)), msgspec.json.decode(said))
         return None

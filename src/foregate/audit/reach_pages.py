@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from foregate.audit.phases import list_asked
 from foregate.gates.replay.call_traits import CallTraits
-from foregate.gates.replay.reach import TurnReach
+from foregate.gates.replay.reach import ReachReader, TurnReach
 from foregate.policy.followed import Condition
 from foregate.schemas.judgement import Who
 from foregate.schemas.turn import Turn
@@ -28,55 +29,78 @@ class IndexedTurn(Struct, frozen=True, array_like=True):
     asked: tuple[Who, ...]
     is_same: bool
     frame: int
-    judged: tuple[int, ...]
-    surveyed: tuple[int, ...]
+    rests_on: tuple[int, ...]
     calls: tuple[int, ...]
 
 
-class ReachPage(Struct, frozen=True, array_like=True):
-    """The turns of a piece of a session, in order. Conditions and traits stand as their JSON."""
+class PageFrame(Struct, frozen=True, array_like=True):
+    """Under what turns of a page were judged: the conditions they rest on, by number, and those that all rest on."""
 
-    frames: tuple[FrameKey, ...]
-    conditions: tuple[str, ...]
-    traits: tuple[str, ...]
+    key: FrameKey
+    conditions: dict[int, str]
+    built: tuple[int, ...]
+
+
+class ReachPage(Struct, frozen=True, array_like=True):
+    """The turns of a piece of a session, in order. Conditions stand as their JSON."""
+
+    frames: tuple[PageFrame, ...]
+    traits: tuple[CallTraits, ...]
     turns: tuple[IndexedTurn, ...]
+
+    def list_conditions(self) -> Iterator[str]:
+        """Yield the conditions of all frames."""
+        for frame in self.frames:
+            yield from frame.conditions.values()
 
     def list_frames(self) -> list[FrameKey]:
         """Return what the turns were judged under, in their order."""
-        return [self.frames[number] for number in dict.fromkeys(turn.frame for turn in self.turns)]
+        return [self.frames[number].key for number in dict.fromkeys(turn.frame for turn in self.turns)]
+
+
+class FrameTexts:
+    """The conditions of one reader as their JSON, each written once."""
+
+    def __init__(self, reader: ReachReader) -> None:
+        self.reader = reader
+        self._texts: list[str] = []
+
+    def __getitem__(self, number: int) -> str:
+        conditions, texts = self.reader.conditions, self._texts
+        if number >= len(texts):
+            texts += (msgspec.json.encode(one).decode() for one in conditions[len(texts) :])
+        return texts[number]
 
 
 class PageWriter:
     """Puts a page together, turn by turn."""
 
     def __init__(self) -> None:
-        self._frames: dict[FrameKey, int] = {}
-        self._conditions: dict[Condition, int] = {}
+        self._frames: dict[FrameKey, tuple[int, FrameTexts, set[int]]] = {}
         self._traits: dict[CallTraits, int] = {}
         self._turns: list[IndexedTurn] = []
 
-    def add(self, seq: int, turn: Turn, frame: FrameKey, reach: TurnReach) -> None:
-        """Add a turn."""
-        conditions = self._conditions
-        judged, surveyed = (
-            tuple([conditions.setdefault(one, len(conditions)) for one in noted])
-            for noted in (reach.judged, reach.surveyed)
-        )
-        calls = tuple(self._traits.setdefault(one, len(self._traits)) for one in reach.calls)
-        number = self._frames.setdefault(frame, len(self._frames))
-        digests = tuple(call.digest for call in turn.calls) or ("",)  # an answer in words counts as one
-        rests_on = (number, judged, surveyed, calls)
+    def add(self, seq: int, turn: Turn, frame: FrameKey, texts: FrameTexts, reach: TurnReach) -> None:
+        """Add a turn that was judged under a frame."""
+        if frame not in self._frames:
+            self._frames[frame] = len(self._frames), texts, set(texts.reader.built)
+        number, _, used = self._frames[frame]
+        used |= reach.rests_on
+        calls = tuple([self._traits.setdefault(one, len(self._traits)) for one in reach.calls])
+        digests = tuple([call.digest for call in turn.calls]) or ("",)  # an answer in words counts as one
+        rests_on = (number, tuple(reach.rests_on), calls)
         self._turns.append(IndexedTurn(seq, turn.task, digests, list_asked(turn), reach.is_same, *rests_on))
 
     def finish(self) -> bytes:
         """Return the page."""
-        conditions = tuple(msgspec.json.encode(one).decode() for one in self._conditions)
-        traits = tuple(msgspec.json.encode(one).decode() for one in self._traits)
-        return msgspec.msgpack.encode(ReachPage(tuple(self._frames), conditions, traits, tuple(self._turns)))
+        frames = [
+            PageFrame(key, {number: texts[number] for number in used}, texts.reader.built)
+            for key, (_, texts, used) in self._frames.items()
+        ]
+        return msgspec.msgpack.encode(ReachPage(tuple(frames), tuple(self._traits), tuple(self._turns)))
 
 
 _PAGES = msgspec.msgpack.Decoder(ReachPage)
-_TRAITS = msgspec.json.Decoder(CallTraits)
 
 
 def read_page(data: bytes) -> ReachPage:
@@ -87,11 +111,6 @@ def read_page(data: bytes) -> ReachPage:
 def read_condition(text: str) -> Condition:
     """Return a condition from its JSON."""
     return cast(Condition, freeze(msgspec.json.decode(text)))
-
-
-def read_traits(text: str) -> CallTraits:
-    """Return what a call is like from its JSON."""
-    return _TRAITS.decode(text)
 
 
 def freeze(value: Any) -> Any:

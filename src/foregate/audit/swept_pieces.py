@@ -132,9 +132,11 @@ def plan_pieces(
 
 def list_reached(page: ReachPage, keys: Sequence[Path]) -> Iterator[int]:
     """Yield the turns with calls on a page that rest on one of the keys, or do not come out as recorded."""
-    touched = {number for number, text in enumerate(page.conditions) if _is_about(text, keys)}
+    touched = [{number for number, text in one.conditions.items() if _is_about(text, keys)} for one in page.frames]
+    all_of = [not found.isdisjoint(one.built) for found, one in zip(touched, page.frames, strict=True)]
     for turn in page.turns:
-        if turn.digests != ("",) and not (turn.is_same and touched.isdisjoint(turn.judged)):
+        rests = all_of[turn.frame] or not touched[turn.frame].isdisjoint(turn.rests_on)
+        if turn.digests != ("",) and (rests or not turn.is_same):
             yield turn.seq
 
 

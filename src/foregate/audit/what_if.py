@@ -176,7 +176,7 @@ def plan_session(
     if pages is None:
         yield from ((piece, None) for piece in split_session(log, session))
         return
-    reached = [reach.list_reached(page, {key: index.get_frame(key) for key in page.frames}) for page in pages]
+    reached = [reach.list_reached(page, index.get_frame) for page in pages]
     if any(reached):
         pieces = split_session(log, session)
     else:  # nothing of it is read
@@ -184,10 +184,7 @@ def plan_session(
             SessionPiece(session, number * cut.CHUNK, (number + 1) * cut.CHUNK, ()) for number in range(len(pages))
         )
     for piece, page, only in zip(pieces, pages, reached, strict=True):
-        if 2 * len(only) > len(page.turns):  # reading all of it in one go takes less than one by one
-            yield piece, None
-        else:
-            yield replace_piece(piece, only=only), page
+        yield replace_piece(piece, only=only), page
 
 
 def add_unreached(page: ReachPage, only: Sequence[int], found: JudgedPiece, *, outcomes: bool) -> JudgedPiece:

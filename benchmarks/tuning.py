@@ -1,0 +1,146 @@
+"""What judging only the turns that a change can reach gains against judging all, as ratios in one run over varied work.
+
+Twelve changes of one key are judged both ways, with rows and counts compared; so are the making of the tuning index,
+the search for levers, and two processes against one. Time is that of the processor, but where processes are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+from varied.record import record_log
+from verify import show
+
+from foregate.audit.key_change import KeyChange
+from foregate.audit.levers import LeverSearch
+from foregate.audit.reach_index import ReachIndex
+from foregate.audit.what_if import WhatIf
+from foregate.policy.source.strict_yaml import Data
+from foregate.policy.source.strict_yaml import Path as KeyPath
+from foregate.telemetry.log.sqlite_log import SqliteLog
+
+T = TypeVar("T")
+TURNS = 20_000
+MEDIAN, SLOWEST, INDEX, TWO, LEVERS = 5.0, 0.9, 1.0, 1.7, 10.0
+"""Judging all over judging by difference, in the median and at least; the index, and all levers, over judging all once;
+one process over two."""
+DENY: dict[str, Data] = {"id": "no-removals", "then": "deny", "command": ["rm"]}
+EDITS: dict[str, tuple[KeyPath, Data]] = {
+    "a higher threshold": (("uncertainty", "threshold"), 650),
+    "a lower threshold": (("uncertainty", "threshold"), 300),
+    "no plan before a question": (("plan", "on_unavailable", "dangerous"), "hold"),
+    "more amendments": (("plan", "max_amendments"), 20),
+    "no narration": (("narration", "mode"), "off"),
+    "a longer narration": (("narration", "min_chars"), 60),
+    "each change asks": (("approval", "mode"), "each"),
+    "evidence in shadow": (("evidence", "mode"), "shadow"),
+    "fewer things at once": (("scope", "max_resources"), 2),
+    "another weight": (("scores", "uncertainty", "vague_request"), 600),
+    "a rule that denies": (("rules", "list", "no-removals"), DENY),
+    "a key around judging": (("limits", "turns"), 10),
+}
+
+
+def list_sessions(log: SqliteLog) -> list[str]:
+    """Return the sessions of a log, in order."""
+    return sorted(asyncio.run(log.sessions()))
+
+
+def take(work: Callable[[], T], clock: Callable[[], float] = time.process_time) -> tuple[float, T]:
+    """Return how long work takes, and what comes of it."""
+    start = clock()
+    found = work()
+    return clock() - start, found
+
+
+def judge(log: SqliteLog, change: KeyChange, index: ReachIndex | None = None, workers: int = 1) -> object:
+    """Return the rows and counts that come of a change."""
+    judged = WhatIf(log, change, workers, index)
+    return list(judged.find_changes(list_sessions(log))), judged.tally
+
+
+def judge_by_difference(log: SqliteLog, change: KeyChange, path: Path) -> object:
+    """Return the same from an index that is opened and brought up to date as a command does it."""
+    with closing(ReachIndex(log, path)) as index:
+        index.catch_up(list_sessions(log), 1)
+        return judge(log, change, index)
+
+
+def build_anew(log: SqliteLog, path: Path) -> None:
+    """Make the tuning index of a log once more, where there was one."""
+    path.unlink()
+    build_index(log, path)
+
+
+def build_index(log: SqliteLog, path: Path) -> None:
+    """Make the tuning index of a log."""
+    with closing(ReachIndex(log, path)) as index:
+        index.catch_up(list_sessions(log), 1)
+
+
+def compare_edits(log: SqliteLog, path: Path) -> Iterator[tuple[float, float, float]]:
+    """Yield of each change how long all takes and how long the difference does; exit where they differ."""
+    for name, (key, value) in EDITS.items():
+        change = KeyChange({key: value})
+        all_, wanted = take(lambda: judge(log, change))  # noqa: B023 - called here
+        some, found = take(lambda: judge_by_difference(log, change, path))  # noqa: B023
+        print(f"          {all_ / some:7.2f}x  {name} ({len(wanted[0])} rows, {all_:.1f} s against {some:.2f} s)")  # type: ignore[index]
+        if found != wanted:
+            sys.exit(f"`{name}` comes out otherwise by difference")
+        yield all_, some, all_ / some
+
+
+def measure(log: SqliteLog, path: Path, *, levers: bool) -> Iterator[bool]:
+    """Print each ratio against its bound; yield whether it holds."""
+    build_index(log, path)
+    taken = list(compare_edits(log, path))
+    gains = [gain for *_, gain in taken]
+    whole = statistics.median(all_ for all_, _, _ in taken)
+    making = statistics.median(take(lambda: build_anew(log, path))[0] for _ in range(3))
+    told = f"median of {len(EDITS)} changes of one key, each with the rows and counts of judging all"
+    yield show_gain("tuning", statistics.median(gains), MEDIAN, told)
+    yield show_gain("", min(gains), SLOWEST, "the slowest of them")
+    told = f"{making:.1f} s to make the index, against {whole:.1f} s to judge all once"
+    yield show("", f"{making / whole:5.2f}x", f"{INDEX}x", told, making <= INDEX * whole)
+    change = KeyChange({("uncertainty", "threshold"): 300})
+    one, two = (take(lambda: judge(log, change, None, n), time.perf_counter)[0] for n in (1, 2))  # noqa: B023
+    yield show_gain("", one / two, TWO, "two processes against one, by the clock on the wall")
+    if levers:
+        with closing(ReachIndex(log, path)) as index:
+            search = LeverSearch(log, list_sessions(log), index)
+            finding, found = take(search.find_levers)
+        told = f"{finding:.1f} s for {len(found)} levers, {len(search.quiet)} keys turn nothing"
+        yield show("", f"{finding / whole:5.2f}x", f"{LEVERS:.0f}x", told, finding <= LEVERS * whole)
+
+
+def show_gain(name: str, gain: float, bound: float, told: str) -> bool:
+    """Print a gain against the least it must be; return whether it is."""
+    return show(name, f"{gain:5.2f}x", f"{bound}x", told, gain >= bound)
+
+
+def main() -> int:
+    """Print the ratios; return 1 where one of them misses its bound."""
+    reader = argparse.ArgumentParser(description=__doc__)
+    reader.add_argument("--turns", type=int, default=TURNS, help="judged turns of the log that is recorded")
+    reader.add_argument("--log", type=Path, help="a log to read instead of recording one")
+    reader.add_argument("--no-levers", action="store_true", help="leave out the search for levers")
+    given = reader.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        path = given.log or Path(folder) / "log.db"
+        if given.log is None:
+            record_log(path, given.turns)
+        with closing(SqliteLog(path, create=False, read_only=True)) as log:
+            return 0 if all([*measure(log, Path(folder) / "tuning.db", levers=not given.no_levers)]) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
