@@ -173,10 +173,12 @@ async def test_more_questions_than_can_be_under_way_are_refused_and_closing_ends
     log, go = Home(home).open_log(), threading.Event()
     desk = TuningDesk(log)
     monkeypatch.setattr(tuning_desk, "PATIENCE", 0)
-    for number in range(8):
-        assert await desk.ask(KEY, str(number), lambda view: go.wait()) is None
-    with pytest.raises(Refused, match="other keys are being worked on"):
-        await desk.ask(KEY, "one more", lambda view: None)
-    go.set()
-    await asyncio.to_thread(desk.close)
-    log.close()
+    try:
+        for number in range(8):
+            assert await desk.ask(KEY, str(number), lambda view: go.wait()) is None
+        with pytest.raises(Refused, match="other keys are being worked on"):
+            await desk.ask(KEY, "one more", lambda view: None)
+    finally:
+        go.set()
+        await asyncio.to_thread(desk.close)
+        log.close()
