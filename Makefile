@@ -21,7 +21,7 @@ check: $(READY)
 	@$(BIN)/mypy tests/typing/api.py
 
 bench: $(READY)
-	@for name in overhead replay whatif tuning verify resume planning parsing early start friction guard sandbox commands projects sharing audit promises cube; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
+	@for name in overhead replay whatif tuning verify resume planning parsing early start friction guard sandbox commands projects sharing audit promises cube dial; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
 
 # Long: kills, power cuts, races. MINUTES says how long.
 MINUTES ?= 10

@@ -67,12 +67,12 @@ def rank_calls(key: str, value: int, session: str) -> Iterator[tuple[tuple[int, 
 def test_judging_only_the_turns_that_rest_on_a_key_counts_what_judging_all_does() -> None:
     log, names = varied_log()
     index, turned = ReachIndex(log, None), 0
-    index.catch_up(names[:14], 1)
+    index.catch_up(names[:10], 1)
     for key in KEYS:
-        found = sweep_sessions(log, names[:14], [key], Reviews(), index, 1)
-        assert found == sweep_sessions(log, names[:14], [key], Reviews(), None, 1)
+        found = sweep_sessions(log, names[:10], [key], Reviews(), index, 1)
+        assert found == sweep_sessions(log, names[:10], [key], Reviews(), None, 1)
         turned += len(found.points) > 1
-    assert turned >= 3
+    assert turned >= 2
 
 
 async def test_at_every_value_agreement_is_what_judging_the_labelled_calls_there_says(tmp_path: Path) -> None:

@@ -155,13 +155,16 @@ async def test_who_asks_early_is_told_how_far_it_is(serve: Serve, home: Path, mo
     await be_silent(home)
     served, go = await serve(), threading.Event()
     monkeypatch.setattr(tuning_desk, "PATIENCE", 0)
-    assert await served.console.desk.ask(KEY, f"{KEY} None", lambda view: go.wait()) is None
-    page = await open_page(served, DIAL)
+    try:
+        assert await served.console.desk.ask(KEY, f"{KEY} None", lambda view: go.wait()) is None
+        page = await open_page(served, DIAL)
+        monkeypatch.setattr(tuning_desk, "PATIENCE", 60)
+        asked = asyncio.create_task(served.console.desk.ask(KEY, f"{KEY} None", lambda view: False))
+        await asyncio.sleep(0)
+    finally:
+        go.set()
     assert "Foregate judges the recorded turns" in page
     assert '<meta http-equiv="refresh"' in page
-    monkeypatch.setattr(tuning_desk, "PATIENCE", 60)
-    asked = asyncio.create_task(served.console.desk.ask(KEY, f"{KEY} None", lambda view: False))
-    go.set()
     assert await asked is True, "it is the answer to the question that was under way"
     assert await served.console.desk.ask(KEY, "next", lambda view: view.judged) == 0
 

@@ -42,10 +42,12 @@ class TuningDesk:
 
         Questions of one `name` are one. Raises what the work raises.
         """
-        if name not in self._jobs and len(self._jobs) >= _MOST:
-            raise Refused(429, "other keys are being worked on; try again in a minute")
-        sessions = await self._log.sessions()
-        job = self._jobs.get(name) or self._begin(name, lambda: self._answer(key, sessions, question))
+        job = self._jobs.get(name)
+        if job is None:
+            if len(self._jobs) >= _MOST:
+                raise Refused(429, "other keys are being worked on; try again in a minute")
+            sessions = await self._log.sessions()
+            job = self._jobs.get(name) or self._begin(name, lambda: self._answer(key, sessions, question))
         await asyncio.to_thread(wait, [job], PATIENCE)
         return cast("T | None", job.result()) if job.done() else None
 
