@@ -7,14 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
-from foregate.audit.label_agreement import is_met, list_labelled
+from foregate.audit.label_agreement import find_labelled, is_met
 from foregate.audit.pieces import read_turns, split_session
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import IndexedTurn, PageFrame, ReachPage
 from foregate.audit.recorded_counts import read_turn_end
 from foregate.audit.sweep import SweepResult, sweep_sessions
 from foregate.audit.swept_pieces import list_reached
+from foregate.cli.commands.sweep_report import format_sweep
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.sweep_turn import find_numeric_key
@@ -23,9 +25,10 @@ from foregate.policy.source.values import replace_values
 from foregate.schemas.errors import UsageError
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Standing
-from foregate.schemas.review import LABELS, Label
+from foregate.schemas.review import LABELS, DecisionLabelled, Label
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.review.review_log import ReviewLog, SaidLabel
+from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.review.review_log import CHAIN, ReviewLog, SaidLabel
 from foregate.telemetry.review.reviews import Reviews
 from foregate.telemetry.review.ruling import find_ruling
 from tests.varied import varied_log
@@ -81,7 +84,7 @@ async def test_at_every_value_agreement_is_what_judging_the_labelled_calls_there
     with ReviewLog(tmp_path / "reviews.db") as kept:
         reviews = await label_calls(kept, few, 12)
     found = sweep_sessions(log, few, [key], reviews, None, 1)
-    labelled = list(list_labelled(log, reviews, few))
+    labelled = find_labelled(log, reviews, few).calls
     assert found.labels == len(labelled) == 12
     then = {one.key: 2 if one.held else int(one.asked > 0) for one in labelled}
     for point in found.points:
@@ -115,6 +118,27 @@ def test_nothing_is_known_of_a_decision_that_is_another_than_was_labelled() -> N
     assert read_turn_end(log, names[0], event.seq, event.hash) == read_turn_end(log, names[0], event.seq) is not None
     assert read_turn_end(log, names[0], event.seq, "another") is None
     assert read_turn_end(log, names[0], 1) is None
+
+
+async def test_labels_of_changed_decisions_and_turns_of_another_version_are_named_and_claim_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, names = varied_log()
+    with ReviewLog(tmp_path / "reviews.db") as kept:
+        await label_calls(kept, names[:2], 3)
+    written, reviews = SqliteLog(tmp_path / "reviews.db", create=False), Reviews()
+    for number, event in enumerate(written.events(CHAIN)):
+        body = event.body
+        assert isinstance(body, DecisionLabelled)
+        changed = structs.replace(body, ruled=structs.replace(body.ruled, event="0" * 64)) if number == 1 else body
+        reviews.apply(structs.replace(event, body=changed))
+    written.close()
+    monkeypatch.setattr("foregate.audit.recorded_counts.__version__", "another")
+    found = sweep_sessions(log, names[:2], KEYS[:1], reviews, None, 1)
+    assert (found.labels, found.changed, found.others) == (2, 1, found.turns)
+    told = "\n".join(format_sweep(found))
+    assert "Left out: 1 label, since" in told
+    assert f"Judged by another version of Foregate: {found.turns} turns" in told
 
 
 def test_a_turn_that_does_not_come_out_as_recorded_is_judged_whatever_it_rests_on() -> None:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foregate.audit.cube_table import CubeTable
-from foregate.audit.label_agreement import list_labelled
+from foregate.audit.label_agreement import find_labelled
 from foregate.audit.recorded_counts import RecordedCounts
 from foregate.audit.sweep import Figure, SweepResult, SweepSums, conclude_sweep
 from foregate.schemas import strict_json
@@ -68,10 +68,10 @@ class CubeView:
     def sweep(self, log: Readable, reviews: Reviews) -> SweepResult:
         """Return what the turns come to for every value; the labels are looked up in the log."""
         counts = {(policy, gate, what): count for policy, gate, what, count in self._ask(_COUNTED, self._recorded)}
-        sums = SweepSums(list(list_labelled(log, reviews, self._sessions)))
+        sums = SweepSums(find_labelled(log, reviews, self._sessions))
         for gate, what, at, by in self._ask(_CHANGED, self._changes):
             sums.changes[(at,), Figure(gate, what)] += by
-        if sums.labelled and self._changes.paths:
+        if sums.by_call and self._changes.paths:
             columns = [list(column) for column in zip(*sums.by_call, strict=True)]
             rows = self._connection.execute(_OF_CALLS, [self._changes.paths, *columns]).fetchall()
             for session, seq, call, what, at, by in rows:

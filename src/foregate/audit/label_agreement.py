@@ -28,19 +28,28 @@ class LabelledCall(NamedTuple):
     asked: int
 
 
-def list_labelled(log: Readable, reviews: Reviews, sessions: Collection[str]) -> Iterator[LabelledCall]:
-    """Yield the labels on calls of sessions that stand and in which reviewers agree.
+class Labelled(NamedTuple):
+    """The labels on calls that count, and how many are about decisions that were changed since, or are gone."""
 
-    A label of a decision that was changed since, or is gone, says nothing.
-    """
-    wanted = set(sessions)
+    calls: tuple[LabelledCall, ...]
+    changed: int
+
+
+def find_labelled(log: Readable, reviews: Reviews, sessions: Collection[str]) -> Labelled:
+    """Return the labels on calls of sessions that stand and in which reviewers agree."""
+    wanted, found, changed = set(sessions), list[LabelledCall](), 0
     for given in reviews.list_standing():
         said, ruled = {one.body.label for one in given}, given[0].body.ruled
         if len(said) > 1 or not ruled.call or ruled.session not in wanted:
             continue
-        if (end := read_turn_end(log, ruled.session, ruled.seq, ruled.event)) is not None:
-            counts = Counter(one.what for one in list_figures(end) if one.call == ruled.call)
-            yield LabelledCall((ruled.session, ruled.seq, ruled.call), said.pop(), counts["held"], counts["asked"])
+        end = read_turn_end(log, ruled.session, ruled.seq, ruled.event)
+        if end is None:
+            changed += 1
+            continue
+        counts = Counter(one.what for one in list_figures(end) if one.call == ruled.call)
+        key = (ruled.session, ruled.seq, ruled.call)
+        found.append(LabelledCall(key, said.pop(), counts["held"], counts["asked"]))
+    return Labelled(tuple(found), changed)
 
 
 def list_agreement(

@@ -14,10 +14,12 @@ from foregate.schemas.errors import LogError
 from foregate.schemas.event import NeedAnswered, TurnJudged
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
+from foregate.schemas.version import __version__
 from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce, Lookup, find_body
 
-Counted = tuple[str, str, Literal["turns", "calls", What]]
-"""The hash of a policy, a gate ("" for none), and what is counted."""
+Counted = tuple[str, str, Literal["turns", "others", "calls", What]]
+"""The hash of a policy, a gate ("" for none), and what is counted: turns, those of `others` that another version of
+Foregate judged, calls, and figures of gates."""
 
 
 @dataclass
@@ -51,6 +53,7 @@ class PieceCounter:
                 holds = holds.apply(event) if event.kind in LAYING else holds
                 if isinstance(event.body, TurnJudged) and event.body.judgement.verdicts and not event.body.early:
                     self._count(event.body, near, holds, found)
+                    found.counts[holds.policy_hash, "", "others"] += event.foregate != __version__
         except UNREADABLE as error:
             raise explain_unreadable(piece, error) from None
         return found

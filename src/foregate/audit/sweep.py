@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.audit.label_agreement import CallKey, LabelledCall, list_agreement, list_labelled
+from foregate.audit.label_agreement import CallKey, Labelled, find_labelled, list_agreement
 from foregate.audit.pieces import Workers, work_on_pieces, work_on_sessions
 from foregate.audit.place_sums import Place, list_axes, sum_up_places
 from foregate.audit.reach_index import ReachIndex
@@ -69,7 +69,8 @@ class SweepPoint(Struct, frozen=True):
 class SweepResult:
     """A sweep: the points in order, how many turns, calls and labels they rest on, and the values the turns had.
 
-    `judged` counts the turns that were judged for it.
+    `changed` counts labels of decisions that are others now, `others` turns that another version of Foregate judged,
+    and `judged` the turns that were judged for the sweep.
     """
 
     keys: tuple[str, ...]
@@ -78,6 +79,8 @@ class SweepResult:
     calls: int
     labels: int
     now: Mapping[tuple[int, ...], int]
+    changed: int = 0
+    others: int = 0
     judged: int = field(default=0, compare=False)
 
 
@@ -85,12 +88,12 @@ class SweepResult:
 class SweepSums:
     """What is summed up for a sweep: changes from what is recorded, and apart those of calls that are labelled."""
 
-    labelled: Sequence[LabelledCall]
+    labelled: Labelled
     changes: Changes = field(default_factory=Counter)
     by_call: dict[CallKey, Counter[tuple[Place, What]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.by_call = {one.key: Counter() for one in self.labelled}
+        self.by_call = {one.key: Counter() for one in self.labelled.calls}
 
 
 def find_paths(keys: Sequence[str]) -> list[Path]:
@@ -113,7 +116,7 @@ def sweep_sessions(
     With an `index` that has caught up, only the turns are judged that rest on a key. Raises UsageError for a key that
     cannot be swept, and LogError for a log that cannot be read.
     """
-    paths, sums = find_paths(keys), SweepSums(list(list_labelled(log, reviews, sessions)))
+    paths, sums = find_paths(keys), SweepSums(find_labelled(log, reviews, sessions))
     pieces = [piece for session in sessions for piece in plan_pieces(log, index, paths, session)]
     events = sum(piece.count_events() for piece in pieces)
     judged = 0
@@ -133,21 +136,31 @@ def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSum
     """Return the sweep that changes make of what is recorded."""
     paths = find_paths(keys)
     lowest = tuple(low for low, _ in list_domains(paths))
-    totals, now = Counter[str](), Counter[tuple[int, ...]]()
+    totals, now, labels = Counter[str](), Counter[tuple[int, ...]](), sums.labelled
     changes = Changes(sums.changes)
     for (policy, gate, what), count in recorded.counts.items():
         if what == "turns":
             values = restore_policy(recorded.policies[policy])
             now[tuple(find_numeric_key(key, values)[1] for key in keys)] += count
-        if what == "turns" or what == "calls":
+        if what == "turns" or what == "calls" or what == "others":
             totals[what] += count
         else:
             changes[lowest, Figure(gate, what)] += count
-    for place, by in list_agreement(sums.labelled, sums.by_call, lowest):
+    for place, by in list_agreement(sums.labelled.calls, sums.by_call, lowest):
         changes[place, _AGREED] += by
     points = list(_sum_up(changes, paths)) if totals["turns"] else []
-    points = mark_front(points, has_labels=bool(sums.labelled))
-    return SweepResult(tuple(keys), points, totals["turns"], totals["calls"], len(sums.labelled), now, judged)
+    points = mark_front(points, has_labels=bool(labels.calls))
+    return SweepResult(
+        tuple(keys),
+        points,
+        totals["turns"],
+        totals["calls"],
+        len(labels.calls),
+        now,
+        labels.changed,
+        totals["others"],
+        judged,
+    )
 
 
 def _sum_up(changes: Changes, keys: Sequence[Path]) -> Iterator[SweepPoint]:

@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foregate.audit.sweep import SweepPoint, SweepResult
-from foregate.cli.terminal.layout import shorten_text
+from foregate.cli.terminal.layout import pluralise, shorten_text
 from foregate.gates.replay.sweep_turn import LARGEST
 from foregate.schemas.strict_json import Json
 
@@ -46,6 +46,10 @@ def _format_remarks(found: SweepResult) -> Iterator[str]:
     yield f"{found.turns} turns, recorded with {shorten_text(now, 40)}. Each range is exact, turn by turn."
     if found.judged < found.turns:
         yield f"{found.judged} of them were judged for this; of the others it is known how they come out."
+    if found.others:
+        yield f"Judged by another version of Foregate: {pluralise(found.others, 'turn')}. This one judges them here."
+    if found.changed:
+        yield f"Left out: {pluralise(found.changed, 'label')}, since what they are about was changed."
     what = "agree less with the labels" if found.labels else "hold less"
     yield f"* No other values ask for less and do not {what}."
     if not found.labels:
