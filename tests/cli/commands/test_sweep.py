@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from tests.cli.commands.test_what_if import objects
 from tests.cli.conftest import Cli
 
@@ -40,3 +42,15 @@ def test_a_label_counts_where_the_call_comes_out_as_it_wants(cli: Cli) -> None:
     (found,) = objects(cli("policy", "sweep", "uncertainty.threshold", "--json")[1])
     assert [(one["held"], one["agreed"]) for one in found["points"]] == [(1, 0), (0, 1)]
     assert "100 %" in cli("policy", "sweep", "uncertainty.threshold")[1]
+
+
+def test_without_the_extra_a_sweep_counts_the_same_and_says_what_it_would_spare(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("run", "clean this up")
+    _, kept, _ = cli("policy", "sweep", "uncertainty.threshold")
+    monkeypatch.setattr("foregate.audit.cube.find_spec", lambda name: None)
+    code, out, _ = cli("policy", "sweep", "uncertainty.threshold")
+    assert code == 0
+    assert out.startswith(kept)
+    assert "pip install 'foregate[tuning]'" in out.removeprefix(kept)

@@ -47,6 +47,7 @@ def sweep(
     labels want it.
     """
     from foregate.assembly.home import find_sessions
+    from foregate.audit.cube import has_libraries
     from foregate.audit.ray_crew import open_workers
     from foregate.audit.reach_index import open_reach_index
     from foregate.audit.sweep import find_paths, sweep_sessions
@@ -74,6 +75,8 @@ def sweep(
         return
     for line in format_sweep(found):
         options.print_text(line)
+    if len(keys) == 1 and not has_libraries():
+        options.print_text("`pip install 'foregate[tuning]'` keeps what was found: the next sweep judges what is new.")
 
 
 def sweep_by_cube(
