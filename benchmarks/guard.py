@@ -16,7 +16,7 @@ classic       the strict shipped policy, and the careful person
 Then the default policy once more without each gate in turn, and without each rule of the mandate that has a key: how
 many harms that one alone prevents beside each person, and what it alone costs.
 
-    python benchmarks/guard.py                    the tables (about seven minutes on two cores)
+    python benchmarks/guard.py                    the tables (about fifteen minutes on two cores)
     python benchmarks/guard.py NAME…              these tasks only, with the answers
     python benchmarks/guard.py --policy FILE      a policy file of your own beside the others
     python benchmarks/guard.py --set KEY=VALUE    the default policy with another value as well, as many as are given
