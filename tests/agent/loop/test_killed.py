@@ -109,8 +109,11 @@ def taken_up(left: list[Event], events: list[Event]) -> None:
     assert allowed == {permit.call for permit in permits if permit.judged == last.seq}
 
 
-@pytest.mark.parametrize(("staged", "early"), [(False, False), (True, False), (False, True), (True, True)])
-@pytest.mark.parametrize("how", ["at_once", "written"])
+PAIRS = [("at_once", False, False), ("at_once", True, True), ("written", True, False), ("written", False, True)]
+"""Every two values of the three, together."""
+
+
+@pytest.mark.parametrize(("how", "staged", "early"), PAIRS)
 async def test_a_process_killed_after_any_event_leaves_a_log_that_verifies_and_goes_on_and_nothing_runs_twice(
     how: str, staged: bool, early: bool, tmp_path: Path, driver: subprocess.Popen[str]
 ) -> None:
