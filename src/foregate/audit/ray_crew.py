@@ -7,9 +7,10 @@ import secrets
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import chdir, contextmanager
+from contextlib import ExitStack, chdir, contextmanager
 from importlib.util import find_spec
 from logging import ERROR
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 from foregate.audit.pieces import AHEAD, SessionPiece, Work, Workers, cores
@@ -47,11 +48,19 @@ def open_ray_crew(address: str) -> Iterator[RayCrew]:
         raise UsageError("Ray is not installed; run `pip install 'foregate[ray]'`")
     _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    more: dict[str, Any] = {}
-    if address == LOCAL:
-        # it listens beyond loopback: without the token, anybody on the network could have it run anything
-        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        more = {"num_cpus": cores(), "include_dashboard": False}
+    with ExitStack() as kept:
+        more: dict[str, Any] = {}
+        if address == LOCAL:
+            # it listens beyond loopback: without the token, anybody on the network could have it run anything
+            os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
+            # what it keeps beside memory holds what was said in sessions; a socket lies in it, so its name is short
+            folder = TemporaryDirectory(prefix="fg-", dir="/tmp", ignore_cleanup_errors=True)
+            more = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": kept.enter_context(folder)}
+        yield kept.enter_context(_join_cluster(address, more))
+
+
+@contextmanager
+def _join_cluster(address: str, more: Mapping[str, Any]) -> Iterator[RayCrew]:
     ray = _load_ray()
     try:
         with chdir("/"):  # workers look for modules in the current folder first, and a workspace may hold any
