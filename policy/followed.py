@@ -69,9 +69,10 @@ class PolicyReading:
         self._known: dict[Hashable, tuple[Any, set[int]]] = {}
         self.policy: Any = _Section(policy, (), self)
 
-    def begin(self) -> None:
-        """Note anew."""
-        self.noted = set()
+    def begin(self) -> set[int]:
+        """Note anew; return the numbers noted before."""
+        noted, self.noted = self.noted, set()
+        return noted
 
     def enter(self, condition: Condition) -> int:
         """Return the number of a condition, the same each time."""

@@ -29,12 +29,14 @@ MODES = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "crit
 class TurnReach(Struct, frozen=True):
     """What judging a turn again rests on under its own policy.
 
-    `is_same` says that it comes out as recorded. `rests_on` are the numbers of the reader's conditions that looking
-    and judging again rest on, and `calls` what rules may match of each call.
+    `is_same` says that it comes out as recorded. What looking again, the facts of the calls and the judgement rest on
+    are numbers of the reader's conditions, and `calls` what rules may match of each call.
     """
 
     is_same: bool
-    rests_on: Set[int]
+    looks: Set[int]
+    facts: Set[int]
+    judged: Set[int]
     calls: frozenset[CallTraits]
 
 
@@ -109,11 +111,15 @@ class ReachReader:
             call = next((one for one in turn.calls if one.id == survey.call), None)
             if call is not None:
                 self._note_looking(call, survey)
+        looks = reading.begin()
         facts = self._prelude.facts(turn)
+        found = reading.begin()
         result = redecide_surveyed(turn, recorded, self._policy, self._prelude, facts)
         return TurnReach(
             result.is_unchanged and not result.spared,
-            reading.noted,
+            looks,
+            found,
+            reading.begin(),
             frozenset(map(describe_traits, facts.values())),
         )
 

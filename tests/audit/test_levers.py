@@ -2,27 +2,55 @@
 
 from __future__ import annotations
 
+import pytest
+
+from foregate.audit import levers
 from foregate.audit.key_change import KeyChange, list_break_points, list_conditions
-from foregate.audit.levers import LeverSearch
+from foregate.audit.levers import Lever, LeverSearch
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.what_if import WhatIf
+from foregate.cli.commands.policy_levers import format_levers
+from foregate.gates.replay.assumption import Assumption
+from foregate.policy.source.strict_yaml import Data, Path, format_path
+from foregate.policy.source.values import is_outside_judging, list_values
 from tests.policies import policy_with
 from tests.varied import varied_log
 
+TRIED = (
+    *("uncertainty.threshold", "scores.uncertainty.target_unmentioned", "scores.risk.effect.edit", "approval.mode"),
+    *("narration.max_holds", "files.max_hash", "critique.mode", "limits.turns"),
+)
+"""Keys of every sort: of a gate, carried on by a score, a gate's mode, one of looking, and one around judging."""
+SESSIONS = 8
 
-def test_each_lever_turns_what_judging_everything_again_finds() -> None:
+
+def count_by_what_if(path: Path, after: Data) -> tuple[int, ...]:
+    """Return what judging everything again finds of a change, in the order a lever tells it."""
     log, names = varied_log()
-    few = names[:4]
+    names = names[:SESSIONS]
+    judged = WhatIf(log, KeyChange({path: after}), 1, assume=Assumption())
+    turned = len([row for row in judged.find_changes(names) if not row.apart])
+    phases, changes = (judged.phases.before, judged.phases.at), judged.tally.changes
+    more = [sum(one.asked[who] - one.was[who] for one in phases) for who in ("planner", "critic", "person")]
+    return turned, changes["newly_held"], changes["newly_let_go"], judged.tally.diverged, *more
+
+
+def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = {key: path for path in list_values(policy_with()) if (key := format_path(path)) in TRIED}
+    assert set(paths) == set(TRIED)
+    monkeypatch.setattr(levers, "is_lever", lambda path: format_path(path) in TRIED and not is_outside_judging(path))
+    log, names = varied_log()
+    names = names[:SESSIONS]
     index = ReachIndex(log, None)
-    index.catch_up(few, 1)
-    search = LeverSearch(log, few, index)
+    index.catch_up(names, 1)
+    search = LeverSearch(log, names, index, 1)
     found = search.find_levers()
-    assert found
-    assert [lever.turned for lever in found] == sorted((lever.turned for lever in found), reverse=True)
-    assert not {lever.key for lever in found} & set(search.quiet)
-    best = found[0]
-    judged = WhatIf(log, KeyChange({tuple(best.key.split(".")): best.after}), 1)
-    assert len([row for row in judged.find_changes(few) if not row.apart]) == best.turned
+    assert len(found) > 4
+    assert [one.turned for one in found] == sorted((one.turned for one in found), reverse=True)
+    assert {one.key for one in found} | set(search.quiet) == set(TRIED) - {"limits.turns"}
+    for one in found:
+        told = (one.turned, one.held, one.let_go, one.sessions, one.plans, one.critiques, one.prompts)
+        assert told == count_by_what_if(paths[one.key], one.after), one.key
 
 
 def test_between_two_break_points_no_condition_turns() -> None:
@@ -32,3 +60,11 @@ def test_between_two_break_points_no_condition_turns() -> None:
     ]
     assert list(list_break_points(conditions, ("uncertainty", "threshold"), policy_with(), 0, 1000)) == [320, 700]
     assert list_conditions([]) == []
+
+
+def test_the_table_and_the_keys_that_turned_none_fit_eighty_columns() -> None:
+    quiet = [f"section{number % 7}.some_key_of_it.{number}" for number in range(200)]
+    rows = [Lever("scores.uncertainty.destructive_without_scope", 250, 0, *range(1_234, 1_241))]
+    lines = list(format_levers(rows, 1, quiet))
+    assert max(map(len, lines[1:])) <= 80
+    assert all(key.partition(".")[2] in "\n".join(lines) for key in quiet)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 from foregate.audit import reach_index, what_if
@@ -140,7 +140,8 @@ def edits(draw: st.DrawFn) -> dict[str, Any]:
     return data
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+# Without shrinking: an edit of three keys at most is short enough, and judging all takes a while.
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck), phases=(Phase.generate,))
 @given(data=edits())
 def test_judging_what_a_change_can_reach_is_judging_all(index: ReachIndex, data: dict[str, Any]) -> None:
     try:

@@ -142,8 +142,10 @@ async def test_labels_of_changed_decisions_and_turns_of_another_version_are_name
 
 
 def test_a_turn_that_does_not_come_out_as_recorded_is_judged_whatever_it_rests_on() -> None:
-    turns = [IndexedTurn(seq, 1, digests, (), seq == 1, 0, (), ()) for seq, digests in enumerate((("a",), ("b",)))]
-    words = IndexedTurn(2, 1, ("",), (), False, 0, (), ())
+    turns = [
+        IndexedTurn(seq, 1, digests, (), seq == 1, 0, (), (), (), ()) for seq, digests in enumerate((("a",), ("b",)))
+    ]
+    words = IndexedTurn(2, 1, ("",), (), False, 0, (), (), (), ())
     page = ReachPage((PageFrame(("p", "l", "c"), {}, ()),), (), (*turns, words))
     assert list(list_reached(page, [("narration", "min_chars")])) == [0]
 

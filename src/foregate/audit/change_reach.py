@@ -52,7 +52,7 @@ class _PageChange:
     def can_reach(self, turn: IndexedTurn) -> bool:
         if self._all or not turn.is_same:
             return True
-        return not (self._broken.isdisjoint(turn.rests_on) and self._matched.isdisjoint(turn.calls))
+        return turn.rests_on_any(self._broken) or not self._matched.isdisjoint(turn.calls)
 
 
 class ChangeReach:

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
 
 from msgspec import Struct
 
-from foregate.audit.change_reach import ChangeReach
-from foregate.audit.key_change import KeyChange, list_break_points, list_condition_paths, list_conditions
-from foregate.audit.phases import WHO
+from foregate.audit.change_reach import FrameChange
+from foregate.audit.key_change import list_break_points
+from foregate.audit.lever_trials import Trial, TrialCounts, TrialJudge, change_policy
+from foregate.audit.pieces import SessionPiece, Workers, work_on_pieces
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import FrameKey, ReachPage
-from foregate.audit.what_if import WhatIf
-from foregate.gates.replay.assumption import Assumption
-from foregate.policy.followed import Condition
+from foregate.audit.reach_table import EVERY_PART, FrameTable, Part, TurnPlace, build_tables
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
@@ -25,6 +26,8 @@ from foregate.schemas.protocols import Readable
 TRIES = 4
 """Values of a number on either side that are tried, until one turns something."""
 _MOST = 10**9
+_WORDS = (("mandate", "numbers"), ("mandate", "months"))
+"""What words mean: no numbers to be moved."""
 
 
 class Lever(Struct, frozen=True):
@@ -45,120 +48,125 @@ class Lever(Struct, frozen=True):
     prompts: int
 
 
+@dataclass
+class _Attempt:
+    """Values of a key that are tried one after the other, until one turns something."""
+
+    path: Path
+    before: Data
+    values: list[Data]
+
+
 class LeverSearch:
     """Tries each key on the turns of sessions; `index` has caught up with them. `quiet` are keys that turned none."""
 
-    def __init__(self, log: Readable, sessions: Sequence[str], index: ReachIndex) -> None:
-        self._log, self._sessions, self._index = log, sessions, index
+    def __init__(self, log: Readable, sessions: Sequence[str], index: ReachIndex, workers: Workers = 0) -> None:
+        self._log, self._sessions, self._index, self._workers = log, sessions, index, workers
         self.quiet: list[str] = []
 
     @cached_property
-    def _by_session(self) -> dict[str, list[ReachPage]]:
+    def _pages(self) -> dict[str, list[ReachPage]]:
         return {session: pages for session in self._sessions if (pages := self._index.find_pages(session))}
 
     @cached_property
-    def _pages(self) -> list[ReachPage]:
-        return [page for pages in self._by_session.values() for page in pages]
+    def _tables(self) -> dict[FrameKey, FrameTable]:
+        return build_tables(self._pages)
+
+    @cached_property
+    def _otherwise(self) -> list[TurnPlace]:
+        """The turns that do not come out as recorded under their own policy, so that every change counts them."""
+        pages = ((session, page) for session, pages in self._pages.items() for page in pages)
+        return [(session, turn.seq) for session, page in pages for turn in page.turns if not turn.is_same]
 
     @cached_property
     def _main(self) -> Policy:
         """The policy under which most turns were judged: each key is moved from where it stands there."""
-        counts = dict[FrameKey, int]()
-        for page in self._pages:
-            for turn in page.turns:
-                counts[page.frames[turn.frame].key] = counts.get(page.frames[turn.frame].key, 0) + 1
-        return self._index.get_frame(max(counts, key=counts.__getitem__)).policy
+        return self._index.get_frame(max(self._tables, key=lambda key: len(self._tables[key].turns))).policy
 
-    def find_levers(self, progress: Callable[[int, int], None] | None = None) -> list[Lever]:
+    def find_levers(self) -> list[Lever]:
         """Return what each change turns, most first; of a key each change that turns something."""
         if not self._pages:
             return []
+        values = {path: value for path, value in list_values(self._main).items() if is_lever(path)}
+        attempts = [one for path, now in values.items() for one in self._plan_attempts(path, now)]
         found = list[Lever]()
-        paths = [path for path in list_values(self._main) if is_lever(path)]
-        for number, path in enumerate(paths):
-            if progress is not None:
-                progress(number, len(paths))
-            levers = [lever for lever in self._try_key(path) if lever.turned]
-            if not levers:
-                self.quiet.append(format_path(path))
-            found += levers
+        while attempts := [one for one in attempts if one.values]:
+            trials = [(one.path, one.values.pop(0)) for one in attempts]
+            counts = self._try_all(trials)
+            for number, (one, (_, value)) in enumerate(zip(attempts, trials, strict=True)):
+                if number in counts and counts[number].turned:
+                    one.values.clear()
+                    found.append(build_lever(one.path, one.before, value, counts[number]))
+        turned = {lever.key for lever in found}
+        self.quiet = [key for path in values if (key := format_path(path)) not in turned]
         return sorted(found, key=lambda lever: (-lever.turned, lever.key))
 
-    def _try_key(self, path: Path) -> Iterator[Lever]:
-        now = list_values(self._main)[path]
+    def _plan_attempts(self, path: Path, now: Data) -> Iterator[_Attempt]:
+        """Yield what is tried of a key: a rule taken out, each other word, a number moved up and down."""
         if path[: len(RULES)] == RULES:
-            yield from self._try_value(path, now, None)
-        elif self._rests_on(path):
+            yield _Attempt(path, now, [None])
+        elif any(next(table.list_about(path), None) for table in self._tables.values()):
             node = POLICY.find_node(path) or {}
             if isinstance(now, bool) or "enum" in node:
-                for other in [not now] if isinstance(now, bool) else node["enum"]:
-                    if other != now:
-                        yield from self._try_value(path, now, other)
+                others = [not now] if isinstance(now, bool) else node["enum"]
+                yield from (_Attempt(path, now, [other]) for other in others if other != now)
             elif isinstance(now, int):
-                yield from self._try_number(path, now, node.get("minimum", 0), node.get("maximum", _MOST))
+                yield from self._plan_number(path, now, node.get("minimum", 0), node.get("maximum", _MOST))
 
-    def _try_number(self, path: Path, now: int, least: int, most: int) -> Iterator[Lever]:
-        """Yield the nearest value up and down at which something turns; of one read whole half of it and its double."""
-        points = list(list_break_points(self._conditions, path, self._main, least, most))
+    def _plan_number(self, path: Path, now: int, least: int, most: int) -> Iterator[_Attempt]:
+        """Yield the nearest values up and down at which something turns; of one read whole half of it and twice it."""
+        tables = self._tables.values()
+        about = dict.fromkeys(table.conditions[text] for table in tables for text in table.list_about(path))
+        points = list(list_break_points(about, path, self._main, least, most))
         below, above = [p for p in reversed(points) if p < now], [p for p in points if p > now]
         for side, other in ((below, max(least, now // 2)), (above, min(most, 2 * now))):
-            for value in (side or [other] * (other != now))[:TRIES]:
-                lever = next(self._try_value(path, now, value), None)
-                if lever is not None and lever.turned:
-                    yield lever
-                    break
+            yield _Attempt(path, now, (side or [other] * (other != now))[:TRIES])
 
-    def _try_value(self, path: Path, now: Data, other: Data) -> Iterator[Lever]:
-        """Yield what comes of one other value, nothing where it makes no policy."""
-        change = KeyChange({path: other})
-        judged = WhatIf(self._log, change, 0, self._index, Assumption())
-        try:
-            sessions = self._list_reached(change)
-            rows = [row for row in judged.find_changes(sessions) if not row.apart]
-        except ValueError:
-            return
-        changes = judged.tally.changes
-        parts = (judged.phases.before, judged.phases.at)
-        more = {who: sum(part.asked[who] - part.was[who] for part in parts) for who in WHO}
-        yield Lever(
-            format_path(path),
-            now,
-            other,
-            len(rows),
-            changes["newly_held"],
-            changes["newly_let_go"],
-            judged.tally.diverged,
-            more["planner"],
-            more["critic"],
-            more["person"],
-        )
-
-    def _list_reached(self, change: KeyChange) -> list[str]:
-        """Return the sessions that hold a turn the change can reach: in no other can anything turn."""
-        reach, get = ChangeReach(change), self._index.get_frame
-        return [
-            session
-            for session, pages in self._by_session.items()
-            if any(reach.list_reached(page, get) for page in pages)
+    def _try_all(self, trials: Sequence[Trial]) -> dict[int, TrialCounts]:
+        """Return by number what each trial comes to that can reach a turn and makes a policy."""
+        wanted: dict[str, dict[int, list[tuple[int, int]]]] = {}
+        for number, trial in enumerate(trials):
+            with suppress(ValueError):
+                for (session, seq), part in self._find_reached(trial).items():
+                    wanted.setdefault(session, {}).setdefault(seq, []).append((number, int(part)))
+        pieces = [
+            SessionPiece(session, 0, self._log.head_anchor(session)[0], (), tuple(sorted(wanted[session])))
+            for session in self._pages
+            if session in wanted
         ]
+        events = sum(len(numbers) for turns in wanted.values() for numbers in turns.values())
+        prepare = partial(TrialJudge, trials=trials, wanted=wanted)
+        found: dict[int, TrialCounts] = {}
+        for _, counts in work_on_pieces(self._log, pieces, events, prepare, self._workers):
+            for number, one in counts.items():
+                found.setdefault(number, TrialCounts()).add(one)
+        return found
 
-    @cached_property
-    def _conditions(self) -> list[Condition]:
-        return list_conditions(self._pages)
+    def _find_reached(self, trial: Trial) -> dict[TurnPlace, Part]:
+        """Return the turns a trial can reach, and what of them; raise ValueError where it makes no policy."""
+        path, value = trial
+        reached = dict[TurnPlace, Part]()
+        for key, table in self._tables.items():
+            frame = self._index.get_frame(key)
+            touched = path[: len(RULES)] == RULES or next(table.list_about(path), None) is not None
+            if touched and list_values(frame.policy).get(path) != value:
+                change = FrameChange(frame, change_policy(frame.policy, trial))
+                reached.update(table.find_reached(path, change))
+        reached.update(dict.fromkeys(self._otherwise, EVERY_PART))
+        return reached
 
-    @cached_property
-    def _read(self) -> set[tuple[str, ...]]:
-        return {path for condition in self._conditions for path in list_condition_paths(condition)}
 
-    def _rests_on(self, path: Path) -> bool:
-        """Whether any turn rests on a value, or on what holds it."""
-        key = tuple(map(str, path))
-        return any(read[: len(key)] == key or key[: len(read)] == read for read in self._read)
+def build_lever(path: Path, before: Data, after: Data, counts: TrialCounts) -> Lever:
+    """Return a change of a key with what it comes to."""
+    calls, more = counts.calls, counts.more
+    asked = (more["planner"], more["critic"], more["person"])
+    key, held, let_go = format_path(path), calls["newly_held"], calls["newly_let_go"]
+    return Lever(key, before, after, counts.turned, held, let_go, counts.sessions, *asked)
 
 
 def is_lever(path: Path) -> bool:
     """Whether a key is tried: a number, a word of a few, a switch or a rule, that says how turns are judged."""
-    if is_outside_judging(path):
+    if is_outside_judging(path) or path[:2] in _WORDS:
         return False
     if path[: len(RULES)] == RULES:
         return True

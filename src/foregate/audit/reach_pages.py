@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Any, cast
 
 import msgspec
@@ -29,8 +29,14 @@ class IndexedTurn(Struct, frozen=True, array_like=True):
     asked: tuple[Who, ...]
     is_same: bool
     frame: int
-    rests_on: tuple[int, ...]
+    looks: tuple[int, ...]
+    facts: tuple[int, ...]
+    judged: tuple[int, ...]
     calls: tuple[int, ...]
+
+    def rests_on_any(self, conditions: Set[int]) -> bool:
+        """Whether a turn rests on one of some conditions."""
+        return not all(map(conditions.isdisjoint, (self.looks, self.facts, self.judged)))
 
 
 class PageFrame(Struct, frozen=True, array_like=True):
@@ -85,10 +91,10 @@ class PageWriter:
         if frame not in self._frames:
             self._frames[frame] = len(self._frames), texts, set(texts.reader.built)
         number, _, used = self._frames[frame]
-        used |= reach.rests_on
+        used.update(reach.looks, reach.facts, reach.judged)
         calls = tuple([self._traits.setdefault(one, len(self._traits)) for one in reach.calls])
         digests = tuple([call.digest for call in turn.calls]) or ("",)  # an answer in words counts as one
-        rests_on = (number, tuple(reach.rests_on), calls)
+        rests_on = (number, tuple(reach.looks), tuple(reach.facts), tuple(reach.judged), calls)
         self._turns.append(IndexedTurn(seq, turn.task, digests, list_asked(turn), reach.is_same, *rests_on))
 
     def finish(self) -> bytes:

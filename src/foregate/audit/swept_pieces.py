@@ -135,7 +135,7 @@ def list_reached(page: ReachPage, keys: Sequence[Path]) -> Iterator[int]:
     touched = [{number for number, text in one.conditions.items() if _is_about(text, keys)} for one in page.frames]
     all_of = [not found.isdisjoint(one.built) for found, one in zip(touched, page.frames, strict=True)]
     for turn in page.turns:
-        rests = all_of[turn.frame] or not touched[turn.frame].isdisjoint(turn.rests_on)
+        rests = all_of[turn.frame] or turn.rests_on_any(touched[turn.frame])
         if turn.digests != ("",) and (rests or not turn.is_same):
             yield turn.seq
 
