@@ -9,7 +9,7 @@ from foregate.audit.key_change import KeyChange, list_break_points, list_conditi
 from foregate.audit.levers import Lever, LeverSearch
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.what_if import WhatIf
-from foregate.cli.commands.policy_levers import format_levers
+from foregate.cli.commands.levers_report import format_levers
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.values import is_outside_judging, list_values

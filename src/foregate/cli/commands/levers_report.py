@@ -1,0 +1,47 @@
+"""What `foregate policy levers` prints: changes with what they would have turned, and keys that turned nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from textwrap import wrap
+
+from foregate.audit.levers import Lever
+from foregate.cli.terminal.layout import shorten_text
+from foregate.policy.source.values import format_value
+
+_WIDTH = 79
+_NUMBERS = 43
+"""Characters before the change of a row."""
+
+
+def format_levers(shown: Sequence[Lever], count: int, quiet: Sequence[str]) -> Iterator[str]:
+    """Yield the table, and the keys that turned none."""
+    if not shown and not quiet:
+        yield "no recorded turn can be judged again; record a session first, or name another"
+        return
+    yield f"{'calls':>6} {'held':>5} {'let go':>6} {'plans':>5} {'critics':>7} {'prompts':>7}  change"
+    for one in shown:
+        asked = f"{one.plans:>+5} {one.critiques:>+7} {one.prompts:>+7}"
+        after = "taken out" if one.after is None else format_value(one.after)
+        change = f"{one.key}: {shorten_text(after, _WIDTH - _NUMBERS - 8)}"
+        change = change if len(change) <= _WIDTH - _NUMBERS else f"…{change[_NUMBERS - _WIDTH + 1 :]}"
+        yield f"{one.turned:>6} {one.held:>5} {one.let_go:>6} {asked}  {change}"
+    if count > len(shown):
+        yield f"... and {count - len(shown)} more; --all lists them"
+    if quiet:
+        yield ""
+        yield f"Turned no recorded decision ({len(quiet)} keys), by section:"
+        yield from format_quiet(quiet)
+
+
+def format_quiet(keys: Sequence[str]) -> Iterator[str]:
+    """Yield keys by their sections, wrapped: each section once, and what of it follows."""
+    sections: dict[str, list[str]] = {}
+    for key in keys:
+        section, _, name = key.partition(".")
+        sections.setdefault(section, []).append(name or section)
+    width = max(map(len, sections))
+    for section in sorted(sections):
+        lines = wrap(", ".join(sections[section]), _WIDTH - width - 4, break_long_words=False, break_on_hyphens=False)
+        for number, line in enumerate(lines):
+            yield f"  {'' if number else section:<{width}}  {line}"
