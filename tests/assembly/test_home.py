@@ -58,3 +58,10 @@ async def test_a_session_is_found_by_its_name_a_unique_beginning_or_as_the_last(
     with pytest.raises(UsageError, match="there is no session `nope`"):
         await find_session(log, "nope")
     assert await find_fresh_name(log) not in await log.sessions()
+
+
+async def test_of_sessions_of_one_second_the_last_is_the_one_that_began_last() -> None:
+    log = MemoryLog()
+    for name in ("20261121-064512-ffff", "20261121-064512-0000", "20261121-064512-ffff.1"):
+        await log.append(await log.claim(name, create=True), [said("hello")], policy="p", time=NOW)
+    assert await find_session(log, "last") == "20261121-064512-0000"

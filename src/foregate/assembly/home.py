@@ -175,7 +175,7 @@ async def find_session(log: Log, wanted: str) -> str:
     """
     names = await log.sessions()
     if wanted == "last" and (own := [name for name in names if "." not in name]):
-        return max(own)
+        return own[0]
     if wanted in names:
         return wanted
     known = set(names)
