@@ -219,6 +219,8 @@ def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reas
         yield Reason("protected", weights.protected, f"`{guarded.id[:120]}` is protected ({guarded.protected})")
     if not facts.changes:
         return
+    if facts.effect is not Effect.DELETE and is_deleting(facts.survey.command, policy):
+        yield Reason("deletes", weights.effect[Effect.DELETE], "it starts a program that deletes")
     pattern, word = find_wide_pattern(facts), read_user_request(turn, policy).destructive
     foreign = next((atom.text for atom in atoms if atom.origin is Origin.EXTERNAL), None)
     for name, applies, why in (
@@ -318,10 +320,12 @@ def find_best_origin(resource: SurveyedResource, request: RequestFacts, origins:
 
 def is_deletion(facts: CallFacts, policy: Policy) -> bool:
     """Whether a command that works in a sandbox is one that deletes: there, it is asked about before it runs."""
-    command = facts.survey.command
-    if not facts.contained or command is None:
-        return False
-    return has_leading_words(read_command_line(command, policy), policy.commands.deletes)
+    return facts.contained and is_deleting(facts.survey.command, policy)
+
+
+def is_deleting(command: Command | None, policy: Policy) -> bool:
+    """Whether a command starts a program that deletes."""
+    return command is not None and has_leading_words(read_command_line(command, policy), policy.commands.deletes)
 
 
 def is_unscoped(

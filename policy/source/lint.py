@@ -55,8 +55,8 @@ def find_unreachable_scores(policy: Policy) -> Iterator[Remark]:
 def compute_most_risk(policy: Policy) -> int:
     """Return the most that a risk can be, in thousandths."""
     weights = policy.scores.risk.model_dump(mode="json")
-    worst = max(weights.pop("effect").values(), default=0)
-    return _combine({"effect": worst, **weights})
+    effects = weights.pop("effect")
+    return _combine({"effect": max(effects.values(), default=0), "deletes": effects.get("delete", 0), **weights})
 
 
 def compute_most_uncertainty(policy: Policy) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import pytest
@@ -148,6 +149,13 @@ def test_each_danger_is_a_reason() -> None:
     assert "untrusted_origin" not in dangers(facts("edit_file", file("a"), heard=atoms(workspace="a", nobody="b")))
     assert "destructive_words" in dangers(facts("edit_file", file("a"), said="purge a"))
     assert "destructive_words" not in dangers(facts("edit_file", file("a"), said="enforce a"))
+
+
+@pytest.mark.parametrize("line", ["rm -rf build", "git clean -fdx", "sh -c 'cd src && rm old.txt'"])
+def test_a_command_that_deletes_weighs_more_than_one_that_tests(line: str) -> None:
+    deleting, testing = (facts("run_command", argv=shlex.split(one)) for one in (line, "pytest -q"))
+    assert "deletes" in {one.name for one in deleting.risk.reasons}
+    assert deleting.risk.value > testing.risk.value
 
 
 def test_each_doubt_is_a_reason() -> None:
