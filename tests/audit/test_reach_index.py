@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -12,13 +14,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from foregate.audit import reach_index, what_if
+from foregate.audit import pieces, reach_index, what_if
 from foregate.audit.change_reach import ChangeReach
 from foregate.audit.pieces import SessionPiece
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.what_if import Row, WhatIf, WhatIfTally
 from foregate.policy.source.layers import Layer
 from foregate.schemas.errors import PolicyError
+from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.varied import varied_log
 
 
@@ -210,3 +213,52 @@ def test_nobody_but_its_owner_may_read_it(tmp_path: Path) -> None:
     log, _ = varied_log()
     with closing(ReachIndex(log, tmp_path / "tuning.db")):
         assert (tmp_path / "tuning.db").stat().st_mode & 0o777 == 0o600
+
+
+class Growing:
+    """A log that is read while its sessions go on: of each there are so many events yet."""
+
+    def __init__(self, log: SqliteLog, there: int) -> None:
+        self.log, self.there = log, there
+
+    def head_anchor(self, session: str) -> tuple[int, str]:
+        last = min(self.there, self.log.head_anchor(session)[0])
+        return last, next(iter(self.log.events(session, after=last - 1, until=last))).hash
+
+    def events(self, session: str, after: int = 0, until: int = 0, kinds: Any = ()) -> Any:
+        return self.log.events(session, after=after, until=min(self.there, until or self.there), kinds=kinds)
+
+
+@pytest.mark.parametrize("chunk", [12, 2000])
+def test_sessions_that_go_on_are_followed_and_come_out_the_same_in_any_pieces(
+    monkeypatch: pytest.MonkeyPatch, chunk: int
+) -> None:
+    monkeypatch.setattr(pieces, "CHUNK", chunk)
+    log, names = varied_log()
+    few = names[:5]
+    growing: Any = Growing(log, 0)
+    index = ReachIndex(growing, None)
+    for there in (10, 24, 31, 10_000):
+        growing.there = there
+        assert there == 10 or any(index.find_pages(name) is None for name in few)
+        index.catch_up(few, 1)
+        assert all(index.find_pages(name) is not None for name in few)
+        changed = layer({"narration": {"mode": "off"}})
+        plain, by_index = WhatIf(growing, changed, 1), WhatIf(growing, changed, 1, index)
+        assert list(by_index.find_changes(few)) == list(plain.find_changes(few))
+        assert by_index.tally == plain.tally
+
+
+def test_nothing_is_kept_of_a_session_that_was_erased(tmp_path: Path) -> None:
+    recorded, names = varied_log()
+    shutil.copy(recorded.path, tmp_path / "events.db")
+    with closing(SqliteLog(tmp_path / "events.db", create=False)) as log:
+        with closing(ReachIndex(log, tmp_path / "tuning.db")) as index:
+            index.catch_up(names[:2], 1)
+        asyncio.run(log.erase(names[0], at="2026-03-01T10:00:00.000Z", by="ann", why="asked for"))
+        with closing(ReachIndex(log, tmp_path / "tuning.db")) as index:
+            assert index.find_pages(names[0]) is index.find_pages(names[1]) is None
+            index.catch_up(names[1:2], 1)
+            assert index.find_pages(names[1]) is not None
+            (kept,) = index._connection.execute("SELECT count(*) FROM pages WHERE session = ?", (names[0],)).fetchone()
+            assert kept == 0
