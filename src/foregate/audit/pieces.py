@@ -33,6 +33,8 @@ WORTH_WORKERS = 4 * CHUNK
 """Events from which starting further processes takes less time than it saves."""
 AHEAD = 4
 """Pieces that are under way at a time, for each worker."""
+TOGETHER = CHUNK // 4
+"""Events, about, whose pieces are sent to a process together."""
 _READ = 4
 """Events that are read for one turn, about."""
 _ONE_BY_ONE = 16
@@ -102,7 +104,7 @@ def split_session(log: Readable, session: str, begin: int = 0) -> Iterator[Sessi
         for seq, what in laying:
             if seq <= after:
                 laid.update(dict.fromkeys(what, seq))
-        yield SessionPiece(session, after, after + CHUNK, tuple(sorted(set(laid.values()))))
+        yield SessionPiece(session, after, min(after + CHUNK, max(last, 1)), tuple(sorted(set(laid.values()))))
 
 
 def split_whole(log: Readable, session: str) -> Iterator[SessionPiece]:
@@ -189,6 +191,19 @@ def work_on_pieces(
                 yield piece, work(piece)
 
 
+def gather_pieces(pieces: Iterable[SessionPiece]) -> Iterator[list[SessionPiece]]:
+    """Yield pieces in their order, so many at a time that sending them takes no time beside the work on them."""
+    some, events = list[SessionPiece](), 0
+    for piece in pieces:
+        some.append(piece)
+        events += piece.count_events()
+        if events >= TOGETHER:
+            yield some
+            some, events = [], 0
+    if some:
+        yield some
+
+
 @dataclass(frozen=True)
 class ProcessCrew:
     """So many processes of this machine, each of which reads the log's file by itself."""
@@ -200,17 +215,17 @@ class ProcessCrew:
     ) -> Iterator[tuple[SessionPiece, T]]:
         """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
         assert isinstance(log, SqliteLog), "processes open the log by its path"
-        under_way: deque[tuple[SessionPiece, Future[T]]] = deque()
+        under_way: deque[tuple[list[SessionPiece], Future[list[T]]]] = deque()
         known = (log.path, prepare, log.read_only)
         pool = ProcessPoolExecutor(self.count, get_context("spawn"), start_worker, known)
         try:
-            for piece in pieces:
-                under_way.append((piece, pool.submit(_work_on_piece, piece)))
+            for some in gather_pieces(pieces):
+                under_way.append((some, pool.submit(_work_on_pieces, some)))
                 if len(under_way) >= AHEAD * self.count:
                     done, future = under_way.popleft()
-                    yield done, future.result()
+                    yield from zip(done, future.result(), strict=True)
             for done, future in under_way:
-                yield done, future.result()
+                yield from zip(done, future.result(), strict=True)
         except BrokenProcessPool:
             why = "a process that judges recorded turns was ended from outside; see whether memory ran out"
             raise LogError(why) from None
@@ -240,6 +255,6 @@ def _end_with_parent() -> None:
     os._exit(1)
 
 
-def _work_on_piece(piece: SessionPiece) -> Any:
+def _work_on_pieces(pieces: Sequence[SessionPiece]) -> list[Any]:
     assert _work is not None
-    return _work(piece)
+    return [_work(piece) for piece in pieces]
