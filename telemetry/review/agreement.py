@@ -10,7 +10,7 @@ from msgspec import Struct
 from foregate.schemas.review import LABELS
 from foregate.telemetry.review.reviews import Reviews
 
-ENOUGH = 20
+ENOUGH = 100
 """Double labels below which nothing is claimed, where nobody says another number."""
 
 

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.review.reviews import Proposal, Reviews
 
-_ENOUGH = 100
-"""Double labels from which on it is told how far reviewers agree."""
 _SEEDS = 1_000_000
 Names = list[str]
 
@@ -173,7 +171,7 @@ def _report(assessor: Assessor, reviews: Reviews, output: Path | None, as_json: 
 
     proposal, steps = assessor.proposal, list(assessor.walk(reviews))
     file = _write_suggestion(proposal, steps, output)
-    agreement = measure_agreement(reviews, _ENOUGH)
+    agreement = measure_agreement(reviews)
     if as_json:
         found: Json = build_report_json(proposal, steps, file, agreement)
         options.print_json(found)
