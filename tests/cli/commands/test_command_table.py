@@ -27,3 +27,15 @@ def test_every_file_of_commands_is_read_once_all_are_built() -> None:
     with_commands = {file.stem for file in folder.glob("*.py") if "app.command(" in file.read_text(encoding="utf-8")}
     named = {file for place in COMMANDS.values() for file in (place.file, *place.others)}
     assert with_commands - {"app"} <= named
+
+
+def test_a_group_has_its_commands_in_one_order_whichever_of_its_files_is_read_first() -> None:
+    late, *_ = COMMANDS["policy"].others[::-1]
+    code = (
+        f"import foregate.cli.commands.{late}; from foregate.cli.commands.app import main; main(['policy', '--help'])"
+    )
+    plain = "from foregate.cli.commands.app import main; main(['policy', '--help'])"
+    shown = [
+        subprocess.run([sys.executable, "-c", one], capture_output=True, check=True).stdout for one in (code, plain)
+    ]
+    assert shown[0] == shown[1] != b""

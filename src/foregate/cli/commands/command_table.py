@@ -26,11 +26,13 @@ class Place(NamedTuple):
     settings: Mapping[str, Any] = {}
 
     def build_command(self, name: str) -> Any:
-        """Import the files and return the command."""
-        first, *_ = [import_module(f"{_FOLDER}.{file}") for file in (self.file, *self.others)]
+        """Import the files and return the command; those of a group in the order of its files, whichever came first."""
+        files = [f"{_FOLDER}.{file}" for file in (self.file, *self.others)]
+        first, *_ = map(import_module, files)
         found = getattr(first, self.function)
         if isinstance(found, typer.Typer):
             found.info.help = self.meaning
+            found.registered_commands.sort(key=lambda one: files.index(one.callback.__module__))
             return typer.main.get_command(found)
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
         alone.command(name, short_help=self.meaning, context_settings={**self.settings})(found)
