@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import suppress
 import re
 from pathlib import Path
 
@@ -39,8 +40,9 @@ def format_document(data: Data, comment: str = "") -> str:
     head = "".join(f"# {make_visible(line)}\n" for line in comment.splitlines())
     for quoted in (False, True):
         text = head + _write(data, quoted)
-        if parse_yaml(text, "the case", decimals=True)[0] == data:
-            return text
+        with suppress(PolicyError):  # a word written without quotes may be read as something else, or as nothing
+            if parse_yaml(text, "the case", decimals=True)[0] == data:
+                return text
     raise InvalidJson("the case cannot be written as YAML")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foregate.gates.cases.case import Case, Fate, judge_case
@@ -35,6 +35,7 @@ CALLS = [{"tool": "edit_file", "arguments": {"path": "a.txt"}}]
 
 
 @given(st.dictionaries(TEXTS, PLAIN, max_size=4))
+@example({":0": None})
 def test_whatever_is_written_reads_back(data: dict[str, Any]) -> None:
     text = format_document(data, "two\nlines \x1b of a comment")
     assert parse_yaml(text, "x", decimals=True)[0] == data
