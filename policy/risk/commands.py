@@ -6,10 +6,11 @@ import re
 import shlex
 from collections.abc import Sequence
 from functools import lru_cache
-from itertools import islice, takewhile
+from itertools import islice
 
 from foregate.policy.policy import CommandEntry, Policy
 from foregate.policy.risk.globs import matches_text
+from foregate.policy.risk.handed_on import can_be_completed
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
@@ -113,32 +114,8 @@ def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
     if not command.shell and words and get_program_name(words[0]) not in policy.commands.wrappers:
         return has_words_at(wanted, words)
     inner = list_words(words)
-    if any(has_words_at(wanted, inner, at) for at in range(len(inner))):
-        return True
-    handed = [at for at, word in enumerate(inner) if get_program_name(word) in _HAND_ON]
-    return any(may_become(wanted, inner[at:]) for first in handed[:1] for at in range(first + 1, len(inner)))
-
-
-_HAND_ON = frozenset({"xargs", "parallel"})
-"""Programs that put words they read behind those of the command they run."""
-
-
-def may_become(wanted: Sequence[str], words: Sequence[str]) -> bool:
-    """Whether a program's words, up to an operator, can become the wanted ones by further words behind them."""
-    own = list(takewhile(lambda word: word not in OPERATORS, words))
-    if not own or not matches_text(wanted[0], get_program_name(own[0])):
-        return False
-    named, spare = [word for word in wanted[1:] if not word.startswith("-")], False
-    for word in own[1:]:
-        if not named:
-            return True
-        if not word.startswith("-"):
-            if matches_text(named[0], word):
-                del named[0]
-            elif not spare:
-                return False
-        spare = word.startswith("-")
-    return True
+    found = any(has_words_at(wanted, inner, at) for at in range(len(inner)))
+    return found or can_be_completed(wanted, inner, policy.commands.wrappers)
 
 
 def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:
