@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-from contextlib import suppress
 import re
+from contextlib import suppress
 from pathlib import Path
 
 from ruamel.yaml import YAML
