@@ -64,6 +64,14 @@ def test_what_lies_outside_is_named_and_not_looked_at(folder: Path, look: Look, 
     assert (found.protected, found.exists, found.hash) == ("outside_workspace", False, "")
 
 
+def test_a_url_without_its_scheme_names_the_same_address_and_host_as_with_it(look: Look) -> None:
+    bare, whole = (
+        look("http_request", method="GET", url=url) for url in ("www.a.example/b", "https://www.a.example/b")
+    )
+    assert (bare.problem, bare.resources) == ("", whole.resources)
+    assert [one.id for one in bare.resources] == ["https://www.a.example/b", "www.a.example"]
+
+
 @pytest.mark.parametrize("tool", ["read_file", "list_files", "write_file"])
 def test_a_link_to_a_name_that_is_no_text_holds_the_call_and_says_so(folder: Path, look: Look, tool: str) -> None:
     os.symlink(b"\xff", folder / "link")

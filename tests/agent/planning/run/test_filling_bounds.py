@@ -74,17 +74,26 @@ async def test_an_answer_that_only_promises_or_is_empty_does_no_task(words: str)
         assert statuses(report) == [status]
 
 
-async def test_an_answer_that_cannot_be_read_is_sent_back_with_what_is_wrong() -> None:
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ('{"tool": "read_file", "args": {"path": "a.txt"', "the JSON of this call ends before it is complete"),
+        ('{"tool": read_file}', "this call is no valid JSON"),
+    ],
+    ids=["cut off", "without a name"],
+)
+async def test_an_answer_that_cannot_be_read_is_sent_back_with_what_is_wrong(text: str, why: str) -> None:
     told: list[str] = []
 
     def look(request: object) -> ModelResponse:
         told.append(request.messages[-1].text)  # type: ignore[attr-defined]
         return calls(("read_file", {"path": "a.txt"}))
 
-    session = await World().open([says('{"tool": "read_file", "args": {"path": "a.txt"'), look])
+    session = await World().open([says(text), look])
     report = await carried_out(session, plan(task(1, action="read_file", target="a.txt")))
     assert statuses(report) == ["done"]
-    assert "unreadable" not in told[0]
+    assert why in told[0]
+    assert "this task was not offered" not in told[0]
 
 
 async def test_an_endpoint_that_fails_once_is_asked_once_more() -> None:
