@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 import foregate
 from foregate.assembly.home import Home
 from foregate.audit import cube_table
-from foregate.audit.cube import Cube, connect, open_cube
+from foregate.audit.cube import Cube, CubeUnusable, connect, open_cube
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.sweep import sweep_sessions
 from foregate.schemas.errors import UsageError
@@ -89,7 +90,6 @@ async def test_of_a_session_that_goes_on_only_what_is_new_is_judged(
             log = Home(tmp_path / "home").open_log()
             names = [agent.session]
             with open_cube(log) as cube:
-                assert cube is not None
                 sweeps.append(cube.bring_up("scores.risk.effect.observation", names).sweep(log, Reviews()))
                 assert sweeps[-1] == sweep_sessions(log, names, sweeps[-1].keys, Reviews(), None, 1)
             log.close()
@@ -135,3 +135,32 @@ def test_without_its_libraries_one_sentence_says_how_to_install_them(
     with pytest.raises(UsageError, match=r"pip install 'foregate\[tuning\]'"), open_cube(log):
         pass
     log.close()
+
+
+def test_what_lies_in_the_place_of_the_cube_stays_and_one_sentence_says_so(tmp_path: Path) -> None:
+    log, elsewhere = SqliteLog(tmp_path / "events.db"), tmp_path / "elsewhere"
+    place = tmp_path / "cube"
+    for make in (lambda: place.write_text("mine"), lambda: place.symlink_to(elsewhere)):
+        elsewhere.mkdir(exist_ok=True)
+        make()
+        with pytest.raises(CubeUnusable, match=r"the cube in .*cube cannot be used \(.+\); make room"), open_cube(log):
+            pass
+        assert list(elsewhere.iterdir()) == []
+        place.unlink()
+    log.close()
+
+
+def test_a_cube_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "events.db")
+    with pytest.raises(CubeUnusable, match="No space left"), open_cube(log):
+        raise OSError(errno.ENOSPC, "No space left on device")
+    log.close()
+
+
+def test_a_table_removes_no_file_it_did_not_make(tmp_path: Path, index: ReachIndex) -> None:
+    (tmp_path / "recorded").mkdir()
+    (tmp_path / "recorded" / "mine.txt").write_text("mine")
+    (tmp_path / "recorded" / "007-0123456789abcdef.parquet").write_text("left by a process that ended")
+    build_cube(tmp_path, index).bring_up(KEY, varied_log()[1][:2])
+    assert (tmp_path / "recorded" / "mine.txt").exists()
+    assert not (tmp_path / "recorded" / "007-0123456789abcdef.parquet").exists()

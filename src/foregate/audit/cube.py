@@ -52,22 +52,33 @@ FindIndex = Callable[[Sequence[str]], AbstractContextManager[ReachIndex | None]]
 """Opens the tuning index, which has caught up with some sessions."""
 
 
-@contextmanager
-def open_cube(log: SqliteLog, workers: Workers = 0, progress: Progress | None = None) -> Iterator[Cube | None]:
-    """Yield the cube of a home's log, for as long as nobody else may use it; None where no folder is to be had.
+class CubeUnusable(UsageError):
+    """There is no cube to be had: the message says why. What it would tell can be judged."""
 
-    Raises UsageError where a library is missing.
+
+@contextmanager
+def open_cube(log: SqliteLog, workers: Workers = 0, progress: Progress | None = None) -> Iterator[Cube]:
+    """Yield the cube of a home's log, for as long as nobody else may use it.
+
+    Raises CubeUnusable where a library is missing or there is no folder for it, also later, when it cannot be written.
     """
     if not has_libraries():
-        raise UsageError("this needs two libraries; run `pip install 'foregate[tuning]'`")
+        raise CubeUnusable("this needs two libraries; run `pip install 'foregate[tuning]'`")
+    from duckdb import Error
+
     beside = find_index_path(log.path.parent, keeps_out=log.read_only)
     if beside is None:
-        yield None
-        return
+        raise CubeUnusable("the cube has no place; make the folder of the log, or `~/.cache`, yours to write")
     folder = beside.with_name(NAME)
-    folder.mkdir(mode=0o700, exist_ok=True)
-    with open_locked(folder):
-        yield Cube(log, folder, partial(open_reach_index, log, progress=progress), workers, progress)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        if folder.is_symlink():
+            raise NotADirectoryError("it is a link")
+        with open_locked(folder):
+            yield Cube(log, folder, partial(open_reach_index, log, progress=progress), workers, progress)
+    except (OSError, Error) as error:
+        why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
+        raise CubeUnusable(f"the cube in {folder} cannot be used ({why}); make room there, or remove it") from None
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -15,7 +16,7 @@ from msgspec import Struct
 
 from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
-from foregate.telemetry.log.temporary_file import replace_file
+from foregate.telemetry.log.temporary_file import is_temporary, replace_file
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 MOST_FILES = 16
 """Files of a table; with one more they are made one."""
 _CONTENTS = "contents.json"
+_JOINED = "joined.tmp"
+_NAME = re.compile(rf"[0-9]{{3}}-[0-9a-f]{{16}}\.parquet|{re.escape(_JOINED)}")
+"""Names of files that a table makes; no other is ever removed."""
 Columns = Mapping[str, Literal["text", "number"]]
 Head = tuple[int, str]
 """Number and hash of an event."""
@@ -79,9 +83,9 @@ class CubeTable:
 
     def _drop_others(self) -> None:
         """Remove what is no file of the table: of an earlier time, or left by a process that ended while writing."""
-        known = {_CONTENTS, *(one.name for one in self.contents.files)}
+        known = {one.name for one in self.contents.files}
         for path in self.folder.iterdir():
-            if path.name not in known and path.is_file():
+            if path.name not in known and (_NAME.fullmatch(path.name) or is_temporary(path.name)):
                 path.unlink()
 
     def forget(self) -> None:
@@ -131,7 +135,7 @@ class CubeTable:
 
     def _join(self, files: Sequence[TableFile], connection: DuckDBPyConnection) -> TableFile:
         """Make one file of all."""
-        made = self.folder / "joined.tmp"
+        made = self.folder / _JOINED
         paths = [str(self.folder / one.name) for one in files]
         where = str(made).replace("'", "''")
         connection.execute(f"COPY (FROM read_parquet(?)) TO '{where}' (FORMAT parquet, COMPRESSION zstd)", [paths])

@@ -10,7 +10,6 @@ from typing import Any, TypeVar, cast
 from foregate.audit.cube import open_cube
 from foregate.audit.cube_view import CubeView
 from foregate.console.form import Refused
-from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 T = TypeVar("T")
@@ -59,8 +58,6 @@ class TuningDesk:
     def _answer(self, key: str, sessions: Sequence[str], question: Callable[[CubeView], T]) -> T:
         self.done, self.all = 0, 0
         with open_cube(self._log, progress=self._note) as cube:
-            if cube is None:
-                raise UsageError("the cube has no place; make the folder of the log, or `~/.cache`, yours to write")
             return question(cube.bring_up(key, sessions))
 
     def _note(self, done: int, count: int) -> None:

@@ -54,3 +54,16 @@ def test_without_the_extra_a_sweep_counts_the_same_and_says_what_it_would_spare(
     assert code == 0
     assert out.startswith(kept)
     assert "pip install 'foregate[tuning]'" in out.removeprefix(kept)
+
+
+def test_where_there_can_be_no_cube_a_sweep_counts_the_same_and_says_why(cli: Cli, tmp_path: Path) -> None:
+    cli("run", "clean this up")
+    (home,) = {path.parent for path in tmp_path.rglob("events.db")}
+    sweep = ("policy", "sweep", "uncertainty.threshold", "--json")
+    (home / "cube").write_text("mine")
+    code, without, err = cli(*sweep)
+    assert (code, err.count("\n")) == (0, 1)
+    assert "the cube in" in err
+    assert (home / "cube").read_text() == "mine"
+    (home / "cube").unlink()
+    assert objects(without)[0]["points"] == objects(cli(*sweep)[1])[0]["points"]

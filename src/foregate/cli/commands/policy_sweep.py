@@ -83,9 +83,13 @@ def sweep_by_cube(
     log: SqliteLog, keys: Sequence[str], sessions: Sequence[str], reviews: Reviews, workers: Workers
 ) -> SweepResult | None:
     """Return the sweep of one key from the cube; None for two, and where there can be no cube."""
-    from foregate.audit.cube import has_libraries, open_cube
+    from foregate.audit.cube import CubeUnusable, has_libraries, open_cube
 
     if len(keys) > 1 or not has_libraries():
         return None
-    with open_cube(log, workers) as cube:
-        return cube.bring_up(keys[0], sessions).sweep(log, reviews) if cube is not None else None
+    try:
+        with open_cube(log, workers) as cube:
+            return cube.bring_up(keys[0], sessions).sweep(log, reviews)
+    except CubeUnusable as problem:
+        options.print_problems([f"warning: {problem}; without it all turns that rest on the key are judged"])
+        return None
