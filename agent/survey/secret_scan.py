@@ -17,6 +17,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.command_line import Segment, parse_command_line
 from foregate.policy.risk.globs import find_protection
+from foregate.policy.risk.program_name import get_program_name
 from foregate.policy.risk.reading import split_git
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
@@ -172,7 +173,7 @@ def list_command_folders(command: Command, folder: str) -> list[str]:
     Raises WorkspaceError where the words of the command leave open which repository it is.
     """
     words = command.argv
-    if command.shell or not words or commands.get_program_name(words[0]) != "git":
+    if command.shell or not words or get_program_name(words[0]) != "git":
         if not _OTHER.search(command.shell or " ".join(words)):
             return [folder]
         line = parse_command_line(command.shell, "" if folder == "." else folder)
@@ -201,7 +202,7 @@ def _list_git_folders(segment: Segment) -> Iterator[str]:
     """Yield the folder of a simple command that is git; raise WorkspaceError for one that may lead elsewhere."""
     if segment.variables or not segment.words or segment.words[0] is None:
         raise WorkspaceError(_ELSEWHERE)
-    if commands.get_program_name(segment.words[0]) == "git":
+    if get_program_name(segment.words[0]) == "git":
         folder, words = split_git(segment)
         if folder is None or words is None:
             raise WorkspaceError(_ELSEWHERE)

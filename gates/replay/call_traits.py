@@ -8,7 +8,9 @@ from functools import lru_cache
 from msgspec import Struct
 
 from foregate.policy.policy import Rule
-from foregate.policy.risk.commands import get_program_name, list_words, split_shell_words
+from foregate.policy.risk.commands import list_words, split_shell_words
+from foregate.policy.risk.handed_on import has_handed_words
+from foregate.policy.risk.program_name import get_program_name
 from foregate.policy.risk.rule_matching import is_tool_named
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import CallFacts, Command
@@ -60,6 +62,8 @@ def _sum_words(command: Command | None) -> tuple[int, ...] | None:
         words = list_words(split_shell_words(command.shell) if command.shell else list(command.argv))
     except PolicyError:
         return None
+    if has_handed_words(words):
+        return None  # what is read may be any of them
     return tuple(sorted({checksum(form) for word in words for form in (word, get_program_name(word))}))
 
 

@@ -11,8 +11,9 @@ from typing import get_args
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import Segment
-from foregate.policy.risk.commands import get_program_name, has_words_at
+from foregate.policy.risk.commands import has_words_at
 from foregate.policy.risk.http import normalise_host
+from foregate.policy.risk.program_name import get_program_name
 from foregate.schemas.sandbox import Access, AccessKind
 
 _NAMED = re.compile(r"network:@(only|\d{1,5})?")

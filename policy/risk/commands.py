@@ -11,6 +11,7 @@ from itertools import islice
 from foregate.policy.policy import CommandEntry, Policy
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.handed_on import can_be_completed
+from foregate.policy.risk.program_name import get_program_name
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
@@ -143,10 +144,6 @@ def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bo
             return False
         at += 1
     return True
-
-
-def get_program_name(program: str) -> str:
-    return program.rsplit("/", 1)[-1]
 
 
 def list_words(words: Sequence[str]) -> list[str]:

@@ -2,27 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
 from foregate.policy.risk.globs import matches_text
+from foregate.policy.risk.program_name import get_program_name
 
 _HAND_ON = frozenset({"xargs", "parallel"})
-_VALUED = frozenset({"-a", "-d", "-E", "-I", "-j", "-L", "-n", "-N", "-P", "-s"})
-"""Their options that take a value."""
+_ALONE = re.compile(r"-[0rtxpk]+|-[adEIijLlnNPs].+|--(?:null|no-run-if-empty|verbose|exit|keep-order|[\w-]+=.*)")
+"""Their options behind which no value stands. Behind any other a word may be its value, or the command."""
+_REPLACE = re.compile(r"-[0rtxpk]*[Ii](?P<joined>.*)|--replace=(?P<long>.+)")
+"""Options that name the place where words are put."""
 _ENDS = frozenset({";", "&", "&&", "|", "||", "<", ">", ">>", ":::", "::::"})
 """Words behind which no words of the command stand."""
 
 
+def has_handed_words(words: Sequence[str]) -> bool:
+    """Whether some program among the words reads further words of a command."""
+    return any(get_program_name(word) in _HAND_ON for word in words)
+
+
 def can_be_completed(wanted: Sequence[str], words: Sequence[str], wrappers: Collection[str]) -> bool:
     """Whether words that are handed on can make a command the wanted one; `wrappers` run what stands behind them."""
-    return any(
-        _may_become(wanted, own, placeholders)
-        for at, word in enumerate(words)
-        if _get_name(word) in _HAND_ON
-        for placeholders in [("{}", *(words[at + 1 :][1:2] if words[at + 1 : at + 2] == ["-I"] else ()))]
-        for own in _list_commands(list(takewhile(lambda one: one not in _ENDS, words[at + 1 :])), wrappers)
-    )
+    for at, word in enumerate(words):
+        if get_program_name(word) in _HAND_ON:
+            given = list(takewhile(lambda one: one not in _ENDS, words[at + 1 :]))
+            places = _list_places(given)
+            if any(_may_become(wanted, own, places) for own in _list_commands(given, wrappers)):
+                return True
+    return False
+
+
+def _list_places(words: Sequence[str]) -> list[str]:
+    """Return the texts in whose place words are put."""
+    found = ["{}"]
+    for at, word in enumerate(words):
+        if option := _REPLACE.fullmatch(word):
+            found += (
+                [option["joined"] or option["long"]] if option["joined"] or option["long"] else words[at + 1 : at + 2]
+            )
+    return found
 
 
 def _list_commands(words: Sequence[str], wrappers: Collection[str]) -> Iterator[Sequence[str]]:
@@ -30,35 +50,32 @@ def _list_commands(words: Sequence[str], wrappers: Collection[str]) -> Iterator[
 
     It is empty where a wrapper is told what it runs by what is handed on.
     """
-    at, has_wrapper = 0, False
-    while at < len(words):
-        if words[at].startswith("-"):
-            at += 1 + (words[at] in _VALUED)
+    has_wrapper = may_be_value = False
+    for at, word in enumerate(words):
+        if word.startswith("-"):
+            may_be_value = _ALONE.fullmatch(word) is None
             continue
         yield words[at:]
-        if _get_name(words[at]) not in wrappers and not any(mark in words[at] for mark in " ="):
+        runs_more = get_program_name(word) in wrappers or any(mark in word for mark in " =")
+        if not runs_more and not may_be_value:
             return
-        at, has_wrapper = at + 1, True
+        has_wrapper, may_be_value = has_wrapper or runs_more, False
     if has_wrapper:
         yield ()
 
 
-def _may_become(wanted: Sequence[str], own: Sequence[str], placeholders: Sequence[str]) -> bool:
+def _may_become(wanted: Sequence[str], own: Sequence[str], places: Sequence[str]) -> bool:
     """Whether the words of a command can become the wanted ones by further words."""
-    if own and not matches_text(wanted[0], _get_name(own[0])):
-        return any(one in own[0] for one in placeholders)
-    named, spare = [word for word in wanted[1:] if not word.startswith("-")], False
+    if own and not matches_text(wanted[0], get_program_name(own[0])):
+        return any(place in own[0] for place in places)
+    named, may_be_value = [word for word in wanted[1:] if not word.startswith("-")], False
     for word in own[1:]:
-        if not named or word.startswith("$") or any(one in word for one in placeholders):
+        if not named or word.startswith("$") or any(place in word for place in places):
             return True
         if not word.startswith("-"):
             if matches_text(named[0], word):
                 del named[0]
-            elif not spare:
+            elif not may_be_value:
                 return False
-        spare = word.startswith("-")
+        may_be_value = word.startswith("-")
     return True
-
-
-def _get_name(program: str) -> str:
-    return program.rsplit("/", 1)[-1]

@@ -18,7 +18,17 @@ from tests.gates.turns import CATALOGUE, call, turn
 from tests.policies import policy_with
 
 TOOLS = ["read_file", "edit_file", "delete_path", "send", "run_command", "run_shell", "odd", "fetch"]
-WORDS = ["git push", "env git push origin", "rm -rf src", "sh -c 'git push'", "src/a.py", ".env", "/bin/rm x", "'"]
+WORDS = [
+    "git push",
+    "env git push origin",
+    "rm -rf src",
+    "sh -c 'git push'",
+    "src/a.py",
+    ".env",
+    "/bin/rm x",
+    "xargs env",
+    "'",
+]
 MATCHERS: dict[str, Any] = {
     "tool": st.sampled_from(["*", "run_*", "Bash", "edit_file"]),
     "effect": st.lists(st.sampled_from(["edit", "send", "execute", "observation"]), min_size=1, max_size=2),
@@ -54,3 +64,10 @@ def test_a_rule_that_matches_or_cannot_be_told_may_match(tool: str, words: str, 
 def test_a_rule_about_another_program_is_not_about_a_command() -> None:
     rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
     assert not may_match(rule, describe_traits(facts_of("run_command", "git push")))
+
+
+def test_a_rule_may_be_about_a_command_that_reads_what_it_runs() -> None:
+    rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
+    facts = facts_of("run_command", "xargs env")
+    assert is_match(rule, facts, policy_with())
+    assert may_match(rule, describe_traits(facts))
