@@ -7,10 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field
 
+from foregate.policy.commands_section import Commands
 from foregate.policy.http_section import Http
 from foregate.policy.mandate_section import Mandate
 from foregate.policy.postlude_section import Postlude
-from foregate.policy.processes import Confinement, ReadEntry, Runtime, SandboxLimits, Serving
+from foregate.policy.processes import Runtime, Serving
 from foregate.policy.section import Count, PolicySection, Thousandths
 from foregate.policy.sensitive import Sensitive
 from foregate.schemas import strict_json
@@ -268,18 +269,6 @@ class ToolEntry(PolicySection):
     texts: tuple[str, ...] | None = None
 
 
-class CommandEntry(PolicySection):
-    """A program that only observes when all its options are listed. `operands` False refuses further words. `beneath`
-    are those of the options with which it reads what is in folders. `--` among the options tells that the program takes
-    whatever follows it for operands."""
-
-    options: tuple[str, ...]
-    valued: tuple[str, ...] = ()
-    beneath: tuple[str, ...] = ()
-    subcommands: tuple[str, ...] = ()
-    operands: bool = True
-
-
 class Context(PolicySection):
     """How much of a conversation a model is sent; `max_tokens` estimated or counted, 0 = unlimited."""
 
@@ -287,31 +276,6 @@ class Context(PolicySection):
     strategy: Literal["summary", "keep_ends", "none"]
     keep_first: Count
     keep_last: Count
-
-
-class Commands(PolicySection):
-    """Which commands only observe, how long one may run (seconds), and the environment it sees. `reads`, `about` and
-    `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
-    the world outside one, `deletes` are those that delete, `installs` those that install. `open_ended` are leading
-    words of commands that may go on to run anything, `further_words` those behind which a permission may leave plain
-    words open, `scripts` those that run what a file says without its being named. `execute_command` is the tool behind
-    the tag of that name."""
-
-    read_only: dict[str, CommandEntry]
-    reads: dict[str, ReadEntry]
-    about: tuple[str, ...]
-    access: dict[str, tuple[str, ...]]
-    confinement: Confinement
-    deletes: tuple[str, ...]
-    installs: tuple[str, ...]
-    wrappers: tuple[str, ...]
-    open_ended: tuple[str, ...]
-    further_words: tuple[str, ...]
-    scripts: dict[str, tuple[str, ...]]
-    execute_command: Literal["run_command", "run_shell"]
-    timeout: Annotated[int, Field(ge=1)]
-    environment: tuple[str, ...]
-    sandbox: SandboxLimits
 
 
 class Mcp(PolicySection):

@@ -15,8 +15,8 @@ from foregate.agent.sandbox.starter import SandboxFailed, start_program
 from foregate.agent.sandbox.visible import is_inside, plan_read, show_needs
 from foregate.agent.workspace.matching_files import remember_files
 from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.commands_section import SandboxLimits
 from foregate.policy.policy import Policy
-from foregate.policy.processes import SandboxLimits
 from foregate.schemas.errors import WorkspaceError
 
 

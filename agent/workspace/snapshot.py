@@ -21,8 +21,8 @@ from foregate.agent.workspace.scan import Met, scan
 from foregate.agent.workspace.snapshot_entry import Entry, read_entry, stamp
 from foregate.agent.workspace.snapshot_store import AFTER, LATEST, PENDING, SnapshotStore
 from foregate.agent.workspace.workspace import Workspace, refuse_errors
+from foregate.policy.commands_section import SnapshotBounds
 from foregate.policy.policy import Policy
-from foregate.policy.processes import SnapshotBounds
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.strict_json import scrub, sha256
 

@@ -28,8 +28,8 @@ from foregate.agent.workspace.sandbox_folder import (
     sweep_folder,
 )
 from foregate.agent.workspace.workspace import Workspace
+from foregate.policy.commands_section import SandboxLimits
 from foregate.policy.policy import Policy
-from foregate.policy.processes import SandboxLimits
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.sandbox import Access, PathChange, SandboxedChanges
 from foregate.schemas.tool_spec import Effect

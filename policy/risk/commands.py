@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from itertools import islice
 
-from foregate.policy.policy import CommandEntry, Policy
+from foregate.policy.commands_section import CommandEntry
+from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.handed_on import can_be_completed
 from foregate.policy.risk.program_name import get_program_name

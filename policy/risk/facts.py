@@ -336,6 +336,8 @@ def is_unscoped(
         return False
     if facts.effect is not Effect.DELETE and not facts.irreversible and not is_deletion(facts, policy):
         return False
+    if (command := facts.survey.command) is not None and read_command_line(command, policy).checks:
+        return False
     if turn.has_scope or request.confirms:
         return False
     aimed = find_targets(facts)

@@ -13,8 +13,8 @@ from typing import Any, Literal, NamedTuple
 import re2
 from msgspec.structs import replace
 
+from foregate.policy.commands_section import ReadEntry
 from foregate.policy.policy import Policy
-from foregate.policy.processes import ReadEntry
 from foregate.policy.risk import commands
 from foregate.policy.risk.access import find_access
 from foregate.policy.risk.command_line import (
@@ -50,7 +50,8 @@ class CommandReading(NamedTuple):
     """What is expected of a command: the worst of what its parts are, from `read` over `work` to `outside`.
 
     `segments` are its simple commands with wrappers taken off, `operands` the paths they name, relative to where it
-    runs, and `texts` what they name that need be no path. `reason` says why it is no read, "" where it is one.
+    runs, and `texts` what they name that need be no path. `reason` says why it is no read, "" where it is one. `checks`
+    says that it tests, checks or builds a project and otherwise only reads.
     """
 
     answer: Answer
@@ -60,6 +61,7 @@ class CommandReading(NamedTuple):
     operands: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
     reason: str = ""
+    checks: bool = False
 
     @property
     def programs(self) -> list[str]:
@@ -101,10 +103,10 @@ def _read_words(command: Command, policy: Policy) -> CommandReading:
     reasons += (
         f"it writes to `{r.target or 'a file'}`" for r in line.redirections if writes_to_file(r.operator, r.target)
     )
-    reasons += (
-        _find_change(segment, policy) for segment in segments if segment.words[:1] not in {(f,) for f in line.functions}
-    )
-    reason = next(filter(None, reasons), "")
+    own = {(f,) for f in line.functions}
+    changes = {s: change for s in segments if s.words[:1] not in own and (change := _find_change(s, policy))}
+    checks = bool(changes) and not any(reasons) and all(is_check(segment, policy) for segment in changes)
+    reason = next(filter(None, (*reasons, *changes.values())), "")
     wanted = {one for segment in segments for one in find_access(segment, policy)}
     access = tuple(sorted({*command.access, *wanted}))
     named = [list_operands(segment, policy) for segment in segments]
@@ -117,7 +119,17 @@ def _read_words(command: Command, policy: Policy) -> CommandReading:
         tuple(dict.fromkeys(path for path in (*inputs, *(p for paths, _ in named for p in paths)) if path)),
         tuple(dict.fromkeys(path for _, texts in named for path in texts if path)),
         reason,
+        checks and not access,
     )
+
+
+def is_check(segment: Segment, policy: Policy) -> bool:
+    """Whether a simple command tests, checks or builds a project, and neither a word that is known only when it runs
+    nor a variable decides what that is."""
+    words = [word for word in segment.words if word is not None]
+    if len(words) < len(segment.words) or any(map(_is_steering, segment.variables)):
+        return False
+    return any(commands.has_words_at(entry.split(), words) for entry in policy.commands.checks)
 
 
 def has_leading_words(reading: CommandReading, entries: Iterable[str]) -> bool:

@@ -192,6 +192,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "about"): [],
     ("commands", "access"): {},
     ("commands", "deletes"): [],
+    ("commands", "checks"): [],
     ("files", "runs_by_itself"): [],
     ("drift", "wishes"): "contract",
     ("http", "unlisted"): "fail",

@@ -128,7 +128,7 @@ _NAMED = (
     (AT_RISK, "tools.*.", "external_side_effect needs_approval high_impact_write"),
     (REMOVES, "", "commands.read_only.* commands.reads.*"),
     (SHRINKS, "", "commands.read_only.*.options commands.read_only.*.valued commands.about commands.environment"),
-    (SHRINKS, "", "mcp.environment mandate.pushing commands.further_words"),
+    (SHRINKS, "", "mcp.environment mandate.pushing commands.further_words commands.checks"),
     (GROWS, "", "commands.reads.*.work commands.reads.*.patterns"),
     (GROWS, "", "commands.read_only.*.beneath commands.wrappers commands.open_ended files.protected files.secret"),
     (GROWS, "", "files.runs_by_itself mandate.naming"),

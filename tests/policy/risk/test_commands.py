@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.policy import CommandEntry
+from foregate.policy.commands_section import CommandEntry
 from foregate.policy.risk.commands import effect_of_command, find_operands, is_observation
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_call import Command

@@ -92,6 +92,37 @@ def test_a_harmless_request_stays_below_the_threshold(call: CallFacts) -> None:
     assert call.uncertainty.value < THRESHOLD
 
 
+CHECKS = [
+    "pytest -q",
+    "python3 -m pytest -q",
+    "make test",
+    "cd app && npm test 2>&1 | tail -20",
+    "ruff check . && mypy",
+]
+NO_CHECKS = [
+    "git reset --hard",
+    "make deploy",
+    "pytest -q && git reset --hard",
+    "pytest -q; ./run.sh",
+    "pytest $(cat words)",
+    "PYTHONSTARTUP=a.py pytest",
+    "pytest > a.py",
+]
+
+
+@pytest.mark.parametrize("said", ["fix it", "make it work"])
+@pytest.mark.parametrize("line", CHECKS)
+def test_a_request_that_names_nothing_says_enough_to_test_the_project_where_nothing_holds_commands(
+    line: str, said: str
+) -> None:
+    assert facts("run_shell", shell=line, said=said).uncertainty.value < THRESHOLD
+
+
+@pytest.mark.parametrize("line", NO_CHECKS)
+def test_what_more_than_tests_the_project_is_asked_about(line: str) -> None:
+    assert facts("run_shell", shell=line, said="fix it").uncertainty.value >= THRESHOLD
+
+
 UNCLEAR = [
     (
         "delete something seen",

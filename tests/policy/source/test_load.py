@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from foregate.policy.policy import CommandEntry, Policy, Rule, ToolEntry
-from foregate.policy.processes import ReadEntry
+from foregate.policy.commands_section import CommandEntry, ReadEntry
+from foregate.policy.policy import Policy, Rule, ToolEntry
 from foregate.policy.section import PolicySection
 from foregate.policy.source.load import (
     SHIPPED,
