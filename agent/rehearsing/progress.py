@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
 from foregate.agent.rehearsing.recording import (
@@ -18,6 +18,7 @@ from foregate.agent.rehearsing.recording import (
     Recording,
     Step,
 )
+from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import is_fitting
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
@@ -27,15 +28,11 @@ from foregate.schemas.tool_call import ToolCall
 _ID = re.compile(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
 _RAN = "ran"
 
-Assumed = Mapping[str, str]
-"""What planner, critic and person are assumed to answer where the log holds no answer, and what the model does where
-it is told something else: by `planner`, `critic`, `person` and `model`."""
-
 
 class Progress:
     """The way of one session through its recording. Listens to the events that playing it again records."""
 
-    def __init__(self, recording: Recording, assumed: Assumed) -> None:
+    def __init__(self, recording: Recording, assumed: Assumption) -> None:
         self.recording, self.assumed = recording, assumed
         self.at, self.now = 0, recording.time
         self.assumptions: Counter[str] = Counter()
@@ -81,10 +78,9 @@ class Progress:
         """Cancel the task where it was cancelled then."""
         raise asyncio.CancelledError
 
-    def assume(self, who: str) -> str | None:
-        """Return what somebody is assumed to answer, and count it; None where nothing is assumed of them."""
-        said = self.assumed.get(who)
-        self.assumptions[who] += said is not None
+    def assume(self, who: str, said: str) -> str:
+        """Return what somebody is assumed to answer, and count it; "" is no answer."""
+        self.assumptions[who] += bool(said)
         return said
 
     # the calls
@@ -163,7 +159,7 @@ class Progress:
             then, now = self.recording.find_fate(call).code, self._told.get(call, "")
             if then == now or (now == _RAN and call in self._repeats):
                 continue
-            if self.assumed.get("model") != "same":
+            if self.assumed.model != "same":
                 was = "ran" if then == _RAN else f"was answered with {then or 'nothing'}"
                 comes = "runs" if now == _RAN else f"is answered with {now or 'nothing'}"
                 why = "so nobody knows what the model would have said"

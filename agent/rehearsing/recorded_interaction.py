@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from foregate.agent.rehearsing.progress import Progress
@@ -12,16 +12,12 @@ from foregate.agent.session.interaction import Interaction, build_override
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
-from foregate.gates.blind_plan import KEY
-from foregate.gates.replay.assumption import build_blind_plan, build_plan
+from foregate.gates.replay.assumption import CHOICES, UNAVAILABLE, build_value
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Blobs, Model
 from foregate.schemas.strict_json import Json
-
-_YES: Mapping[str, Json] = {"choice": "yes", "text": "", "by": "nobody"}
-_ACCEPT: Mapping[str, Json] = {"verdict": "accept", "issues": [], "summary": "assumed"}
 
 
 class RecordedInteraction(Interaction):
@@ -62,27 +58,21 @@ class RecordedInteraction(Interaction):
         return changed
 
     async def _assume_answer(self, need: Need, in_hand: TurnInHand) -> None:
-        said = self._progress.assume(need.who)
-        if said is None:
-            what = {"planner": "planner=accept", "critic": "critic=accept", "person": "person=yes"}[need.who]
-            why = f"which nobody answered then (--assume {what} goes on)"
-            raise NothingRecorded(f"the {need.who} is asked here by `{need.gate}`, {why}")
-        value = _build_assumed(need, in_hand, said)
-        more: dict[str, Any] = {"usage": Usage()} if need.who != "person" else {}
-        if need.who == "person":
-            more = {"grants": build_override(need, "anyway" if need.gate == "loop" else said)}
-        await self.record_answer(need, in_hand.turn, value, **more)
+        said = self._progress.assume(need.who, _find_choice(need, self._progress.assumed.get_choice(need.who)))
+        if not said:
+            goes_on = f"--assume {need.who}={CHOICES[need.who][0]} goes on"
+            if need.gate == "loop":
+                goes_on = "--assume person=no stops its task"
+            raise NothingRecorded(
+                f"the {need.who} is asked here by `{need.gate}`, which nobody answered then ({goes_on})"
+            )
+        more: dict[str, Any] = {"usage": Usage()} if need.who != "person" else {"grants": build_override(need, said)}
+        value, error = build_value(need, said, in_hand.facts), UNAVAILABLE if said == "unavailable" else ""
+        await self.record_answer(need, in_hand.turn, value, error, **more)
 
 
-def _build_assumed(need: Need, in_hand: TurnInHand, said: str) -> Mapping[str, Json]:
-    """Return what somebody is assumed to answer: the plan that fits the first call, an accepting critique, or a yes."""
-    if need.who == "planner":
-        facts = in_hand.facts[_find_first(need.calls, in_hand)]
-        return build_blind_plan([facts]) if need.key.startswith(KEY) else build_plan([facts])
-    if need.who == "critic":
-        return _ACCEPT
-    return {**_YES, "choice": "anyway" if need.gate == "loop" else said}
-
-
-def _find_first(calls: Sequence[str], in_hand: TurnInHand) -> str:
-    return next(call for call in calls if call in in_hand.facts)
+def _find_choice(need: Need, said: str) -> str:
+    """Return what is said to a question; the loop's own about a repeated call has words of its own for yes and no."""
+    if need.gate != "loop" or not said:
+        return said
+    return "stop" if said == "no" else "anyway" if need.request.get("can_override") else ""

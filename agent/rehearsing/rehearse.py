@@ -11,7 +11,7 @@ from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run
 from foregate.agent.rehearsing.counts import SessionCounts, count_events
 from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.progress import Assumed, Progress
+from foregate.agent.rehearsing.progress import Progress
 from foregate.agent.rehearsing.recording import (
     NothingRecorded,
     RecordedEnd,
@@ -24,6 +24,7 @@ from foregate.agent.rehearsing.recording import (
 )
 from foregate.agent.rehearsing.rehearsed_session import RecordedTools, RehearsedSession
 from foregate.evidence.state.session import SessionState
+from foregate.gates.replay.assumption import Assumption
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.protocols import Lease
@@ -54,7 +55,7 @@ class Rehearsal:
     version: str = ""
 
 
-async def rehearse(events: Sequence[Event], policies: PolicyAgain, assumed: Assumed) -> Rehearsal:
+async def rehearse(events: Sequence[Event], policies: PolicyAgain, assumed: Assumption) -> Rehearsal:
     """Play a recorded session again; nothing runs, nobody is asked, and nothing is written but in memory.
 
     Raises LogError where the events are no session, and PolicyError where its layers make no policy.

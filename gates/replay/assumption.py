@@ -1,16 +1,13 @@
-"""Answers that a log does not hold, as an operator assumes them: what planner, critic and person would have said."""
+"""What a log does not hold, as an operator assumes it: what planner, critic, person and model would have said."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import get_args
-
-from msgspec.structs import replace
+from dataclasses import asdict, dataclass
 
 from foregate.gates.blind_plan import KEY
 from foregate.schemas.errors import UsageError
-from foregate.schemas.judgement import Answer, Need, Who
+from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.turn import Turn
@@ -19,37 +16,64 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "planner": ("accept", "unavailable"),
     "critic": ("accept", "reject", "unavailable"),
     "person": ("yes", "no"),
+    "model": ("same",),
 }
-"""What may be assumed of whom: a plan that fits and passes every check, a verdict, an answer; or none to be had."""
+"""What may be assumed of whom: a plan that fits and passes every check, a verdict, an answer, or none to be had; and a
+model that says the same, whatever it is told."""
 
 
 @dataclass(frozen=True)
 class Assumption:
-    """What each of them is assumed to say, "" where nothing is assumed and the outcome stays open."""
+    """What each of them is assumed to say, "" where nothing is assumed and the outcome stays open.
+
+    What the model is told otherwise matters only where a session is played again: judging a turn takes it as it is.
+    """
 
     planner: str = ""
     critic: str = ""
     person: str = ""
+    model: str = ""
 
     def answer(self, need: Need, turn: Turn, facts: Mapping[str, CallFacts]) -> Answer | None:
-        """Return the assumed answer to a need, None where nothing is assumed of whom it asks."""
-        choice = {"planner": self.planner, "critic": self.critic, "person": self.person}[need.who]
+        """Return the assumed answer to a need, None where nothing is assumed of whom it asks.
+
+        The loop's own question is about what a session has come to, of which a turn alone says nothing.
+        """
+        choice = self.get_choice(need.who)
         if not choice or need.gate == "loop":
             return None
         bound_to = (need.digests, turn.survey_hash, turn.policy_hash)
-        answer = Answer(need.gate, need.who, need.key, *bound_to, None, "assumed to be unavailable", turn.now)
-        if choice == "unavailable":
-            return answer
-        return replace(answer, value=build_value(need, choice, [facts[call] for call in need.calls]), error="")
+        value, error = build_value(need, choice, facts), UNAVAILABLE if choice == "unavailable" else ""
+        return Answer(need.gate, need.who, need.key, *bound_to, value, error, turn.now)
+
+    def get_choice(self, who: str) -> str:
+        """Return what one of them is assumed to say, "" for nothing."""
+        return self.to_json().get(who, "")
+
+    def to_json(self) -> dict[str, str]:
+        """Return what is assumed, by who."""
+        return {who: choice for who, choice in asdict(self).items() if choice}
 
 
-def build_value(need: Need, choice: str, calls: Sequence[CallFacts]) -> dict[str, Json]:
-    """Return what is assumed to be answered about these calls."""
+NOTHING = Assumption()
+"""Nothing is assumed of anybody."""
+UNAVAILABLE = "assumed to be unavailable"
+"""Why there is no answer where none is assumed to be had."""
+
+
+def build_value(need: Need, choice: str, facts: Mapping[str, CallFacts]) -> dict[str, Json] | None:
+    """Return what is assumed to be answered about the calls of a need, None where no answer is to be had.
+
+    Raises LookupError where no facts are known of a call that a plan is to fit.
+    """
+    if choice == "unavailable":
+        return None
     if need.who == "person":
         return {"choice": choice, "text": "", "by": "assumed"}
     if need.who == "critic":
         issues = ["assumed to be rejected"] if choice == "reject" else []
         return {"verdict": "replan" if choice == "reject" else "accept", "issues": issues, "summary": "assumed"}
+    calls = [facts[call] for call in need.calls]
     return build_blind_plan(calls) if need.key.startswith(KEY) else build_plan(calls)
 
 
@@ -89,15 +113,20 @@ def build_plan(calls: Sequence[CallFacts]) -> dict[str, Json]:
 
 
 def read_assumption(text: str) -> Assumption:
-    """Return what a text such as `planner=accept,person=yes` assumes; raise UsageError for any other."""
+    """Return what a text such as `planner=accept, person=yes` assumes; raise UsageError, one sentence, for any other.
+
+    Blanks around the words do not matter. Each of them is named once.
+    """
     said: dict[str, str] = {}
     for part in text.split(","):
         who, _, choice = (piece.strip() for piece in part.partition("="))
-        if who not in get_args(Who) or who in said:
-            raise UsageError(f"`{part[:60]}` assumes nothing; write {describe_choices()}")
+        if who not in CHOICES:
+            raise UsageError(f"`{part.strip()[:60]}` assumes nothing; write {describe_choices()}")
         if choice not in CHOICES[who]:
             allowed = " or ".join(f"`{one}`" for one in CHOICES[who])
             raise UsageError(f"the {who} cannot be assumed to say `{choice[:40]}`; say {allowed}")
+        if who in said:
+            raise UsageError(f"`{text[:60]}` says twice what the {who} is assumed to say; say it once")
         said[who] = choice
     return Assumption(**said)
 

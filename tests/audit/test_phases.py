@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from foregate.audit.phases import CallOutcome, Phases, TurnOutcome
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.what_if import WhatIf
-from foregate.gates.replay.assumption import Assumption, read_assumption
+from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.layers import Layer
-from foregate.schemas.errors import UsageError
 from tests.varied import varied_log
 
 ALL = Assumption("accept", "accept", "yes")
@@ -57,10 +54,3 @@ def test_the_parts_are_the_same_by_difference() -> None:
     assert list(plain.find_changes(names)) == list(by_index.find_changes(names))
     for name in ("before", "at", "after"):
         assert getattr(plain.phases, name) == getattr(by_index.phases, name)
-
-
-@pytest.mark.parametrize("text", ["planner", "nobody=yes", "person=maybe", "critic=yes", "person=yes,person=no", ""])
-def test_what_assumes_nothing_is_refused_in_a_sentence(text: str) -> None:
-    with pytest.raises(UsageError, match=r"write|say"):
-        read_assumption(text)
-    assert read_assumption("planner=accept, critic=reject,person=no") == Assumption("accept", "reject", "no")

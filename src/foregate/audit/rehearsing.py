@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -12,33 +12,11 @@ from foregate.agent.rehearsing.counts import SessionCounts
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.rehearse import Rehearsal, rehearse
 from foregate.audit.pieces import UNREADABLE, SessionPiece, work_on_sessions
+from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import replace_user_layer
-from foregate.schemas.errors import LogError, UsageError
+from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
-
-CHOICES: Mapping[str, tuple[str, ...]] = {
-    "planner": ("accept",),
-    "critic": ("accept",),
-    "person": ("yes", "no"),
-    "model": ("same",),
-}
-"""Of whom an answer can be assumed, and which."""
-
-
-def parse_assumptions(text: str) -> dict[str, str]:
-    """Return what is assumed of whom, from a text such as `planner=accept,person=yes`.
-
-    Raises UsageError, in one sentence, for anything else.
-    """
-    found: dict[str, str] = {}
-    for part in filter(None, (part.strip() for part in text.split(","))):
-        who, _, said = part.partition("=")
-        if said not in CHOICES.get(who, ()):
-            known = ", ".join(f"{name}={'|'.join(choices)}" for name, choices in CHOICES.items())
-            raise UsageError(f"nothing can be assumed by `{part[:40]}`; say {known}")
-        found[who] = said
-    return found
 
 
 @dataclass
@@ -68,8 +46,8 @@ class RehearsalTally:
 class RehearsalRun:
     """Plays sessions of a log under the user's layer `user`; `tally` is complete once all were played."""
 
-    def __init__(self, log: Readable, user: Layer | None, assumed: Mapping[str, str], workers: int = 0) -> None:
-        self._log, self._user, self._assumed, self._workers = log, user, dict(assumed), workers
+    def __init__(self, log: Readable, user: Layer | None, assumed: Assumption, workers: int = 0) -> None:
+        self._log, self._user, self._assumed, self._workers = log, user, assumed, workers
         self.tally = RehearsalTally()
 
     def play(self, sessions: Sequence[str]) -> Iterator[Rehearsal]:
@@ -87,7 +65,7 @@ class RehearsalRun:
 class SessionPlayer:
     """Plays whole sessions; the policies are kept from one to the next."""
 
-    def __init__(self, log: Readable, user: Layer | None, assumed: Mapping[str, str]) -> None:
+    def __init__(self, log: Readable, user: Layer | None, assumed: Assumption) -> None:
         self._log, self._assumed = log, assumed
         self._policies = PolicyAgain(partial(replace_user_layer, user))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.cli.commands.test_what_if import EDIT, NO_EDIT, objects
 from tests.cli.conftest import Cli
 
@@ -42,10 +44,15 @@ def test_a_session_that_would_go_another_way_is_stopped_there_and_says_why(cli: 
     assert summary["assume"] == {"model": "same"}
 
 
-def test_what_cannot_be_assumed_is_refused_in_a_sentence(cli: Cli) -> None:
-    code, out, err = rehearse(cli, "{}\n", "--assume", "planner=reject")
+@pytest.mark.parametrize("command", ["rehearse", "what-if"])
+def test_what_cannot_be_assumed_is_refused_in_the_same_sentence(cli: Cli, command: str) -> None:
+    Path("new.yaml").write_text("{}\n")
+    code, out, err = cli("policy", command, "new.yaml", "--assume", "planner=reject")
     assert (code, out) == (2, "")
-    assert "nothing can be assumed by `planner=reject`; say planner=accept" in err
+    assert "the planner cannot be assumed to say `reject`; say `accept` or `unavailable`" in err
+    code, out, err = cli("policy", command, "new.yaml", "--assume", "")
+    assert (code, out) == (2, "")
+    assert "it was given without a value" in err
 
 
 def test_without_a_session_nothing_is_claimed(cli: Cli) -> None:

@@ -76,6 +76,8 @@ SessionName = Annotated[str, typer.Argument(metavar="SESSION", help="A session's
 _SESSIONS = "Sessions by name, beginning, or `last`; all when none is named."
 SessionNames = Annotated[list[str] | None, typer.Argument(metavar="SESSION", help=_SESSIONS)]
 AsJson = Annotated[bool, take("--json", "Print JSON for scripts.")]
+_ASSUME = "What is said where the log holds no answer, as in `planner=accept,critic=accept,person=yes,model=same`."
+Assume = Annotated[str | None, take("--assume", _ASSUME, "WHO=WHAT,...", callback=require_value)]
 _RAY = "Judge on the Ray cluster at HOST:PORT; `auto` finds one, `local` starts one here."
 OnRay = Annotated[str | None, take("--ray", _RAY, "ADDRESS", callback=require_value)]
 AsCsv = Annotated[str, take("--csv", "Write a CSV file; `-` is standard output.", "FILE")]

@@ -2,25 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import File, app
 from foregate.cli.terminal.exit_codes import USAGE, run_async
-
-Assume = Annotated[
-    str,
-    take("--assume", "What was never answered then: planner=accept,critic=accept,person=yes,model=same."),
-]
 
 
 @app.command("rehearse", short_help="Play recorded sessions again under another policy file.")
 def rehearse(
-    file: File, sessions: options.SessionNames = None, assume: Assume = "", as_json: options.AsJson = False
+    file: File, sessions: options.SessionNames = None, assume: options.Assume = None, as_json: options.AsJson = False
 ) -> None:
     """Play recorded sessions again under FILE with what was said, found and answered then; nothing runs.
 
@@ -28,12 +20,13 @@ def rehearse(
     is told something else. Until there its counts are those of really playing it again.
     """
     from foregate.assembly.home import find_sessions
-    from foregate.audit.rehearsing import RehearsalRun, parse_assumptions
+    from foregate.audit.rehearsing import RehearsalRun
     from foregate.cli.commands.rehearsal_report import build_rehearsal_json, build_tally_json, format_rehearsals
+    from foregate.gates.replay.assumption import NOTHING, read_assumption
     from foregate.policy.source.layers import read_layer
     from foregate.policy.source.load import check_policy_file, resolve_policy_file
 
-    assumed, named = parse_assumptions(assume), resolve_policy_file(file)
+    assumed, named = NOTHING if assume is None else read_assumption(assume), resolve_policy_file(file)
     if problems := check_policy_file(named):
         options.print_problems(problems)
         raise typer.Exit(USAGE)
@@ -43,7 +36,7 @@ def rehearse(
         if as_json:
             for one in played:
                 options.print_json(build_rehearsal_json(one))
-            options.print_json(build_tally_json(run.tally, named.name, assumed))
+            options.print_json(build_tally_json(run.tally, named.name, assumed.to_json()))
         else:
             for line in format_rehearsals(played, run.tally, named.name):
                 typer.echo(line)

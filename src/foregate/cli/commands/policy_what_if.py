@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
 def what_if(
     file: File,
     sessions: options.SessionNames = None,
-    assume: Annotated[
-        str,
-        options.take("--assume", "What is said where the log holds no answer, as in `planner=accept,person=yes`."),
-    ] = "",
+    assume: options.Assume = None,
     ray: options.OnRay = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -44,7 +41,7 @@ def what_if(
     if problems := check_policy_file(named):
         options.print_problems(problems)
         raise typer.Exit(USAGE)
-    assumed = read_assumption(assume) if assume else None
+    assumed = read_assumption(assume) if assume is not None else None
     with open_home_log() as log:
         names = run_async(find_sessions(log, sessions or ()))
         with open_workers(ray) as workers, open_reach_index(log, names) as index:
