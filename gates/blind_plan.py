@@ -98,9 +98,13 @@ def _has_other_first(plan: BlindPlan) -> bool:
 
 def _is_incomplete(step: BlindStep) -> bool:
     unnamed = not (step.tool or "").strip() and step.effect is None
-    aimless = any(not any((target.said, target.read, target.record, target.field)) for target in step.targets)
+    aimless = any(not any(map(_says, (one.said, one.read, one.record, one.field))) for one in step.targets)
     unbound = any(not bound.argument.strip() or not _says_bound(bound) for bound in step.bounds)
     return unnamed or not step.description.strip() or (step.uses is not None and step.uses < 1) or aimless or unbound
+
+
+def _says(text: str | None) -> bool:
+    return text is not None and bool(text.strip())
 
 
 def _says_bound(bound: Bound) -> bool:

@@ -118,11 +118,17 @@ def _read_value(text: str, noun: type[BaseModel]) -> dict[str, Json]:
 
 
 def _normalise_plan(value: Json, noun: type[BaseModel]) -> Json:
-    """Return a plan in the plain shape as one in the full: criteria as texts, and keys that may be null left out."""
+    """Return a plan in the plain shape as one in the full: criteria as texts, and keys that may be null left out.
+
+    A blind plan without a list of steps consists of its first action.
+    """
     if not isinstance(value, dict):
         return value
     open_: dict[str, Any] = {"check": None, "target": None, "expected": None}
-    none: dict[str, Any] = {"planned_steps": None} if noun is Plan else {"flows": [], "planned_steps": []}
+    first = value.get("first_action")
+    none: dict[str, Any] = {"flows": [], "planned_steps": [first] if isinstance(first, dict) else []}
+    if noun is Plan:
+        none = {"planned_steps": None}
     plan = {**none, **{name: one for name, one in value.items() if name not in none or one is not None}}
     if isinstance(criteria := plan.get("success_criteria"), list):
         plan["success_criteria"] = [{"text": one, **open_} if isinstance(one, str) else one for one in criteria]
@@ -135,11 +141,17 @@ _TARGET: Mapping[str, Json] = dict.fromkeys(("argument", "said", "read", "record
 
 
 def _fill_step(step: dict[str, Any], noun: type[BaseModel]) -> dict[str, Any]:
-    """Return a step with the keys it leaves out; numbers and truth values of bounds are written as texts."""
+    """Return a step with the keys it leaves out; numbers and truth values of bounds are written as texts.
+
+    The one target of a step in the plain shape is one that the person said: it counts where their words hold it.
+    """
     filled = {"effect": None, "uses": None, **step}
     if noun is Plan:
         return filled
     filled = {"tool": None, "targets": [], "bounds": [], **filled}
+    if isinstance(target := filled.get("target"), str) and not filled["targets"]:
+        del filled["target"]
+        filled["targets"] = [{"said": target}]
     for name, none in (("targets", _TARGET), ("bounds", {"value": None})):
         if isinstance(listed := filled[name], list):
             filled[name] = [{**none, **one} if isinstance(one, dict) else one for one in listed]

@@ -6,9 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.session.advice import ask_advisor
 from foregate.agent.testing.model import ScriptedModel, answers
+from foregate.gates.blind_plan import KEY
 from foregate.schemas.errors import ModelError
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse
@@ -159,3 +161,22 @@ async def test_a_plan_in_the_plain_shape_is_read_as_one_in_the_full() -> None:
     assert read["success_criteria"] == [{"text": "Bob was greeted", "check": None, "target": None, "expected": None}]
     read = (await asked(answers({**plain, "planned_steps": [step]}))).value
     assert read["planned_steps"] == [{**step, "effect": None, "uses": None}]
+
+
+async def test_a_plan_in_the_plain_shape_is_read_as_a_blind_one_of_what_the_person_said() -> None:
+    step = {"tool": "send", "target": "bob", "description": "greet him"}
+    plain = {
+        "goal": "greet Bob",
+        "success_criteria": ["Bob was greeted"],
+        "first_action": step,
+        "requires_verification": True,
+        "risky_actions": ["it cannot be unsent"],
+        "version": 1,
+    }
+    blind = replace(PLANNER, key=f"{KEY}1")
+    for given in (plain, {**plain, "planned_steps": None}, {**plain, "planned_steps": [step]}):
+        (read,) = (await asked(answers(given), blind)).value["planned_steps"]
+        assert (read["tool"], [target["said"] for target in read["targets"]]) == ("send", ["bob"])
+    assert (await asked(answers({**plain, "planned_steps": []}), blind)).value["planned_steps"] == []
+    aimless = {**plain, "planned_steps": [{**step, "target": " "}]}
+    assert "planned_steps_incomplete_entry" in (await asked(answers(aimless), blind)).error

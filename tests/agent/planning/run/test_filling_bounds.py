@@ -65,7 +65,15 @@ async def test_a_task_that_changes_something_is_not_done_by_a_look() -> None:
         assert statuses(report) == [status]
 
 
-@pytest.mark.parametrize("words", ["I'll do it now!", "[]", "```json\n[]\n```", "Let me read a.txt."])
+NOTHING_SAID = [
+    "[]",
+    "```json\n[]\n```",
+    '{"arguments": {"path": "a.txt"}}',
+    '```json\n[{"args": {"path": "a.txt"}}]\n```',
+]
+
+
+@pytest.mark.parametrize("words", ["I'll do it now!", "Let me read a.txt.", *NOTHING_SAID])
 async def test_an_answer_that_only_promises_or_is_empty_does_no_task(words: str) -> None:
     look = calls(("read_file", {"path": "a.txt"}))
     for answers, status in (([says(words), look], "done"), ([says(words), says(words)], "failed")):
