@@ -47,19 +47,15 @@ def find_ruling(log: Readable, session: str, seq: int, gate: str, call: str = ""
 
     Raises UsageError where there is none, and TamperedLog for an event that is not what was written.
     """
-    event = _read_event(log, session, seq)
-    judgement = event.body.judgement if event is not None and isinstance(event.body, TurnJudged) else None
-    if event is None or judgement is None:
-        lists = f"`foregate audit show {session}` lists decisions"
-        raise UsageError(f"event {seq} of session `{session}` is no judged turn, so nothing was written; {lists}")
+    event, judgement = read_judgement(log, session, seq)
     rulings = [one for one in list_rulings(judgement) if one.gate == gate]
     if all(one.gate != gate for one in judgement.decisions):
         asked = ", ".join(one.gate for one in judgement.decisions) or "none"
-        raise UsageError(f"`{gate[:40]}` was not asked about event {seq}, so nothing was written; asked were {asked}")
+        raise UsageError(f"`{gate[:40]}` was not asked about event {seq}; asked were {asked}")
     wanted = [one for one in rulings if one.call == call] if call else rulings
     if not wanted:
         calls = ", ".join(one.call for one in rulings) or "none"
-        raise UsageError(f"`{gate}` ruled on no call `{call[:40]}`, so nothing was written; it did on {calls}")
+        raise UsageError(f"`{gate}` ruled on no call `{call[:40]}`; it did on {calls}")
     found = max(wanted, key=lambda one: _RANKS[one.standing])
     return RuledCall(session, seq, gate, found.call, event.hash, found.digest)
 
@@ -112,9 +108,16 @@ def list_rulings(judgement: Judgement) -> Iterator[GateRuling]:
             stopped |= {one.call for one in decision.rulings if one.standing.stops}
 
 
-def _read_event(log: Readable, session: str, seq: int) -> Event | None:
+def read_judgement(log: Readable, session: str, seq: int) -> tuple[Event, Judgement]:
+    """Return the event of a judged turn, and the judgement.
+
+    Raises UsageError where there is none, and TamperedLog for an event that is not what was written.
+    """
     event = next(iter(log.events(session, after=seq - 1, until=seq)), None)
     if event is not None and strict_json.sha256(strict_json.encode_record(build_header(event))) != event.hash:
-        changed = f"event {seq} of session `{session}` was changed, so nothing was written"
+        changed = f"event {seq} of session `{session}` was changed, so nobody can say what was decided there"
         raise TamperedLog(f"{changed}; `foregate audit verify` tells more", seq)
-    return event
+    if event is None or not isinstance(event.body, TurnJudged):
+        lists = f"`foregate audit show {session}` lists decisions"
+        raise UsageError(f"event {seq} of session `{session}` is no judged turn, so nothing was decided there; {lists}")
+    return event, event.body.judgement

@@ -10,7 +10,9 @@ from msgspec import Struct
 
 from foregate.assembly.home import find_sessions
 from foregate.audit.let_go import Frame, LetGoFinder, build_frame, subtract
+from foregate.audit.pieces import Progress
 from foregate.audit.proposals import build_layer, is_right, select_tested
+from foregate.audit.reach_index import ReachIndex
 from foregate.policy.source.strict_yaml import Data
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.review import ChangeProposed, ProposedStep, QueueDrawn, RuledCall
@@ -41,10 +43,12 @@ class Assessor:
     finder: LetGoFinder
 
     @classmethod
-    async def open(cls, log: SqliteLog, proposal: Proposal) -> Assessor:
-        """Return the assessor of a proposal over the sessions it can be about."""
+    async def open(
+        cls, log: SqliteLog, proposal: Proposal, index: ReachIndex | None = None, progress: Progress | None = None
+    ) -> Assessor:
+        """Return the assessor of a proposal over the sessions it can be about; the rest is as with a LetGoFinder."""
         sessions = proposal.body.among or await find_sessions(log, ())
-        return cls(proposal, LetGoFinder(log, sessions, proposal.time))
+        return cls(proposal, LetGoFinder(log, sessions, proposal.time, index, progress))
 
     @property
     def body(self) -> ChangeProposed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from foregate.audit.assessing import AssessedStep, Assessor, find_proposal, list_queues
+from foregate.audit.reach_index import open_reach_index
 from foregate.schemas.errors import UsageError
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import Canary, QueueDrawn, RuledCall
@@ -31,8 +32,10 @@ async def draw_for_change(log: SqliteLog, kept: ReviewLog, wanted: ChangeDraw, b
     none can help.
     """
     reviews, name = await kept.read(), wanted.name
-    assessor = await Assessor.open(log, find_proposal(reviews, name))
-    step = list(assessor.walk(reviews))[-1]
+    proposal = find_proposal(reviews, name)
+    with open_reach_index(log, ()) as index:
+        assessor = await Assessor.open(log, proposal, index)
+        step = list(assessor.walk(reviews))[-1]
     if step.proof.shown:
         raise UsageError(f"every setting of `{name}` is shown; `foregate policy suggest {name}` says what to apply")
     queues = list_queues(reviews, name)

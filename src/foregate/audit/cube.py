@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit.cube_table import Columns, CubeTable, Head, list_missing
 from foregate.audit.cube_view import CubeView
-from foregate.audit.pieces import SessionPiece, Workers, cores, split_session, work_on_pieces
+from foregate.audit.pieces import Progress, SessionPiece, Workers, cores, split_session, work_on_pieces
 from foregate.audit.reach_index import ReachIndex, hash_code, open_reach_index
 from foregate.audit.recorded_counts import PieceCounter
 from foregate.audit.sweep import find_paths
@@ -28,7 +28,6 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
 
-Progress = Callable[[int, int], None]
 NAME = "cube"
 """The folder's name, beside the tuning index."""
 RECORDED: Columns = {"session": "text", "policy": "text", "gate": "text", "what": "text", "count": "number"}
@@ -57,8 +56,10 @@ class CubeUnusable(UsageError):
 
 
 @contextmanager
-def open_cube(log: SqliteLog, workers: Workers = 0, progress: Progress | None = None) -> Iterator[Cube]:
-    """Yield the cube of a home's log, for as long as nobody else may use it.
+def open_cube(
+    log: SqliteLog, workers: Workers = 0, progress: Progress | None = None, warn: Callable[[str], object] | None = None
+) -> Iterator[Cube]:
+    """Yield the cube of a home's log, for as long as nobody else may use it; `warn` is told why that takes a while.
 
     Raises CubeUnusable where a library is missing or there is no folder for it, also later, when it cannot be written.
     """
@@ -74,7 +75,7 @@ def open_cube(log: SqliteLog, workers: Workers = 0, progress: Progress | None = 
         folder.mkdir(mode=0o700, exist_ok=True)
         if folder.is_symlink():
             raise NotADirectoryError("it is a link")
-        with open_locked(folder):
+        with open_locked(folder, warn):
             yield Cube(log, folder, partial(open_reach_index, log, progress=progress), workers, progress)
     except (OSError, Error) as error:
         why = getattr(error, "strerror", None) or str(error).partition("\n")[0]
@@ -82,11 +83,16 @@ def open_cube(log: SqliteLog, workers: Workers = 0, progress: Progress | None = 
 
 
 @contextmanager
-def open_locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder, once nobody else does."""
+def open_locked(folder: Path, warn: Callable[[str], object] | None = None) -> Iterator[None]:
+    """Hold the lock of a folder, once nobody else does; `warn` is told where somebody does."""
     held = os.open(folder / "lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        fcntl.flock(held, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if warn is not None:
+                warn(f"another process works on the cube in {folder}; this goes on once it is through")
+            fcntl.flock(held, fcntl.LOCK_EX)
         yield
     finally:
         os.close(held)

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import hashlib
+import sqlite3
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import Literal
 
 from msgspec import Struct
 
+from foregate.audit.pieces import Progress
+from foregate.audit.reach_index import ReachIndex
 from foregate.audit.what_if import Row, WhatIf
 from foregate.policy.source.layers import Layer
 from foregate.schemas import strict_json
-from foregate.schemas.errors import LogError
-from foregate.schemas.event import TurnJudged
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import RuledCall
 from foregate.telemetry.review.drawing import shuffle_ruling
+from foregate.telemetry.review.ruling import read_judgement
 
 _WANTING = ("model", "sandbox")
 _STOPPED = ("hold", "deny")
@@ -62,11 +65,23 @@ def build_frame(calls: Iterable[RuledCall], unit: Unit, seed: int) -> Frame:
 class LetGoFinder:
     """Finds what policies would have let go of the calls of some sessions that were judged until a UTC time.
 
-    What was found for a policy file is kept, since all recorded turns are judged again for it.
+    What was found for a policy file is kept. With an `index`, which is brought up to the sessions, only the turns are
+    judged for it that it can reach. `progress` is told how many pieces of the sessions are through, and of how many.
     """
 
-    def __init__(self, log: Readable, sessions: Sequence[str], until: str) -> None:
+    def __init__(
+        self,
+        log: Readable,
+        sessions: Sequence[str],
+        until: str,
+        index: ReachIndex | None = None,
+        progress: Progress | None = None,
+    ) -> None:
         self._log, self.sessions, self._until = log, sessions, until
+        self._index, self._progress = index, progress
+        if index is not None:
+            with suppress(sqlite3.Error):  # what is not in it is judged
+                index.catch_up(sessions, progress=progress)
         self._found: dict[str, dict[str, RuledCall]] = {}
 
     def find(self, user: Layer) -> dict[str, RuledCall]:
@@ -78,7 +93,8 @@ class LetGoFinder:
         """
         key = strict_json.digest(user.data)
         if key not in self._found:
-            rows = (row for row in WhatIf(self._log, user).find_changes(self.sessions) if self._is_wanted(row))
+            judged = WhatIf(self._log, user, index=self._index, progress=self._progress)
+            rows = (row for row in judged.find_changes(self.sessions) if self._is_wanted(row))
             rulings = [read_ruling(self._log, row) for row in rows]
             self._found[key] = {ruled.address: ruled for ruled in rulings}
         return self._found[key]
@@ -96,11 +112,9 @@ def is_let_go(row: Row) -> bool:
 
 
 def read_ruling(log: Readable, row: Row) -> RuledCall:
-    """Return the ruling that decided about the call of a row, as the log holds it."""
-    event = next(iter(log.events(row.session, after=row.seq - 1, until=row.seq)), None)
-    if event is None or not isinstance(event.body, TurnJudged):
-        raise LogError(f"event {row.seq} of session `{row.session}` is gone; try again")
-    judgement = event.body.judgement
+    """Return the ruling that decided about the call of a row, as the log holds it; raise TamperedLog for an event that
+    is not what was written."""
+    event, judgement = read_judgement(log, row.session, row.seq)
     verdict = judgement.find_verdict(row.call.call)
     gates = [decision.gate for decision in judgement.decisions]
     gate = verdict.gate if verdict.gate in gates else gates[0]

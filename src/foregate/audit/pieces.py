@@ -86,6 +86,10 @@ Workers = int | Crew
 """Processes of this machine, 0 for one for each core, or who else does the work."""
 
 
+Progress = Callable[[int, int], object]
+"""Is told how many pieces are done, and of how many."""
+
+
 def cores() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -10,6 +10,8 @@ from msgspec import Struct
 
 from foregate.assembly.home import find_session, find_sessions
 from foregate.audit.let_go import LetGoFinder, Unit, hash_addresses, subtract
+from foregate.audit.pieces import Progress
+from foregate.audit.reach_index import ReachIndex
 from foregate.policy.source.edit import Change, change_text
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import layer_policy
@@ -53,9 +55,16 @@ def build_layer(base: str, file: str, values: Mapping[str, Data]) -> Layer:
 
 
 async def propose(
-    log: SqliteLog, kept: ReviewLog, dials: Sequence[Dial], wanted: Wanted, by: Identity, now: str
+    log: SqliteLog,
+    kept: ReviewLog,
+    dials: Sequence[Dial],
+    wanted: Wanted,
+    by: Identity,
+    now: str,
+    index: ReachIndex | None = None,
+    progress: Progress | None = None,
 ) -> tuple[Proposal, LetGoFinder]:
-    """Write down a path, and return it with what was found for it.
+    """Write down a path, and return it with what was found for it; `index` and `progress` are those of a LetGoFinder.
 
     It holds the values of one dial as they are given, or the settings of several in an order found on one half of the
     sessions. Raises UsageError for a path that lets nothing go, or goes from loose to strict.
@@ -63,7 +72,7 @@ async def propose(
     names = [await find_session(log, name) for name in wanted.sessions]
     sessions = await find_sessions(log, names)
     reviews, unit = await kept.read(), "calls" if len(dials) == 1 else "sessions"
-    finder = LetGoFinder(log, sessions, now)
+    finder = LetGoFinder(log, sessions, now, index, progress)
     before = finder.find(build_layer(wanted.base, wanted.file, {}))
     found = []
     for values in _list_settings(dials):
@@ -91,7 +100,7 @@ async def propose(
     name = f"c-{strict_json.digest(strict_json.dump(body, exclude=frozenset({'by'})))[:10]}"
     known = reviews.proposals.get(name)
     if known is not None:
-        return known, LetGoFinder(log, sessions, known.time)
+        return known, LetGoFinder(log, sessions, known.time, index, progress)
     await kept.add_proposal(_rename(body, name), now)
     return (await kept.read()).proposals[name], finder
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from functools import cache
 from hashlib import sha256
@@ -15,7 +15,15 @@ import msgspec
 
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
-from foregate.audit.pieces import UNREADABLE, SessionPiece, keep_reader, read_turns, split_session, work_on_pieces
+from foregate.audit.pieces import (
+    UNREADABLE,
+    Progress,
+    SessionPiece,
+    keep_reader,
+    read_turns,
+    split_session,
+    work_on_pieces,
+)
 from foregate.audit.reach_pages import FrameKey, FrameTexts, PageWriter, ReachPage, read_page
 from foregate.gates.replay.reach import ReachReader
 from foregate.policy.policy import Policy
@@ -56,7 +64,7 @@ def hash_code() -> str:
 
 @contextmanager
 def open_reach_index(
-    log: SqliteLog, sessions: Sequence[str], progress: Callable[[int, int], None] | None = None
+    log: SqliteLog, sessions: Sequence[str], progress: Progress | None = None
 ) -> Iterator[ReachIndex | None]:
     """Yield the tuning index of a home's log, which has caught up with these sessions; None where there can be none.
 
@@ -181,7 +189,7 @@ class ReachIndex:
         self,
         sessions: Sequence[str],
         workers: int = 0,
-        progress: Callable[[int, int], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         """Read what was written since of each of these sessions; on all cores where that is worth it.
 

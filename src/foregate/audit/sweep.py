@@ -14,7 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.audit.label_agreement import CallKey, Labelled, find_labelled, list_agreement
-from foregate.audit.pieces import Workers, work_on_pieces, work_on_sessions
+from foregate.audit.pieces import Progress, Workers, work_on_pieces, work_on_sessions
 from foregate.audit.place_sums import Place, list_axes, sum_up_places
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.recorded_counts import PieceCounter, RecordedCounts
@@ -110,18 +110,22 @@ def sweep_sessions(
     reviews: Reviews,
     index: ReachIndex | None = None,
     workers: Workers = 0,
+    progress: Progress | None = None,
 ) -> SweepResult:
     """Return what the turns of sessions come to for every value of the keys, each under its own policy otherwise.
 
-    With an `index` that has caught up, only the turns are judged that rest on a key. Raises UsageError for a key that
+    With an `index` that has caught up, only the turns are judged that rest on a key. `progress` is told how many pieces
+    of the sessions are judged, and of how many. Raises UsageError for a key that
     cannot be swept, and LogError for a log that cannot be read.
     """
     paths, sums = find_paths(keys), SweepSums(find_labelled(log, reviews, sessions))
     pieces = [piece for session in sessions for piece in plan_pieces(log, index, paths, session)]
     events = sum(piece.count_events() for piece in pieces)
-    judged = 0
-    for piece, (turns, found) in work_on_pieces(log, pieces, events, partial(PieceSweeper, keys=tuple(keys)), workers):
+    judged, work = 0, work_on_pieces(log, pieces, events, partial(PieceSweeper, keys=tuple(keys)), workers)
+    for count, (piece, (turns, found)) in enumerate(work, start=1):
         judged += turns
+        if progress is not None:
+            progress(count, len(pieces))
         for seq, (call, gate, what), place, by in found:
             sums.changes[place, Figure(gate, what)] += by
             if (key := (piece.session, seq, call)) in sums.by_call:

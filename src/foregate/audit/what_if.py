@@ -19,6 +19,7 @@ from foregate.audit.key_change import Change, revise
 from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_outcome
 from foregate.audit.pieces import (
     UNREADABLE,
+    Progress,
     SessionPiece,
     Workers,
     read_turns,
@@ -112,7 +113,8 @@ class WhatIf:
 
     `tally` is complete once all changes are found. With an `index` that has caught up, only the turns are judged that
     the change can reach; rows and counts are the same. What the index does not hold is judged. With `assume` answers
-    stand in for those the log does not hold, and `phases` counts what is exact and what is not apart.
+    stand in for those the log does not hold, and `phases` counts what is exact and what is not apart. `progress` is
+    told how many pieces of the sessions are through, and of how many, where there is an index.
     """
 
     def __init__(
@@ -122,9 +124,10 @@ class WhatIf:
         workers: Workers = 0,
         index: ReachIndex | None = None,
         assume: Assumption | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self._log, self._user, self._index, self._assume = log, user, index, assume
-        self._workers = workers
+        self._workers, self._progress = workers, progress
         self.phases = Phases()
         self.tally = WhatIfTally()
 
@@ -159,13 +162,15 @@ class WhatIf:
         pieces = [piece for piece, _ in planned if piece.only is None or piece.only]
         events = sum(piece.count_events() for piece in pieces)
         judged = work_on_pieces(self._log, pieces, events, judge, self._workers)
-        for piece, page in planned:
+        for count, (piece, page) in enumerate(planned, start=1):
             found = next(judged)[1] if piece.only is None or piece.only else JudgedPiece([], WhatIfTally(), [])
             if page is not None:
                 changes = (reach.find_change(key, self._index.get_frame(key)) for key in page.list_frames())
                 found.tally.name_differences(changes)
                 found = add_unreached(page, piece.only or (), found, outcomes=self._assume is not None)
             yield piece, found
+            if self._progress is not None:
+                self._progress(count, len(planned))
 
 
 def plan_session(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,8 @@ import pytest
 import foregate
 from foregate.policy.source.load import check_policy_file
 from foregate.policy.source.suggestion import read_suggestion
+from foregate.schemas import strict_json
+from foregate.telemetry.log.chain import build_header, read_line
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
 
@@ -134,6 +138,36 @@ def test_a_population_that_has_changed_proves_nothing(cli: Cli, home: Path) -> N
     code, out, err = cli("policy", "suggest", change)
     assert (code, out) == (8, "")
     assert "nothing is claimed" in err
+
+
+@pytest.mark.parametrize(
+    ("hash_", "sentence"),
+    [(False, "was changed, so nobody can say what was decided there"), (True, "label 3 is about another `")],
+)
+def test_a_label_of_a_decision_that_was_changed_is_one_sentence_and_nothing_is_claimed(
+    cli: Cli, home: Path, piped: Piped, hash_: bool, sentence: str
+) -> None:
+    change = suggest(cli, *SHADOW)["change"]
+    label(cli, piped, change, ["too strict"], "--size", "1")
+    (given,) = parse_lines(cli("audit", "labels", "--json")[1])
+    session, _, place = given["decision"].partition("/")
+    change_event(home / "events.db", session, int(place.partition(".")[0]), hash_)
+    for again in (("policy", "suggest", change), ("audit", "review", "--change", change, "--json")):
+        code, out, err = cli(*again)
+        assert (code, out, err.count("\n")) == (8, "", 1)
+        assert sentence in err
+        assert "audit verify" in err
+
+
+def change_event(file: Path, session: str, seq: int, hash_: bool) -> None:
+    """Change the time of an event, and with `hash_` what the log says is its hash."""
+    with closing(sqlite3.connect(file)) as log, log:
+        about, other = "session = ? AND seq = ?", "json_set(text, '$.time', '2020-01-01T00:00:00.000000Z')"
+        log.execute(f"UPDATE events SET text = {other} WHERE {about}", (session, seq))
+        if hash_:
+            (text,) = log.execute(f"SELECT text FROM events WHERE {about}", (session, seq)).fetchone()
+            found = strict_json.sha256(strict_json.encode_record(build_header(read_line(text, "0" * 64))))
+            log.execute(f"UPDATE events SET hash = ? WHERE {about}", (found, session, seq))
 
 
 REFUSED = {

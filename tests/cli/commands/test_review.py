@@ -79,8 +79,8 @@ def test_a_label_is_bound_to_its_ruling_and_a_later_one_of_the_same_reviewer_sta
 @pytest.mark.parametrize(
     ("decision", "label", "sentence"),
     [
-        ("{name}/1.rules", "right", "is no judged turn, so nothing was written"),
-        ("{name}/999.rules", "right", "is no judged turn, so nothing was written"),
+        ("{name}/1.rules", "right", "is no judged turn, so nothing was decided there"),
+        ("{name}/999.rules", "right", "is no judged turn, so nothing was decided there"),
         ("{decision}x", "right", "was not asked about event"),
         ("{decision}:c99.9", "right", "ruled on no call"),
         ("nothing", "right", "is no decision; name one as"),
@@ -103,7 +103,7 @@ def test_a_label_of_an_event_that_was_changed_is_refused(cli: Cli, name: str, ho
     with sqlite3.connect(home / "events.db") as file:
         file.execute("UPDATE events SET text = replace(text, '3600', '3601') WHERE seq = ?", (seq,))
     code, _, err = cli("audit", "label", decision, "right")
-    assert (code, "was changed, so nothing was written" in err, (home / "reviews").exists()) == (8, True, False)
+    assert (code, "was changed, so nobody can say" in err, (home / "reviews").exists()) == (8, True, False)
 
 
 def test_a_queue_draws_the_same_again_keeps_what_is_skipped_and_goes_on_where_it_was(

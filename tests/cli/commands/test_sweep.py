@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
+from foregate.cli.commands import options
 from tests.cli.commands.test_what_if import objects
 from tests.cli.conftest import Cli
 
@@ -56,9 +58,8 @@ def test_without_the_extra_a_sweep_counts_the_same_and_says_what_it_would_spare(
     assert "pip install 'foregate[tuning]'" in out.removeprefix(kept)
 
 
-def test_where_there_can_be_no_cube_a_sweep_counts_the_same_and_says_why(cli: Cli, tmp_path: Path) -> None:
+def test_where_there_can_be_no_cube_a_sweep_counts_the_same_and_says_why(cli: Cli, home: Path) -> None:
     cli("run", "clean this up")
-    (home,) = {path.parent for path in tmp_path.rglob("events.db")}
     sweep = ("policy", "sweep", "uncertainty.threshold", "--json")
     (home / "cube").write_text("mine")
     code, without, err = cli(*sweep)
@@ -67,3 +68,23 @@ def test_where_there_can_be_no_cube_a_sweep_counts_the_same_and_says_why(cli: Cl
     assert (home / "cube").read_text() == "mine"
     (home / "cube").unlink()
     assert objects(without)[0]["points"] == objects(cli(*sweep)[1])[0]["points"]
+
+
+def test_who_finds_the_cube_in_use_is_told_what_they_wait_for(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cli("run", "clean this up")
+    (home / "cube").mkdir()
+    with (home / "cube" / "lock").open("w") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        warn = options.print_problems
+
+        def let_go(problems: list[str]) -> None:
+            warn(problems)
+            fcntl.flock(other, fcntl.LOCK_UN)
+
+        monkeypatch.setattr(options, "print_problems", let_go)
+        code, out, err = cli("policy", "sweep", "uncertainty.threshold", "--json")
+    assert (code, err.count("\n")) == (0, 1)
+    assert f"note: another process works on the cube in {home / 'cube'}" in err
+    assert objects(out)[0]["points"]

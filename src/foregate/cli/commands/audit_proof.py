@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,6 +14,7 @@ from foregate.cli.commands import options
 from foregate.cli.commands.audit import app
 from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
+from foregate.cli.terminal.progress import show_steps
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def verify(
             heads.setdefault(names[0], []).append(kept)
         blobs = None if no_blobs else Home.open_to_read().open_blobs()
         events = sum(log.head_anchor(name)[0] for name in names)
-        with show_progress("verifying", events * (1 if chain_only else 2)) as progress:
+        with show_steps("verifying", events * (1 if chain_only else 2)) as progress:
             prover = SessionProver(log, blobs, judges=not chain_only, heads=heads, progress=progress)
             proofs = list(prover.prove(names))
             proofs = proofs if chain_only else [run_async(add_kept_state(log, proof)) for proof in proofs]
@@ -241,24 +241,3 @@ def write_new(file: Path, text: str) -> None:
         raise UsageError(f"`{file}` is there already; name another file") from None
     except OSError as error:
         raise UsageError(f"`{file}` cannot be written ({error.strerror}); name another file") from None
-
-
-@contextmanager
-def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal how far some work has come; give what is told of further steps."""
-    from rich.console import Console
-
-    console = Console(stderr=True)
-    if not console.is_terminal or total < _WORTH_SHOWING:
-        yield lambda count: None
-        return
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as shown:
-        task = shown.add_task(what, total=total)
-        yield lambda count: shown.advance(task, count)
-
-
-_WORTH_SHOWING = 4000
-"""Steps from which it is shown how far they have come."""

@@ -54,7 +54,7 @@ def review(
     ] = False,
     enough: Annotated[
         int | None,
-        take("--enough", "With --agreement: claim nothing below so many double labels; else 20.", "N", min=1),
+        take("--enough", "With --agreement: claim nothing below so many double labels; else 100.", "N", min=1),
     ] = None,
     as_json: Annotated[bool, take("--json", "For programs: a decision a line; read labels as lines of JSON.")] = False,
 ) -> None:

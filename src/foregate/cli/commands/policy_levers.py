@@ -8,6 +8,7 @@ from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.progress import show_pieces
 
 _SHOWN = 30
 
@@ -32,7 +33,7 @@ def levers(
 
     with open_home_log() as log:
         names = run_async(find_sessions(log, sessions or ()))
-        with open_reach_index(log, names) as index:
+        with show_pieces("indexing the log") as tell, open_reach_index(log, names, tell) as index:
             if index is None:
                 raise UsageError("the tuning index cannot be opened; make the folder of the log yours to write")
             search = LeverSearch(log, names, index)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,12 +15,16 @@ from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.progress import show_pieces
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.audit.assessing import AssessedStep, Assessor
+    from foregate.audit.pieces import Progress
     from foregate.audit.proposals import Dial, Wanted
+    from foregate.audit.reach_index import ReachIndex
     from foregate.schemas.strict_json import Json
+    from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.review.reviews import Proposal, Reviews
 
 _SEEDS = 1_000_000
@@ -51,11 +56,11 @@ def suggest(
     if not given:
         _list_changes(as_json)
     elif len(given) == 1 and "=" not in given[0]:
-        with open_home_log() as log, open_reviews() as kept:
-            from foregate.audit.assessing import Assessor, find_proposal
+        from foregate.audit.assessing import Assessor, find_proposal
 
+        with _open_judging() as (log, index, tell), open_reviews() as kept:
             reviews = run_async(kept.read())
-            assessor = run_async(Assessor.open(log, find_proposal(reviews, given[0])))
+            assessor = run_async(Assessor.open(log, find_proposal(reviews, given[0]), index, tell))
             _report(assessor, reviews, output, as_json)
     else:
         wanted = _read_wanted(at_most, confidence, seed, of or (), policy)
@@ -73,9 +78,22 @@ def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json
     keys = [dial[0].path for dial in dials]
     if len(set(keys)) < len(keys):
         raise UsageError("a key is given twice; write all its values behind one `=`, with commas between them")
-    with open_home_log() as log, open_reviews() as kept:
-        proposal, finder = run_async(propose(log, kept, dials, wanted, find_identity(), utc_now()))
+    with _open_judging() as (log, index, tell), open_reviews() as kept:
+        proposal, finder = run_async(propose(log, kept, dials, wanted, find_identity(), utc_now(), index, tell))
         _report(Assessor(proposal, finder), run_async(kept.read()), output, as_json)
+
+
+@contextmanager
+def _open_judging() -> Iterator[tuple[SqliteLog, ReachIndex | None, Progress]]:
+    """Yield the log of the home, its tuning index, and what shows on a terminal how far judging has come."""
+    from foregate.audit.reach_index import open_reach_index
+
+    with (
+        open_home_log() as log,
+        open_reach_index(log, ()) as index,
+        show_pieces("judging the log") as tell,
+    ):
+        yield log, index, tell
 
 
 def _read_wanted(

@@ -13,9 +13,10 @@ from foregate.cli.commands import options
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
+from foregate.cli.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
-    from foregate.audit.pieces import Workers
+    from foregate.audit.pieces import Progress, Workers
     from foregate.audit.sweep import SweepResult
     from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.review.reviews import Reviews
@@ -62,12 +63,12 @@ def sweep(
     find_paths(keys)
     with open_home_log() as log, open_reviews() as kept:
         sessions = run_async(find_sessions(log, names[len(keys) :]))
-        with open_workers(ray) as workers:
+        with open_workers(ray) as workers, show_pieces("judging the log") as tell:
             reviews = run_async(kept.read())
-            found = sweep_by_cube(log, keys, sessions, reviews, workers)
+            found = sweep_by_cube(log, keys, sessions, reviews, workers, tell)
             if found is None:
-                with open_reach_index(log, sessions) as index:
-                    found = sweep_sessions(log, sessions, keys, reviews, index, workers)
+                with open_reach_index(log, sessions, tell) as index:
+                    found = sweep_sessions(log, sessions, keys, reviews, index, workers, tell)
     if svg is not None:
         svg.write_text(draw_sweep(found), encoding="utf-8")
     if as_json:
@@ -80,7 +81,7 @@ def sweep(
 
 
 def sweep_by_cube(
-    log: SqliteLog, keys: Sequence[str], sessions: Sequence[str], reviews: Reviews, workers: Workers
+    log: SqliteLog, keys: Sequence[str], sessions: Sequence[str], reviews: Reviews, workers: Workers, tell: Progress
 ) -> SweepResult | None:
     """Return the sweep of one key from the cube; None for two, and where there can be no cube."""
     from foregate.audit.cube import CubeUnusable, has_libraries, open_cube
@@ -88,7 +89,7 @@ def sweep_by_cube(
     if len(keys) > 1 or not has_libraries():
         return None
     try:
-        with open_cube(log, workers) as cube:
+        with open_cube(log, workers, tell, warn=lambda words: options.print_problems([f"note: {words}"])) as cube:
             return cube.bring_up(keys[0], sessions).sweep(log, reviews)
     except CubeUnusable as problem:
         options.print_problems([f"warning: {problem}; without it all turns that rest on the key are judged"])

@@ -11,6 +11,7 @@ from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.policy import File, app
 from foregate.cli.terminal.exit_codes import USAGE, run_async
+from foregate.cli.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
     from foregate.audit.phases import Phases
@@ -44,7 +45,11 @@ def what_if(
     assumed = read_assumption(assume) if assume is not None else None
     with open_home_log() as log:
         names = run_async(find_sessions(log, sessions or ()))
-        with open_workers(ray) as workers, open_reach_index(log, names) as index:
+        with (
+            open_workers(ray) as workers,
+            show_pieces("indexing the log") as tell,
+            open_reach_index(log, names, tell) as index,
+        ):
             layer = read_layer(named, named.name, trusted=True)
             judged = WhatIf(log, layer, workers, index=index, assume=assumed)
             rows = judged.find_changes(names)
