@@ -11,6 +11,7 @@ from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import Replayed, replay_turn, survey_again
 from foregate.policy.policy import Policy
 from foregate.schemas.judgement import Standing, Verdict, Who
+from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
@@ -80,9 +81,14 @@ def judge_case(case: Case, policy: Policy, surveyed: Policy | None = None) -> Fa
     return find_fates(turn, policy, bench)[case.call]
 
 
-def find_fates(turn: Turn, policy: Policy, bench: Prelude) -> dict[str, Fate]:
-    """Return what becomes of each call of a turn, judged by these gates; of an answer in words under ""."""
-    replayed = replay_turn(turn, policy, bench, bench.facts(turn))
+def find_fates(
+    turn: Turn, policy: Policy, bench: Prelude, facts: Mapping[str, CallFacts] | None = None
+) -> dict[str, Fate]:
+    """Return what becomes of each call of a turn, judged by these gates; of an answer in words under "".
+
+    `facts` spares computing them when the caller has them already.
+    """
+    replayed = replay_turn(turn, policy, bench, bench.facts(turn) if facts is None else facts)
     judgement = replayed.judgement
     if not turn.calls:
         code = judgement.decisions[0].code

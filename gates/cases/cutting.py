@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
+from foregate.gates.cases.benches import Benches
 from foregate.gates.cases.case import Case, Fate, judge_case
 from foregate.gates.cases.document import dump_case, load_case, shorten_hashes
 from foregate.gates.cases.mutations import Mutation, list_mutations
@@ -16,8 +17,6 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
-STEERING = ("commands", "files", "http", "sensitive", "tools")
-"""Sections of the policy that steer what is looked at."""
 _KEPT = (("case",),)
 
 
@@ -41,55 +40,55 @@ def cut_case(
     data = dump_case(whole)
     if judge_case(load_case(data), policy) != whole.expected:
         raise InvalidJson("the turn comes out otherwise when it is read from a file")
-    likeness = _Likeness(whole, policy, list_mutations(policy) if mutations is None else mutations)
+    likeness = _Likeness(whole, Benches(policy, list_mutations(policy) if mutations is None else mutations))
     start = next((one for one in (shorten_hashes(data), data) if likeness.is_same(one)), data)
-    small = shrink(start, likeness.is_nearly_same, _KEPT)
-    if not likeness.is_same(small):
-        small = shrink(start, likeness.is_same, _KEPT)
-    return load_case(small)
+    return load_case(shrink(start, likeness.is_same, _KEPT))
 
 
 class _Likeness:
     """Whether values make a case with the fate of a whole one, that notices the mutations it does and no others."""
 
-    def __init__(self, whole: Case, policy: Policy, mutations: Sequence[Mutation]) -> None:
-        self._expected, self._policy = whole.expected, policy
-        self._noticed = find_noticed(whole, policy, mutations)
-        known = {id(one) for one in self._noticed}
-        self._others = [one for one in mutations if id(one) not in known]
+    def __init__(self, whole: Case, benches: Benches) -> None:
+        self._expected, self._benches = whole.expected, benches
+        self._noticed = find_noticed(whole, benches)
+        self._known = {id(one) for one in self._noticed}
+        self._apart: list[int] = []
 
-    def is_nearly_same(self, data: Data) -> bool:
-        """Whether the fate is the same, and each mutation that the whole case notices is noticed."""
+    def is_same(self, data: Data) -> bool:
+        """Whether the fate is the same, and the same mutations are noticed."""
         try:
-            return self._has_fate(case := load_case(data)) and self._agrees(case, self._noticed, True)
+            case = load_case(data)
+            if case.expected != self._expected or self._judge(case) != self._expected:
+                return False
+            reaching = {id(one): one for one in self._benches.list_reaching(case.turn, case.catalogue)}
+            return self._known <= reaching.keys() and all(
+                self._is_alike(case, reaching[one]) for one in self._order(reaching)
+            )
         except Exception:  # what is left of a turn may fit together no more, in whatever way
             return False
 
-    def is_same(self, data: Data) -> bool:
-        """Whether no other mutation is noticed either, which takes longer to see."""
-        return self.is_nearly_same(data) and self._agrees(load_case(data), self._others, False)
+    def _judge(self, case: Case, mutation: Mutation | None = None) -> Fate:
+        return self._benches.judge(case.turn, case.catalogue, mutation)[case.call]
 
-    def _has_fate(self, case: Case) -> bool:
-        return case.expected == self._expected == judge_case(case, self._policy)
+    def _order(self, reaching: Mapping[int, Mutation]) -> list[int]:
+        """Return the mutations in the order they are asked: those first that told two cases apart last."""
+        told = [one for one in reversed(self._apart) if one in reaching]
+        return [*told, *sorted(reaching.keys() - set(told), key=lambda one: one not in self._known)]
 
-    def _agrees(self, case: Case, mutations: list[Mutation], noticed: bool) -> bool:
-        """Whether all mutations are noticed, or none; the one that was not is asked first the next time."""
-        for place, one in enumerate(mutations):
-            if is_noticed(judge_mutated(case, self._policy, one), self._expected) != noticed:
-                mutations.insert(0, mutations.pop(place))
-                return False
-        return True
+    def _is_alike(self, case: Case, mutation: Mutation) -> bool:
+        """Whether a mutation is noticed where it is to be; one that is not is asked first the next time."""
+        own = id(mutation)
+        if is_noticed(self._judge(case, mutation), self._expected) == (own in self._known):
+            return True
+        self._apart = [*(one for one in self._apart if one != own), own]
+        return False
 
 
-def find_noticed(case: Case, policy: Policy, mutations: Sequence[Mutation]) -> list[Mutation]:
+def find_noticed(case: Case, benches: Benches) -> list[Mutation]:
     """Return the mutations under which the call of a case has another fate than under the policy."""
-    usual = judge_case(case, policy)
-    return [one for one in mutations if is_noticed(judge_mutated(case, policy, one), usual)]
-
-
-def judge_mutated(case: Case, policy: Policy, mutation: Mutation) -> Fate:
-    """Return the fate of the call of a case, which was looked at under the policy, under a mutation of it."""
-    return judge_case(case, mutation.policy, policy if mutation.path[0] in STEERING else None)
+    usual = benches.judge(case.turn, case.catalogue)[case.call]
+    reaching = benches.list_reaching(case.turn, case.catalogue)
+    return [one for one in reaching if is_noticed(benches.judge(case.turn, case.catalogue, one)[case.call], usual)]
 
 
 def is_noticed(fate: Fate, usual: Fate) -> bool:

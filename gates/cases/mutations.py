@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from msgspec import Struct
 
@@ -12,6 +13,7 @@ from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.values import is_outside_judging, list_values, replace_values
+from foregate.schemas import strict_json
 
 _ELSEWHERE = ("version", "mcp", "serving", "runtime", "sensitive", "context")
 """Sections that no ruling reads."""
@@ -50,9 +52,12 @@ def _find_mutations(policy: Policy) -> Iterator[Mutation]:
             continue
         for value in [None] if path[: len(RULES)] == RULES else _list_moves(path, now):
             try:
-                yield Mutation(path, value, move_value(policy, path, value))
+                moved = move_value(policy, path, value)
             except ValueError:
                 continue
+            # told apart by a hash of its own: that of all its values takes longer than all else here
+            vars(moved)["hash"] = strict_json.digest([policy.hash, format_path(path), value])
+            yield Mutation(path, value, moved)
 
 
 def _list_moves(path: Path, now: Data) -> list[Data]:
@@ -69,16 +74,22 @@ def _list_moves(path: Path, now: Data) -> list[Data]:
 
 def move_value(policy: Policy, path: Path, value: Data) -> Policy:
     """Return the policy with one value replaced; raise ValueError where the result is none."""
-    if value is not None and (moved := _copy_with(policy, path, value)) is not None:
+    if value is not None and isinstance(moved := _copy_with(policy, path, value), Policy):
         return moved
     return replace_values(policy, {path: value})
 
 
-def _copy_with(section: PolicySection, path: Path, value: Data) -> Policy | None:
+def _copy_with(section: Any, path: Path, value: Data) -> Any:
     """Return a copy with a number or a word replaced, None where that takes reading the whole policy anew."""
-    name, inner = str(path[0]), getattr(section, str(path[0]), None)
+    step, inner = path[0], _find_inner(section, path[0])
     if len(path) > 1:
-        found = _copy_with(inner, path[1:], value) if isinstance(inner, PolicySection) else None
+        found = _copy_with(inner, path[1:], value) if isinstance(inner, PolicySection | Mapping) else None
     else:
         found = value if type(inner) in (int, bool, str) else None
-    return section.model_copy(update={name: found}) if found is not None else None  # type: ignore[return-value]
+    if found is None:
+        return None
+    return {**section, step: found} if isinstance(section, Mapping) else section.model_copy(update={str(step): found})
+
+
+def _find_inner(section: Any, step: Any) -> Any:
+    return section.get(step) if isinstance(section, Mapping) else getattr(section, str(step), None)

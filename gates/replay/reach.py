@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
-from typing import cast
+from typing import TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -12,18 +12,34 @@ from msgspec.structs import replace
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.call_traits import CallTraits, describe_traits, may_match
 from foregate.gates.replay.redecide import redecide_surveyed
-from foregate.policy.followed import Condition, PolicyReading, is_kept
+from foregate.policy.followed import Condition, Path, PolicyReading, is_kept, list_paths
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.resurvey import resurvey
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Judgement, Mode, Need, Opinion, Standing
 from foregate.schemas.protocols import Gate, SoFar
-from foregate.schemas.tool_call import Survey, ToolCall
+from foregate.schemas.tool_call import CallFacts, Survey, ToolCall
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
 MODES = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "critique")
 """The gates that have a mode."""
+OF_GATES = (
+    *("validity", "narration", "drift", "uncertainty", "evidence", "plan", "critique", "approval", "safety", "limits"),
+    "holds",
+)
+"""Sections whose values no fact carries on: a gate reads them itself. Of others, a score takes them along."""
+Judge = Callable[[Turn, Policy, Prelude, Mapping[str, CallFacts]], "T"]
+T = TypeVar("T")
+
+
+class Followed(Struct, frozen=True):
+    """What looking at a turn's calls again, their facts and judging them rest on, and what rules may match of them."""
+
+    looks: Set[int]
+    facts: Set[int]
+    judged: Set[int]
+    calls: frozenset[CallTraits]
 
 
 class TurnReach(Struct, frozen=True):
@@ -62,6 +78,16 @@ class _FollowedGate:
         if not is_plain_pass(opinion):
             self.reading.note(("gate", self.name))
         return opinion
+
+
+def list_condition_paths(condition: Condition) -> list[Path]:
+    """Return the keys a condition is about."""
+    match condition:
+        case ("number", _, left, right, _):
+            return [*list_paths(left), *list_paths(right)]
+        case ("gate", name):
+            return [(name, "mode")]
+    return [condition[1]]
 
 
 def is_about_mode(condition: Condition) -> bool:
@@ -105,6 +131,12 @@ class ReachReader:
 
     def read(self, turn: Turn, recorded: Judgement) -> TurnReach:
         """Return what judging a turn again rests on."""
+        followed, result = self.follow(turn, lambda turn, *rest: redecide_surveyed(turn, recorded, *rest))
+        is_same = result.is_unchanged and not result.spared
+        return TurnReach(is_same, followed.looks, followed.facts, followed.judged, followed.calls)
+
+    def follow(self, turn: Turn, judge: Judge[T]) -> tuple[Followed, T]:
+        """Return what judging a turn rests on, and what it came to; `judge` is given what stands for the policy."""
         reading = self._reading
         reading.begin()
         for survey in turn.surveys:
@@ -114,14 +146,8 @@ class ReachReader:
         looks = reading.begin()
         facts = self._prelude.facts(turn)
         found = reading.begin()
-        result = redecide_surveyed(turn, recorded, self._policy, self._prelude, facts)
-        return TurnReach(
-            result.is_unchanged and not result.spared,
-            looks,
-            found,
-            reading.begin(),
-            frozenset(map(describe_traits, facts.values())),
-        )
+        result = judge(turn, self._policy, self._prelude, facts)
+        return Followed(looks, found, reading.begin(), frozenset(map(describe_traits, facts.values()))), result
 
 
 def strip_survey(survey: Survey) -> Survey:

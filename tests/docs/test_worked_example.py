@@ -15,9 +15,6 @@ import foregate
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.cli.commands.app import main
-from foregate.gates.cases import cutting
-from foregate.gates.cases.mutations import Mutation, list_mutations
-from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
 from foregate.testing import ScriptedPerson
 from tests.docs.pages import DOCS, FENCE, text_of
@@ -41,16 +38,10 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)
     (folder / "prices.txt").write_text("apples 3\n")
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(cutting, "list_mutations", list_few)  # with all of them a case takes half a minute
     with closing(LocalWorkspace(folder)) as opened:
         if find_work_tier(opened, default_policy())["tier"] != "full":
             pytest.skip("this machine has no sandboxes")
     return folder
-
-
-def list_few(policy: Policy) -> list[Mutation]:
-    """Return the mutations of what the example is about."""
-    return [one for one in list_mutations(policy) if one.path[0] in ("approval", "rules")]
 
 
 def chat(folder: Path, requests: list[str], answers: list[str]) -> None:

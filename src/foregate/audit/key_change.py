@@ -8,7 +8,8 @@ from functools import lru_cache
 from typing import Any, cast
 
 from foregate.audit.reach_pages import ReachPage, read_condition
-from foregate.policy.followed import Condition, Path, is_kept, list_paths, read_value
+from foregate.gates.replay.reach import list_condition_paths
+from foregate.policy.followed import Condition, Path, is_kept, read_value
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import replace_user_layer
@@ -42,16 +43,6 @@ def revise(change: Change, before: Policy, layers: Mapping[str, Json]) -> Policy
 def list_conditions(pages: Iterable[ReachPage]) -> list[Condition]:
     """Return what turns rest on, each condition once."""
     return [read_condition(text) for text in dict.fromkeys(text for page in pages for text in page.list_conditions())]
-
-
-def list_condition_paths(condition: Condition) -> list[Path]:
-    """Return the keys a condition is about."""
-    match condition:
-        case ("number", _, left, right, _):
-            return [*list_paths(left), *list_paths(right)]
-        case ("gate", name):
-            return [(name, "mode")]
-    return [condition[1]]
 
 
 def list_break_points(

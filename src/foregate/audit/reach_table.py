@@ -8,9 +8,9 @@ from enum import IntFlag, auto
 from functools import cached_property
 
 from foregate.audit.change_reach import FrameChange
-from foregate.audit.key_change import list_condition_paths
 from foregate.audit.reach_pages import FrameKey, ReachPage, read_condition
 from foregate.gates.replay.call_traits import CallTraits
+from foregate.gates.replay.reach import OF_GATES, list_condition_paths
 from foregate.policy.followed import Condition, Path
 from foregate.policy.source.strict_yaml import Path as KeyPath
 
@@ -27,11 +27,6 @@ class Part(IntFlag):
 
 
 EVERY_PART = Part.LOOKS | Part.FACTS | Part.JUDGED
-_OF_GATES = (
-    *("validity", "narration", "drift", "uncertainty", "evidence", "plan", "critique", "approval", "safety", "limits"),
-    "holds",
-)
-"""Sections whose values no fact carries on: a gate reads them itself. Of others, a score takes them along."""
 
 
 class FrameTable:
@@ -84,7 +79,7 @@ class FrameTable:
     def find_reached(self, key: KeyPath, change: FrameChange) -> dict[TurnPlace, Part]:
         """Return the turns that a change of one key can reach, with the parts of their judging that it can reach."""
         broken = {text for text in self.list_about(key) if change.can_reach(text)}
-        carried = Part(0) if key[0] in _OF_GATES else Part.FACTS
+        carried = Part(0) if key[0] in OF_GATES else Part.FACTS
         if change.change.reaches_all or not broken.isdisjoint(self._built):
             return dict.fromkeys(self.turns, EVERY_PART)
         found: dict[TurnPlace, Part] = {}

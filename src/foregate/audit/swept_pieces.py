@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from foregate.audit.key_change import list_condition_paths
 from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session
 from foregate.audit.place_sums import Place
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import ReachPage, read_condition
+from foregate.gates.replay.reach import list_condition_paths
 from foregate.gates.replay.sweep_turn import SweptTurn, TurnEnd, TurnSweep, describe_end, find_domain, find_numeric_key
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Path

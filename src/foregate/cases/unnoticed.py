@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from msgspec import Struct
 
 from foregate.audit.pieces import UNREADABLE, read_turns, split_session
-from foregate.gates.cases.case import Case, Fate, find_fates, judge_case
-from foregate.gates.cases.cutting import STEERING, is_noticed, judge_mutated
+from foregate.gates.cases.benches import Benches
+from foregate.gates.cases.case import Case, Fate, judge_case
+from foregate.gates.cases.cutting import find_noticed, is_noticed
 from foregate.gates.cases.mutations import Mutation, list_mutations
-from foregate.gates.prelude import Prelude, build_prelude
-from foregate.gates.replay.redecide import survey_again
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
-from foregate.schemas.turn import Turn
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn
 
 _WANTING = ("model", "sandbox")
@@ -44,21 +42,14 @@ def find_notices(cases: Sequence[tuple[str, Case]], policy: Policy) -> tuple[lis
 
     A case that fails under the policy notices nothing.
     """
-    usual = [(name, case, judge_case(case, policy)) for name, case in cases]
-    passing = [(name, case) for name, case, fate in usual if fate == case.expected]
-    found: dict[str, str] = {}
-    mutations = list_mutations(policy)
-    for mutation in mutations:
-        if not found.get(mutation.key):
-            found[mutation.key] = _find_case(passing, policy, mutation)
-    left = [mutation for mutation in mutations if not found[mutation.key]]
+    benches = Benches(policy, list_mutations(policy))
+    found = {mutation.key: "" for mutation in benches.mutations}
+    for name, case in cases:
+        if judge_case(case, policy) == case.expected:
+            for mutation in find_noticed(case, benches):
+                found[mutation.key] = found[mutation.key] or name
+    left = [mutation for mutation in benches.mutations if not found[mutation.key]]
     return [KeyNotice(key, case) for key, case in found.items()], left
-
-
-def _find_case(cases: Iterable[tuple[str, Case]], policy: Policy, mutation: Mutation) -> str:
-    """Return the name of the first case that notices a mutation, "" for none."""
-    noticing = (n for n, case in cases if is_noticed(judge_mutated(case, policy, mutation), case.expected))
-    return next(noticing, "")
 
 
 def find_offers(
@@ -68,20 +59,19 @@ def find_offers(
 
     The newest `most` turns with calls are looked at. Raises LogError for a log that cannot be read.
     """
-    left: dict[str, list[Mutation]] = {}
-    for mutation in mutations:
-        left.setdefault(mutation.key, []).append(mutation)
+    keys = {mutation.key for mutation in mutations}
     found: dict[str, str] = {}
-    benches = _Benches(policy)
+    benches, catalogues = Benches(policy, mutations), _Catalogues()
     for session, recorded in islice(list_newest(log, sessions), most):
-        usual = _keep_recorded(recorded, benches.judge(recorded, None))
-        for key in [key for key in left if key not in found] if usual else ():
-            for mutation in left[key]:
-                now = benches.judge(recorded, mutation)
+        turn, catalogue = recorded.turn, catalogues.find(recorded)
+        usual = _keep_recorded(recorded, benches.judge(turn, catalogue))
+        for mutation in benches.list_reaching(turn, catalogue) if usual else ():
+            if mutation.key not in found:
+                now = benches.judge(turn, catalogue, mutation)
                 moved = [call for call, fate in usual.items() if is_noticed(now[call], fate)]
-                if moved and key not in found:
-                    found[key] = f"{session}:{recorded.seq}.{_find_gate(recorded, moved[0])}:{moved[0]}"
-        if len(found) == len(left):
+                if moved:
+                    found[mutation.key] = f"{session}:{recorded.seq}.{_find_gate(recorded, moved[0])}:{moved[0]}"
+        if len(found) == len(keys):
             break
     return found
 
@@ -111,32 +101,15 @@ def list_newest(log: Readable, sessions: Sequence[str]) -> Iterator[tuple[str, R
         yield from ((session, turn) for turn in reversed(wanting))
 
 
-class _Benches:
-    """The gates of a policy and of its mutations over catalogues, built once for each."""
+class _Catalogues:
+    """The tools of recorded turns, built once for each list of them."""
 
-    def __init__(self, policy: Policy) -> None:
-        self._policy = policy
-        self._built: dict[tuple[int, str], Prelude] = {}
-        self._catalogues: dict[str, Catalogue] = {}
+    def __init__(self) -> None:
+        self._built: dict[str, Catalogue] = {}
 
-    def judge(self, recorded: RecordedTurn, mutation: Mutation | None) -> Mapping[str, Fate]:
-        """Return the fates of a turn's calls under the policy, or under a mutation of it."""
-        turn, policy = recorded.turn, self._policy if mutation is None else mutation.policy
-        catalogue = self._find_catalogue(recorded)
-        unknown: dict[str, str] = {}
-        if mutation is not None and mutation.path[0] in STEERING:
-            turn, unknown, _ = survey_again(turn, policy, self._policy, catalogue)
-        fates = find_fates(turn, policy, self._find_bench(turn, policy, catalogue))
-        return {call: Fate("hold", "", "", unknown=unknown[call]) if call in unknown else fates[call] for call in fates}
-
-    def _find_catalogue(self, recorded: RecordedTurn) -> Catalogue:
+    def find(self, recorded: RecordedTurn) -> Catalogue:
+        """Return the tools of a recorded turn."""
         key = recorded.turn.catalogue_hash
-        if key not in self._catalogues:
-            self._catalogues[key] = build_catalogue(recorded.in_force.require()[1])
-        return self._catalogues[key]
-
-    def _find_bench(self, turn: Turn, policy: Policy, catalogue: Catalogue) -> Prelude:
-        key = (id(policy), turn.catalogue_hash)
         if key not in self._built:
-            self._built[key] = build_prelude(policy, catalogue)
+            self._built[key] = build_catalogue(recorded.in_force.require()[1])
         return self._built[key]

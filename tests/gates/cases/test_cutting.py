@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from foregate.gates.cases.benches import Benches
 from foregate.gates.cases.case import Case, Fate, judge_case
 from foregate.gates.cases.cutting import cut_case, find_noticed
 from foregate.gates.cases.document import dump_case
@@ -15,6 +16,7 @@ from tests.gates.turns import CATALOGUE, answered, call, need_of, plan_for, surv
 
 TRIED = ("rules", "narration", "uncertainty", "evidence", "plan", "approval")
 MUTATIONS = [one for one in list_mutations(default_policy()) if one.path[0] in TRIED]
+BENCHES = Benches(default_policy(), MUTATIONS)
 EDIT, SEND, SHELL = (
     call("edit_file", text="x" * 40),
     call("send", "bob@example.org", 2),
@@ -37,7 +39,7 @@ def test_a_cut_case_has_the_same_verdict_and_notices_the_same_changes(of: Turn, 
     whole = Case("x", of, CATALOGUE, about, Fate("hold", "prelude", "gate_error"))
     small = cut_case("x", of, about, policy, CATALOGUE, MUTATIONS)
     assert judge_case(small, policy) == judge_case(whole, policy) == small.expected
-    noticed = [[one.says for one in find_noticed(case, policy, MUTATIONS)] for case in (whole, small)]
+    noticed = [[one.says for one in find_noticed(case, BENCHES)] for case in (whole, small)]
     assert noticed[0] == noticed[1] != []
     assert size(dump_case(small)) < size(dump_case(whole)) / 2
 
