@@ -323,28 +323,8 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
     spent = count_spent(parent, session.clock()) if parent is not None else {}
     spent = read_spent(state) or spent  # an answer it was given counts only under the very policy it was asked under
     lease = await store.claim(name, create=not known)
-    inner = Session(
-        log=store,
-        lease=lease,
-        blobs=session.blobs,
-        model=session.model,
-        tools=session.tools,
-        policy=narrow_limits(session.policy, spent),
-        layers={**session.layers, "spent": [*get_list(session.layers, "spent"), spent]},
-        workspace=session.workspace,
-        state=state,
-        person=session.person,
-        clock=session.clock,
-        listeners=session.log.listeners,
-        depth=session.depth + 1,
-        delegate=session.delegate,
-        prefetch=session.prefetch,
-        secrets=session.secrets,
-        declarations=session.declarations,
-        permissions=session.permissions,
-        preview=session.preview,
-        by=session.log.by,
-    )
+    layers = {**session.layers, "spent": [*get_list(session.layers, "spent"), spent]}
+    inner = session.build_child(lease, narrow_limits(session.policy, spent), layers, state)
     try:
         if known:
             await resume(inner)

@@ -28,7 +28,7 @@ class SessionCounts(Struct, kw_only=True):
 
 def count_events(events: Iterable[Event]) -> SessionCounts:
     """Return what the events of a session, or of the part of one, tell."""
-    found = SessionCounts()
+    found, ran = SessionCounts(), set[str]()
     for event in events:
         match event.body:
             case ModelResponded(continues=None, places=None):
@@ -41,8 +41,9 @@ def count_events(events: Iterable[Event]) -> SessionCounts:
                 found.prompts += need.who == "person"
             case CallAnswered(ruling="hold" | "deny"):
                 found.held += 1
-            case ToolStarted(early=False, applies=None):
-                found.ran += 1
+            case ToolStarted(early=False, applies=None, call=call):
+                ran.add(call)  # one whose child task waited for a person is started once more
             case _:
                 pass
+    found.ran = len(ran)
     return found

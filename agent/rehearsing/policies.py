@@ -21,6 +21,11 @@ class PolicyAgain:
         self._change = change
         self._restored: dict[str, Policy] = {}
 
+    @property
+    def is_other(self) -> bool:
+        """Whether policies are replaced at all."""
+        return self._change is not None
+
     def restore(self, in_force: InForce) -> Policy:
         """Return the policy that was in force; raise NothingRecorded where no event says which."""
         if in_force.policy is None:

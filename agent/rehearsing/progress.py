@@ -18,22 +18,31 @@ from foregate.agent.rehearsing.recording import (
     Recording,
     Step,
 )
+from foregate.evidence.state.lineage import join_events
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import is_fitting
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Need
+from foregate.schemas.session_link import is_of_other_session, name_call
 from foregate.schemas.tool_call import ToolCall
 
 _ID = re.compile(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
-_RAN = "ran"
+_RAN, _OTHERWISE = "ran", "ran otherwise"
 
 
 class Progress:
-    """The way of one session through its recording. Listens to the events that playing it again records."""
+    """The way of one session through its recording. Listens to the events that playing it again records.
 
-    def __init__(self, recording: Recording, assumed: Assumption) -> None:
-        self.recording, self.assumed = recording, assumed
+    `earlier` is that of the session it goes on with.
+    """
+
+    def __init__(self, recording: Recording, assumed: Assumption, earlier: Progress | None = None) -> None:
+        self.recording, self.assumed, self.earlier = recording, assumed, earlier
+        self.stopped = ""
+        """Why it was stopped before its end, "" while it was not."""
+        self.is_left_open = False
+        """Whether it was played as far as it went then, with something open."""
         self.at, self.now = 0, recording.time
         self.assumptions: Counter[str] = Counter()
         """How often something was assumed, by who."""
@@ -70,6 +79,10 @@ class Progress:
             case _:
                 pass
 
+    def note_other_answer(self, call: str) -> None:
+        """Note that a child task answered the call that began it otherwise than then."""
+        self._told[self.find_recorded_id(call)] = _OTHERWISE
+
     def pass_time(self, time: str) -> None:
         """Let the clock stand at a recorded time, unless it is later already."""
         self.now = max(self.now, time)
@@ -83,6 +96,20 @@ class Progress:
         self.assumptions[who] += bool(said)
         return said
 
+    def find_place(self) -> int:
+        """Return the first event that was not played; of a session that was left open what it waited for is none."""
+        if self.is_left_open and self.response is not None and not self.recording.was_judged(self.response):
+            return self.response.seq + 1
+        return self.step.seq if self.step is not None else self.recording.last + 1
+
+    def list_joined(self, until: int) -> list[Event]:
+        """Return the recorded events before one, after those of the sessions that this one goes on with."""
+        mine = [event for event in self.recording.events if event.seq < until]
+        if self.earlier is None:
+            return mine
+        before = self.earlier.list_joined(self.earlier.recording.last + 1)
+        return [*join_events(before, self.recording.name), *mine]
+
     # the calls
 
     def find_recorded_id(self, call: str) -> str:
@@ -95,6 +122,24 @@ class Progress:
             return f"p{seq}.{match[3]}{match[4]}"
         number = int(match[3])
         return f"{calls[number - 1]}{match[4]}" if number <= len(calls) else ""
+
+    def find_present_id(self, recorded: str) -> str:
+        """Return the id that a recorded call has now, "" for one that has not run here.
+
+        A call of a session that this one goes on with is named with that session, then as now.
+        """
+        if is_of_other_session(recorded):
+            session, _, call = recorded.partition(":")
+            other = self.earlier
+            while other is not None and other.recording.name != session:
+                other = other.earlier
+            present = other.find_present_id(call) if other is not None else ""
+            return name_call(session, present) if present else ""
+        own = next((own for own, repeated in self._repeats.items() if repeated == recorded), recorded)
+        if self._told.get(own) != _RAN:
+            return ""
+        seq = next(seq for seq, (_, calls) in self._played.items() if own in calls)
+        return f"c{seq}.{self._played[seq][1].index(own) + 1}"
 
     def find_run(self, call: ToolCall) -> RecordedFate:
         """Return how a call ran, or why it was not started once it might; raise NothingRecorded where it did neither.
@@ -160,12 +205,10 @@ class Progress:
             if then == now or (now == _RAN and call in self._repeats):
                 continue
             if self.assumed.model != "same":
-                was = "ran" if then == _RAN else f"was answered with {then or 'nothing'}"
-                comes = "runs" if now == _RAN else f"is answered with {now or 'nothing'}"
                 why = "so nobody knows what the model would have said"
-                raise NothingRecorded(f"a call that {was} {comes} now, {why} (--assume model=same goes on)")
+                raise NothingRecorded(f"{_describe_other(then, now)}, {why} (--assume model=same goes on)")
             self.assumptions["model"] += 1
-            if then == _RAN:
+            if then == _RAN and now != _OTHERWISE:
                 self._note_missing(call)
 
     def _note_missing(self, call: str) -> None:
@@ -201,3 +244,12 @@ class Progress:
 def _was_let_go(answered: CallAnswered) -> bool:
     """Whether a call was permitted and not started after all, as the machine said then."""
     return answered.ruling == "not_run" and answered.code in ("stale_evidence", "runtime_lost", "tool_failed")
+
+
+def _describe_other(then: str, now: str) -> str:
+    """Return in words how what the model is told of a call differs."""
+    if now == _OTHERWISE:
+        return "a child task answers otherwise now"
+    was = "ran" if then == _RAN else f"was answered with {then or 'nothing'}"
+    comes = "runs" if now == _RAN else f"is answered with {now or 'nothing'}"
+    return f"a call that {was} {comes} now"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.executor import build_start, check_permit
+from foregate.agent.effects.executor import build_start, check_permit, execute
 from foregate.agent.rehearsing.progress import Progress
 from foregate.agent.rehearsing.recorded_surveyor import RecordedSurveyor
 from foregate.agent.rehearsing.recording import NothingRecorded, RecordedFate, RecordingEnds
+from foregate.agent.rehearsing.stage import Stage
 from foregate.agent.session.hands import Hands
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted
@@ -25,8 +26,8 @@ _WOULD_CHANGE = "what it would have changed:\n"
 class RecordedHands(Hands):
     """Records the events that running a call left then; raises NothingRecorded where it left none."""
 
-    def __init__(self, progress: Progress) -> None:
-        self._progress = progress
+    def __init__(self, progress: Progress, stage: Stage) -> None:
+        self._progress, self._stage = progress, stage
         self.session: Session
         self.surveyor: RecordedSurveyor
         """Both set once there are such."""
@@ -43,21 +44,40 @@ class RecordedHands(Hands):
         """Return what a call came to, or why it was not started, and record it under the id it has now."""
         call = facts.call
         check_permit(self.session, permit, call)
-        if call.name == DELEGATE.name:
-            raise NothingRecorded("a child task begins here, which has a log of its own and is not played again")
         fate = self._progress.find_run(call)
+        if call.name == DELEGATE.name and self.session.delegates:
+            return await self._play_child(permit, facts, actor, fate)
         if fate.started is None:
             assert fate.answered is not None
             return CallNotStarted(fate.answered.code, fate.answered.message)
-        if fate.sandbox is None and fate.end is None:
-            raise RecordingEnds  # the process ended while it ran
         started = replace(build_start(permit, facts, fate.started.before, early=False, look=None), snapshot="")
         await self.session.record(Draft(started, actor))
+        if fate.sandbox is None and fate.end is None:
+            raise RecordingEnds  # the process ended while it ran
         if fate.sandbox is not None:
             await self.session.record(Draft(replace(fate.sandbox, call=call.id), "tool"))
             return ToolResult(fate.sandbox.ok, fate.sandbox.content)
         self._progress.pass_time(fate.time)
         return await self._record_end(fate, call.id, actor)
+
+    async def _play_child(
+        self, permit: Permit, facts: CallFacts, actor: Actor, fate: RecordedFate
+    ) -> ToolResult | CallNotStarted:
+        """Play the child task that a call begins or goes on with, as the loop itself runs one."""
+        name = self.session.name_child(facts.call.id)
+        try:
+            result = await execute(self.session, permit, facts, actor)
+        except RecordingEnds:
+            self._stage.leave_open(name)
+            raise
+        except NothingRecorded as error:
+            raise NothingRecorded(self._stage.stop_child(name, str(error))) from None
+        self._stage.check_ended(name)
+        if isinstance(fate.end, ToolFinished) and isinstance(result, ToolResult):
+            self._progress.pass_time(fate.time)
+            if (result.ok, result.content) != (fate.end.ok, fate.end.content):
+                self._progress.note_other_answer(facts.call.id)
+        return result
 
     async def _record_end(self, fate: RecordedFate, call: str, actor: Actor) -> ToolResult:
         match fate.end:

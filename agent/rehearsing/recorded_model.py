@@ -16,6 +16,7 @@ from foregate.agent.rehearsing.recording import (
     RecordedMessage,
     RecordedResponse,
     RecordedSwitch,
+    RecordedUndo,
     RecordingEnds,
 )
 from foregate.schemas.errors import ModelError
@@ -24,10 +25,13 @@ from foregate.schemas.model_response import ModelResponse
 
 
 class Switchable(Protocol):
-    """A session in which what was switched then can be switched again."""
+    """A session in which what was switched and undone then can be so again."""
 
     async def switch(self, step: RecordedSwitch) -> None:
         """Record again what was switched."""
+
+    async def take_back(self, step: RecordedUndo) -> None:
+        """Record again that an effect was undone."""
 
 
 class RecordedModel:
@@ -57,6 +61,8 @@ class RecordedModel:
                     return replace(step.response, calls=tuple(calls))
                 case RecordedSwitch():
                     await self.session.switch(step)
+                case RecordedUndo():
+                    await self.session.take_back(step)
                 case RecordedMessage(answers="needs_input") if progress.has_repeats:
                     continue  # it answered a question that nobody asks now
                 case RecordedEnd(body=body) if body.status == "failed":

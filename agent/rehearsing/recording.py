@@ -34,17 +34,20 @@ from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChan
 from foregate.schemas.tool_call import Survey
 from foregate.telemetry.audit.rebuild_turn import LAYING, InForce
 
-_UNDONE = "an effect was undone here, which is not played again"
-_PLANNED = "a plan of the whole task begins here, which is not played again"
+_UNDONE = "an effect was undone here while calls were waiting, and what they would have found then is not recorded"
+_PLANNED = "a plan of the whole task begins here, and the log does not hold the configuration it was made and run under"
 _PROBED = "a process ended here while a call was running, and what came of that is not played again"
 _MOVED = "the workspace was moved here"
 
 
-class RecordingEnds(Exception):
-    """The session was left here with something open: it has been played as far as it went."""
+class RecordingEnds(BaseException):
+    """The session was left here with something open: it has been played as far as it went.
+
+    As with NothingRecorded, it is no error: nothing that handles errors of a call may stop it.
+    """
 
 
-class NothingRecorded(Exception):
+class NothingRecorded(BaseException):
     """The log holds nothing for what is asked now: the session cannot be played further. Says why in one sentence."""
 
 
@@ -112,6 +115,20 @@ class RecordedSwitch:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordedUndo:
+    """A step of taking back what a call changed, and by whom."""
+
+    seq: int
+    body: EffectUndone | Checkpoint
+    actor: Actor
+
+    @property
+    def call(self) -> str:
+        """The id of that call; one of a session that this one goes on with has that session's name before it."""
+        return self.body.undo if isinstance(self.body, Checkpoint) else self.body.call
+
+
+@dataclass(frozen=True, slots=True)
 class RecordedEnd:
     """How a task ended."""
 
@@ -127,11 +144,14 @@ class RecordedHalt:
     why: str
 
 
-Step: TypeAlias = RecordedMessage | RecordedResponse | RecordedSwitch | RecordedEnd | RecordedHalt
+Step: TypeAlias = RecordedMessage | RecordedResponse | RecordedSwitch | RecordedUndo | RecordedEnd | RecordedHalt
 
 
 class Recording:
-    """The events of one session; raises LogError where they do not begin with its first."""
+    """The events of one session; raises LogError where they do not begin with its first.
+
+    What a child task is told comes from its parent, so that messages are no steps of it.
+    """
 
     def __init__(self, events: Iterable[Event]) -> None:
         self.steps: list[Step] = []
@@ -146,9 +166,11 @@ class Recording:
         self._task = 0
         self._paused = self._more = ""
         self._response: RecordedResponse | None = None
+        self._looked: Event | None = None
         self._raised: dict[str, tuple[NeedRaised, bool]] = {}
         self._asked_on: set[str] = set()
-        first, *rest = events
+        self.events = tuple(events)
+        first, *rest = self.events
         if not isinstance(first.body, SessionStarted):
             why = "`foregate audit verify` tells what was changed"
             raise LogError(f"session `{first.session}` does not begin with its start; {why}")
@@ -159,17 +181,20 @@ class Recording:
 
     def _take_event(self, event: Event) -> None:
         self.last = event.seq
+        self._note_look(event)
         if event.kind in LAYING:
             self.in_force = self.in_force.apply(event)
         match event.body:
             case TaskStarted(task=task):
                 self._task = task
             case UserMessage(text=text):
-                if self._more != text:  # the loop itself sends on what a person said at the sheet
+                if self._more != text and not self.started.depth:  # the loop itself sends on what was said at a sheet
                     self.steps.append(RecordedMessage(event.seq, event.time, text, self._paused))
                 self._paused = self._more = ""
             case ModelResponded(places=None, continues=None) as body:
                 self._add_response(event, body)
+            case NeedRaised(need=Need(gate="task_plan" | "plan_results")):
+                self._halt(self._looked or event, _PLANNED)
             case NeedRaised() as body:
                 sandboxed = self._is_sandboxed(body.need)
                 self._raised[body.need.gate] = body, sandboxed
@@ -187,12 +212,14 @@ class Recording:
             case TaskEnded() as body:
                 self._paused = ""
                 self.steps.append(RecordedEnd(event.seq, body))
+            case EffectUndone() | Checkpoint() as body if not self._is_waiting:
+                self.steps.append(RecordedUndo(event.seq, body, event.actor))
             case EffectUndone() | Checkpoint():
-                self.steps.append(RecordedHalt(event.seq, _UNDONE))
+                self._halt(event, _UNDONE)
             case OutcomeResolved():
-                self.steps.append(RecordedHalt(event.seq, _PROBED))
+                self._halt(event, _PROBED)
             case PlanProposed() | PlanConfirmed() | PlanStepChanged():
-                self.steps.append(RecordedHalt(event.seq, _PLANNED))
+                self._halt(event, _PLANNED)
             case _:
                 pass
 
@@ -203,6 +230,33 @@ class Recording:
             response = replace(response, calls=whole.calls, order=whole.order, deferred=tuple(sorted(whole.deferred)))
         self._response = RecordedResponse(event.seq, event.time, self._task, response)
         self.steps.append(self._response)
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether a call of the newest response has not come to anything yet."""
+        calls = self._response.response.calls if self._response is not None else ()
+        return not all(self.find_fate(call.id).code for call in calls)
+
+    def _note_look(self, event: Event) -> None:
+        """Note where looks begin that no response asks for, as one at the workspace before a plan is asked for."""
+        match event.body:
+            case TurnJudged(turn=turn) if turn.actor == "runner" and all(
+                one.call.startswith("p") for one in turn.surveys
+            ):
+                self._looked = self._looked or event
+            case ToolStarted(call=call) | ToolFinished(call=call) if call.startswith("p"):
+                pass
+            case NeedRaised(need=Need(gate="task_plan" | "plan_results")):
+                pass
+            case _:
+                self._looked = None
+
+    def _halt(self, event: Event, why: str) -> None:
+        """Stop here, before the response in hand where it is in the middle of one."""
+        if self._is_waiting and self._response is not None:
+            self.steps.insert(self.steps.index(self._response), RecordedHalt(self._response.seq, why))
+        else:
+            self.steps.append(RecordedHalt(event.seq, why))
 
     def _is_sandboxed(self, need: Need) -> bool:
         fates = [self.fates.get(call) for call in need.calls]
@@ -242,8 +296,10 @@ class Recording:
         fate.time = event.time
 
     def _add_switch(self, event: Event, body: PolicyChanged | CatalogChanged) -> None:
+        if event.actor == "parent":
+            return  # a child task is switched as its parent is
         if isinstance(body, PolicyChanged) and body.workspace is not None:
-            self.steps.append(RecordedHalt(event.seq, _MOVED))
+            self._halt(event, _MOVED)
         self.steps.append(RecordedSwitch(event.seq, body, event.actor, self.in_force))
 
     def find_fate(self, call: str) -> RecordedFate:

@@ -1,38 +1,26 @@
-"""Playing a recorded session again under another policy, through the loop itself, until its log holds nothing more."""
+"""Playing recorded sessions again under another policy, through the loop itself, until their log holds nothing more."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from msgspec.structs import replace
-
-from foregate.agent.loop.cancelling import cancel_task
-from foregate.agent.loop.runner import run
 from foregate.agent.rehearsing.counts import SessionCounts, count_events
+from foregate.agent.rehearsing.player import SessionPlayer
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recording import (
-    NothingRecorded,
-    RecordedEnd,
-    RecordedHalt,
-    RecordedMessage,
-    RecordedResponse,
-    RecordedSwitch,
-    Recording,
-    RecordingEnds,
-)
-from foregate.agent.rehearsing.rehearsed_session import RecordedTools, RehearsedSession
-from foregate.evidence.state.session import SessionState
-from foregate.gates.replay.assumption import Assumption
-from foregate.schemas.event import Draft, Event
-from foregate.schemas.event_body import PolicyChanged
-from foregate.schemas.protocols import Lease
-from foregate.telemetry.audit.rebuild_turn import InForce
-from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.agent.rehearsing.recording import NothingRecorded, Recording
+from foregate.agent.rehearsing.stage import Read, Stage
+from foregate.gates.replay.assumption import NOTHING, Assumption
+from foregate.schemas.event import Event
+from foregate.schemas.event_body import SessionEnded
+from foregate.schemas.version import __version__
 
-_CHILD = "it is a child task, which is played with nothing of its parent"
-_FOLLOWS = "it goes on with a session that had ended, which is not played again"
+_BY_CALL = re.compile(r"c\d+\.\d+")
+_BY_PROGRAM = "a program began this child task outside of any call, and such a task is not played again"
+_NOT_REACHED = "it is a child task, and its parent was stopped before it began"
+_WAITING = "it is a child task, and its parent was stopped while it waited"
 
 
 @dataclass(frozen=True)
@@ -46,8 +34,8 @@ class Rehearsal:
     """
 
     session: str
-    now: SessionCounts
-    then: SessionCounts
+    now: SessionCounts = field(default_factory=SessionCounts)
+    then: SessionCounts = field(default_factory=SessionCounts)
     stopped: str = ""
     at: int = 0
     events: Sequence[Event] = ()
@@ -55,113 +43,83 @@ class Rehearsal:
     version: str = ""
 
 
-async def rehearse(events: Sequence[Event], policies: PolicyAgain, assumed: Assumption) -> Rehearsal:
-    """Play a recorded session again; nothing runs, nobody is asked, and nothing is written but in memory.
+async def rehearse(read: Read, sessions: Sequence[str], policies: PolicyAgain, assumed: Assumption) -> list[Rehearsal]:
+    """Play the recorded sessions of a family again; nothing runs, nobody is asked, nothing is written but in memory.
 
-    Raises LogError where the events are no session, and PolicyError where its layers make no policy.
+    `sessions` are named with each before those that go on with it; child tasks are played where their parents begin
+    them. Returned is what came of each, in that order. One that another Foregate recorded counts only where this one
+    comes to the same under its own policy. Raises LogError where their events are no sessions, and PolicyError where
+    their layers make no policy.
     """
-    recording = Recording(events)
-    player = _Player(recording, policies, Progress(recording, assumed))
-    stopped = await player.play()
-    at = player.find_place()
-    played = await player.log.read(recording.name) if recording.name in await player.log.sessions() else ()
-    then = count_events(event for event in events if event.seq < at)
-    counted = {who: often for who, often in sorted(player.progress.assumptions.items()) if often}
-    now, version = count_events(played), events[0].foregate
-    return Rehearsal(recording.name, now, then, stopped, at if stopped else 0, played, counted, version)
+    stage = Stage(read, policies, assumed)
+    found = await _play_family(stage, sessions)
+    if policies.is_other and any(one.version not in ("", __version__) for one in found):
+        same = await _play_family(Stage(read, PolicyAgain(None), NOTHING), sessions)
+        found = [_check_version(one, own) for one, own in zip(found, same, strict=True)]
+    return found
 
 
-class _Player:
-    """Takes one session through its recording, step by step; between two tasks it is opened anew where it must be."""
+def _check_version(one: Rehearsal, own: Rehearsal) -> Rehearsal:
+    """Return a session as it was played, or stopped where it is judged otherwise already under its own policy."""
+    if one.version in ("", __version__) or own.now == own.then:
+        return one
+    why = f"Foregate {one.version} recorded it, and this one comes to something else under the very same policy"
+    return Rehearsal(one.session, stopped=why, at=1, version=one.version)
 
-    def __init__(self, recording: Recording, policies: PolicyAgain, progress: Progress) -> None:
-        self.recording, self.policies, self.progress = recording, policies, progress
-        self.log = MemoryLog()
-        self.is_left_open = False
-        self._tools = RecordedTools(recording.started.catalogue)
 
-    async def play(self) -> str:
-        """Play as far as the log goes; return why it was stopped before the end, "" where it was not."""
+async def _play_family(stage: Stage, sessions: Sequence[str]) -> list[Rehearsal]:
+    players: dict[str, SessionPlayer] = {}
+    for name in sessions:
+        if not stage.is_child(name):
+            players[name] = SessionPlayer(stage, name, players)
+            await players[name].play()
+    return [await _build_rehearsal(stage, name, players) for name in sessions]
+
+
+async def _build_rehearsal(stage: Stage, name: str, players: dict[str, SessionPlayer]) -> Rehearsal:
+    """Return what came of a session, one that its parent did not begin among them."""
+    try:
+        recording = stage.find_recording(name)
+    except NothingRecorded as error:
+        return Rehearsal(name, stopped=str(error), at=1)
+    version, known = recording.events[0].foregate, stage.find_part(name)
+    if known is not None:
+        return await _count_part(stage, *known)
+    stopped = players[name].stopped if name in players else _explain_unplayed(stage, recording)
+    then = SessionCounts() if stopped else count_events(recording.events)  # nothing of a child that is not begun now
+    return Rehearsal(name, then=then, stopped=stopped, at=1 if stopped else 0, version=version)
+
+
+async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehearsal:
+    """Return what came of a session that was played, or begun to be."""
+    recording, played = progress.recording, await stage.log.read(now_named)
+    ended = bool(played) and isinstance(played[-1].body, SessionEnded)
+    stopped = progress.stopped
+    if not stopped and recording.started.depth and not ended and _find_stop(stage, recording):
+        stopped = _WAITING
+    at = progress.find_place() if stopped or progress.is_left_open else recording.last + 1
+    then = count_events(event for event in recording.events if event.seq < at)
+    assumed = {who: often for who, often in sorted(progress.assumptions.items()) if often}
+    version = recording.events[0].foregate
+    return Rehearsal(
+        recording.name, count_events(played), then, stopped, at if stopped else 0, played, assumed, version
+    )
+
+
+def _explain_unplayed(stage: Stage, recording: Recording) -> str:
+    """Return why a child task was not played, "" where its parent was and does not begin it now."""
+    call = recording.name.removeprefix(f"{recording.started.parent}.")
+    return _find_stop(stage, recording) if _BY_CALL.fullmatch(call) else _BY_PROGRAM
+
+
+def _find_stop(stage: Stage, recording: Recording) -> str:
+    """Return why a child task was not reached, "" where the task that led to it was played to its end."""
+    while recording.started.depth:
         try:
-            await self._play_steps()
-        except RecordingEnds:
-            self.is_left_open = True
-            return ""
+            recording = stage.find_recording(recording.started.parent)
         except NothingRecorded as error:
-            return str(error)
-        return ""
-
-    def find_place(self) -> int:
-        """Return the first event that was not played; of a session that was left open what it waited for is none."""
-        step, response = self.progress.step, self.progress.response
-        if self.is_left_open and response is not None and not self.recording.was_judged(response):
-            return response.seq + 1
-        return step.seq if step is not None else self.recording.last + 1
-
-    async def _play_steps(self) -> None:
-        started, progress = self.recording.started, self.progress
-        if started.depth or started.follows is not None:
-            raise NothingRecorded(_CHILD if started.depth else _FOLLOWS)
-        lease = await self.log.claim(self.recording.name, create=True)
-        session = self._open(lease, self.recording.first_in_force)
-        await session.record(Draft(replace(started, policy=session.policy.recorded), "foregate"))
-        while (step := progress.step) is not None:
-            match step:
-                case RecordedMessage():
-                    progress.at += 1
-                    await self._send(session, step)
-                case RecordedSwitch(body=PolicyChanged(policy=policy)) if policy is not None:
-                    progress.at += 1
-                    session = await self._reopen(session, lease, step)
-                case RecordedSwitch():
-                    progress.at += 1
-                    await session.switch(step)
-                case RecordedEnd():
-                    progress.at += 1
-                    await self._end(session, step)
-                case RecordedResponse():
-                    raise NothingRecorded("the task ends earlier than then, and what came after that is not its own")
-                case RecordedHalt(why=why):
-                    raise NothingRecorded(why)
-
-    def _open(self, lease: Lease, in_force: InForce, state: SessionState | None = None) -> RehearsedSession:
-        policy = self.policies.replace(in_force)
-        return RehearsedSession(
-            self.progress,
-            self.policies,
-            policy,
-            log=self.log,
-            lease=lease,
-            tools=self._tools,
-            layers=in_force.layers or {},
-            state=state,
-        )
-
-    async def _reopen(self, session: RehearsedSession, lease: Lease, step: RecordedSwitch) -> RehearsedSession:
-        """Return the session under the policy that another process went on with."""
-        again = self._open(lease, step.in_force, session.state)
-        if again.policy.hash == session.policy.hash:
-            await session.switch(step)
-            return session
-        changed = PolicyChanged(policy=again.policy.recorded, layers=dict(again.layers), before=session.policy.hash)
-        await again.record(Draft(changed, "foregate"))
-        await again.switch(step)
-        return again
-
-    async def _send(self, session: RehearsedSession, step: RecordedMessage) -> None:
-        """Send a recorded message, which answers a question now where it did then."""
-        self.progress.pass_time(step.time)
-        task = session.state.task
-        asks = task.paused if task is not None else ""
-        if asks != (step.answers if step.answers == "needs_input" else ""):
-            what = "a question is asked here that nobody answered then" if asks else "it answers what is not asked now"
-            raise NothingRecorded(what)
-        await run(session, step.text)
-
-    async def _end(self, session: RehearsedSession, step: RecordedEnd) -> None:
-        """Let a task end as it did, where the loop has not ended it by itself."""
-        if session.state.task is None:
-            return
-        if step.body.status != "cancelled":
-            raise NothingRecorded("a question is asked here that nobody answered then")
-        await cancel_task(session)
+            return f"it is a child task, and of its parent {error}"
+        known = stage.find_part(recording.name)
+        if known is not None:
+            return _NOT_REACHED if known[1].stopped or known[1].is_left_open else ""
+    return _NOT_REACHED

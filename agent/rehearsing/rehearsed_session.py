@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.rehearsing.policies import PolicyAgain
+from foregate.agent.effects.undo import UndoableChange, choose_change
+from foregate.agent.loop.runner import run_child_task
 from foregate.agent.rehearsing.progress import Progress
 from foregate.agent.rehearsing.recorded_hands import RecordedHands
 from foregate.agent.rehearsing.recorded_interaction import RecordedInteraction
 from foregate.agent.rehearsing.recorded_model import RecordedModel
 from foregate.agent.rehearsing.recorded_surveyor import RecordedSurveyor
-from foregate.agent.rehearsing.recording import NothingRecorded, RecordedSwitch
+from foregate.agent.rehearsing.recording import NothingRecorded, RecordedSwitch, RecordedUndo
+from foregate.agent.rehearsing.stage import Stage
 from foregate.agent.session.absent_person import AbsentPerson
+from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
 from foregate.agent.tools.tool import BaseToolSource
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Draft
-from foregate.schemas.event_body import CatalogChanged, PolicyChanged
+from foregate.schemas.event_body import CatalogChanged, Checkpoint, PolicyChanged
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.protocols import Lease, RunContext
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
-from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 
 class RecordedTools(BaseToolSource):
-    """The tools that a session was offered, of which none runs."""
+    """The tools that a session was offered, of which none runs; whether child tasks are is for the session to say."""
 
-    def __init__(self, offered: Sequence[ToolSpec]) -> None:
-        self.offered = offered
+    def __init__(self, catalogue: Sequence[ToolSpec]) -> None:
+        self.offer(catalogue)
+
+    def offer(self, catalogue: Sequence[ToolSpec]) -> None:
+        """Offer these tools from now on."""
+        self._offered = [spec for spec in catalogue if not _begins_child(spec)]
 
     def specs(self) -> Sequence[ToolSpec]:
-        return self.offered
+        return self._offered
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
         raise NothingRecorded(f"`{call.name[:64]}` would run, and nothing runs when a session is played again")
+
+
+def _begins_child(spec: ToolSpec) -> bool:
+    return spec.name == DELEGATE.name and spec.provenance == DELEGATE.provenance
 
 
 class RehearsedSession(Session):
@@ -47,26 +58,24 @@ class RehearsedSession(Session):
 
     def __init__(
         self,
+        stage: Stage,
         progress: Progress,
-        policies: PolicyAgain,
         policy: Policy,
         *,
-        log: MemoryLog,
         lease: Lease,
-        tools: RecordedTools,
         layers: Mapping[str, Json],
         state: SessionState | None = None,
     ) -> None:
-        self._progress, self._policies = progress, policies
-        started, hands = progress.recording.started, RecordedHands(progress)
+        self._stage, self._progress = stage, progress
+        started, hands = progress.recording.started, RecordedHands(progress, stage)
         model = RecordedModel(progress, started.model)
-        self._hands_again, self._tools = hands, tools
+        self._hands_again, self._tools = hands, RecordedTools(started.catalogue)
         super().__init__(
-            log=log,
+            log=stage.log,
             lease=lease,
-            blobs=MemoryBlobs(),
+            blobs=stage.blobs,
             model=model,
-            tools=tools,
+            tools=self._tools,
             policy=policy,
             workspace=MemoryWorkspace(),
             state=state,
@@ -75,13 +84,37 @@ class RehearsedSession(Session):
             listeners=[progress.take_event],
             depth=started.depth,
             layers=layers,
+            delegate=run_child_task if self._may_delegate() else None,
             hands=hands,
         )
         model.session = hands.session = self
         self.interaction = RecordedInteraction(self.log, self.blobs, model, policy, progress)
 
+    def _may_delegate(self) -> bool:
+        """Whether child tasks were offered, or nothing but the policy kept them from being offered."""
+        recording = self._progress.recording
+        before = self._stage.policies.restore(recording.first_in_force)
+        offered = any(map(_begins_child, recording.started.catalogue))
+        return offered or recording.started.depth >= before.limits.child_depth
+
+    def build_child(
+        self, lease: Lease, policy: Policy, layers: Mapping[str, Json], state: SessionState | None
+    ) -> RehearsedSession:
+        """Return the session of a child task that a call begins, played from its own recorded log."""
+        call = lease.session.removeprefix(self.name_child(""))
+        recorded = f"{self._progress.recording.name}.{self._progress.find_final_id(call)}"
+        if state is not None and state.parked:
+            raise NothingRecorded(f"the child task `{recorded}` goes on with a call whose outcome nobody knows")
+        progress = self._stage.open_part(lease.session, recorded)
+        return RehearsedSession(self._stage, progress, policy, lease=lease, layers=layers, state=state)
+
+    async def draft_start(self, **known: Any) -> Draft:
+        """Return the first event as it was recorded, under the policy of now."""
+        began = replace(self._progress.recording.started, policy=self.policy.recorded, **known)
+        return Draft(began, "foregate")
+
     def build_surveyor(self, catalogue: Catalogue) -> RecordedSurveyor:
-        found = RecordedSurveyor(self._progress, self._policies, self.policy, catalogue)
+        found = RecordedSurveyor(self._progress, self._stage.policies, self.policy, catalogue)
         self._hands_again.surveyor = found
         return found
 
@@ -89,10 +122,10 @@ class RehearsedSession(Session):
         """Record again what was switched in between: modes, permissions, or other tools."""
         match step.body:
             case CatalogChanged(catalogue=catalogue):
-                self._tools.offered = catalogue
+                self._tools.offer(catalogue)
                 await self.update_catalogue()
             case PolicyChanged() as body:
-                if body.policy is not None and self._policies.replace(step.in_force).hash != self.policy.hash:
+                if body.policy is not None and self._stage.policies.replace(step.in_force).hash != self.policy.hash:
                     raise NothingRecorded("another policy file of the workspace came into force within a task")
                 await self._switch_modes(body, step)
 
@@ -105,8 +138,27 @@ class RehearsedSession(Session):
         if again != PolicyChanged():
             await self.record(Draft(again, step.actor))
 
+    async def take_back(self, step: RecordedUndo) -> None:
+        """Record again that an effect was undone; raise NothingRecorded where it is not there now, or not the newest.
+
+        Whoever undid the newest change would undo another one where that is another one now.
+        """
+        call = self._progress.find_present_id(step.call)
+        if not call:
+            raise NothingRecorded(f"what call `{step.call[:40]}` did was undone then, which has not run here")
+        then = choose_change(self._progress.list_joined(step.seq), None)
+        now = choose_change(await self.log.read_joined(), None)
+        if _is_of(then, step.call) and not _is_of(now, call):
+            raise NothingRecorded("the newest change was undone then, which is another one here")
+        named = {"undo": call} if isinstance(step.body, Checkpoint) else {"call": call}
+        await self.record(Draft(replace(step.body, **named), step.actor))
+
     async def update_permissions(self) -> None:
         """Do nothing: what was permitted is switched when it was."""
 
     def keep_answer(self, answer: Answer, need: Need) -> None:
         """Keep nothing: what an answer says beyond its calls was recorded as what came of it."""
+
+
+def _is_of(change: UndoableChange | str, call: str) -> bool:
+    return isinstance(change, UndoableChange) and change.call == call

@@ -128,7 +128,7 @@ class Session:
         self.tools = tools.for_session(lease.session)
         self.delegates = delegate is not None and depth < policy.limits.child_depth
         self.prefetched = PrefetchedResults()
-        self.preview = preview
+        self._preview = preview
         self.interaction = Interaction(self.log, blobs, model, policy, person, self.prefetched, partial(preview, self))
         self.declarations = declarations if declarations is not None else Declarations(None)
         self.permissions = permissions if permissions is not None else Permissions(None, "")
@@ -302,6 +302,36 @@ class Session:
         if self.delegate is None:
             raise UsageError("this session runs no child tasks; open it with `delegate`")
         return await self.delegate(self, text, name)
+
+    def build_child(
+        self, lease: Lease, policy: Policy, layers: Mapping[str, Json], state: SessionState | None
+    ) -> Session:
+        """Return the session of a child task, which has this one's parts and a log of its own.
+
+        `state` is the fold of that log where it is gone on with, None for a new one.
+        """
+        return Session(
+            log=self.log.store,
+            lease=lease,
+            blobs=self.blobs,
+            model=self.model,
+            tools=self.tools,
+            policy=policy,
+            layers=layers,
+            workspace=self.workspace,
+            state=state,
+            person=self.person,
+            clock=self.clock,
+            listeners=self.log.listeners,
+            depth=self.depth + 1,
+            delegate=self.delegate,
+            prefetch=self.prefetch,
+            secrets=self.secrets,
+            declarations=self.declarations,
+            permissions=self.permissions,
+            preview=self._preview,
+            by=self.log.by,
+        )
 
     def name_child(self, call: str) -> str:
         """Return the name of the child task that a call starts: it follows from the call, so that it can be resumed."""

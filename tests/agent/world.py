@@ -17,8 +17,9 @@ from foregate.agent.testing.model import ScriptedModel, ScriptedPerson
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool, Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace
+from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
-from foregate.schemas.protocols import Model, Person
+from foregate.schemas.protocols import Lease, Model, Person
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import Change, Origin, ToolCall, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Capabilities, Effect, Resource, ResourceKind, TargetParameter, ToolSpec
@@ -129,21 +130,33 @@ class World:
     ) -> Session:
         """Return a session of this world, new or going on with its log."""
         lease = await self.log.claim(name, create=not resume)
-        session = Session(
+        state = await fold_session(self.log, name) if resume else None
+        session = await self.open_claimed(model, lease, person, state, policy=policy or self.policy, **more)
+        await (resume_session(session) if resume else session.start())
+        return session
+
+    async def open_claimed(
+        self,
+        model: Model | Sequence[Any],
+        lease: Lease,
+        person: Person | Sequence[Any] | None,
+        state: SessionState | None,
+        **more: Any,
+    ) -> Session:
+        """Return a session of this world, of which nothing is recorded yet."""
+        given: dict[str, Any] = {"policy": self.policy, "delegate": run_child_task, **more}
+        return Session(
             log=self.log,
             lease=lease,
-            state=await fold_session(self.log, name) if resume else None,
+            state=state,
             blobs=self.blobs,
             model=ScriptedModel(model) if isinstance(model, Sequence) else model,
             tools=Toolbox(self.tools()),
-            policy=policy or self.policy,
             workspace=self.workspace,
             person=ScriptedPerson(person) if isinstance(person, Sequence) else person,
             clock=self.clock,
-            **{"delegate": run_child_task, **more},
+            **given,
         )
-        await (resume_session(session) if resume else session.start())
-        return session
 
     async def kill(self, session: Session) -> None:
         """Forget a session as a killed process would: nothing more is written, the lease is free."""

@@ -6,8 +6,12 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from foregate.agent.rehearsing.policies import PolicyAgain
+from foregate.agent.rehearsing.rehearse import Rehearsal, rehearse
 from foregate.agent.testing.model import answers, calls, says
+from foregate.gates.replay.assumption import Assumption
 from foregate.schemas import strict_json
+from foregate.schemas.event import Event
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
@@ -86,3 +90,9 @@ class Agreeing:
 
     async def answer(self, need: Need) -> Reply | None:
         return Reply("anyway" if need.gate == "loop" and need.request.get("can_override") else "yes")
+
+
+async def rehearse_one(events: Sequence[Event], policies: PolicyAgain, assumed: Assumption) -> Rehearsal:
+    """Return a session played again that stands alone in its log."""
+    (played,) = await rehearse({events[0].session: events}.__getitem__, [events[0].session], policies, assumed)
+    return played

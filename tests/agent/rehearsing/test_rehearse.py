@@ -13,14 +13,14 @@ from hypothesis import strategies as st
 from foregate.agent.loop.runner import run
 from foregate.agent.rehearsing.counts import count_events
 from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.rehearse import Rehearsal, rehearse
+from foregate.agent.rehearsing.rehearse import Rehearsal
 from foregate.agent.testing.model import answers, calls, says
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Reply
 from tests.agent import corpus
-from tests.agent.rehearsing.models import TALK, Agreeing, Heedless, Insistent, Wanted
+from tests.agent.rehearsing.models import TALK, Agreeing, Heedless, Insistent, Wanted, rehearse_one
 from tests.agent.world import World
 from tests.events import bodies
 from tests.policies import policy_with
@@ -87,7 +87,7 @@ def rehearsed(events: Sequence[Event], changes: dict[str, Any] | None = None, **
     """Return a session played again under the default policy with changes, None for its own."""
     policy = policy_with(changes) if changes is not None else None
     again = PolicyAgain((lambda layers: policy) if policy is not None else None)
-    return asyncio.run(rehearse(events, again, Assumption(**assumed)))
+    return asyncio.run(rehearse_one(events, again, Assumption(**assumed)))
 
 
 @pytest.mark.parametrize("name", STORIES)
@@ -95,7 +95,7 @@ async def test_under_its_own_policy_a_session_is_judged_as_it_was(name: str) -> 
     world = World()
     await getattr(corpus, name)(world)
     events = await world.log.read("s")
-    played = await rehearse(events, PolicyAgain(None), NOTHING)
+    played = await rehearse_one(events, PolicyAgain(None), NOTHING)
     assert not played.stopped
     assert judge_alike(played.events) == judge_alike(events)
     assert played.now == played.then == count_events(events)
@@ -108,7 +108,7 @@ def test_where_it_was_not_stopped_the_counts_are_those_of_really_playing_again(
 ) -> None:
     async def scenario() -> None:
         then, really = await play(kind(steps), policy_with(before)), await play(kind(steps), policy_with(after))
-        played = await rehearse(then, PolicyAgain(lambda layers: policy_with(after)), NOTHING)
+        played = await rehearse_one(then, PolicyAgain(lambda layers: policy_with(after)), NOTHING)
         # one that heeds nothing may send a call twice, which nobody can tell from sending it again
         if not played.stopped and (kind is Insistent or not played.assumed):
             assert played.now == count_events(really)
@@ -174,5 +174,5 @@ async def test_nothing_of_a_rehearsal_reaches_a_tool() -> None:
     world = World(policy=policy_with({"narration.mode": "off"}))
     await run(await world.open([calls(corpus.READ), calls(corpus.EDIT), says("done")]), REQUEST)
     before, files = list(world.effects), dict(world.workspace.files)
-    await rehearse(await world.log.read("s"), PolicyAgain(None), NOTHING)
+    await rehearse_one(await world.log.read("s"), PolicyAgain(None), NOTHING)
     assert (world.effects, world.workspace.files) == (before, files)

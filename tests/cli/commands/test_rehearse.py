@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import foregate
 from tests.cli.commands.test_what_if import EDIT, NO_EDIT, objects
 from tests.cli.conftest import Cli
 
@@ -59,3 +60,45 @@ def test_without_a_session_nothing_is_claimed(cli: Cli) -> None:
     code, out, _ = rehearse(cli, "{}\n")
     assert code == 0
     assert "There is no session to play again, so nothing is said of this policy." in out
+
+
+def test_a_session_that_goes_on_with_an_ended_one_is_played_after_it(cli: Cli) -> None:
+    cli("run", EDIT)
+    with foregate.Agent(model="rehearsal", resume="last") as agent:
+        agent.run_sync("show a.txt")
+    code, out, _ = rehearse(cli, "{}\n", "--json")
+    *sessions, summary = objects(out)
+    assert (code, summary["whole"]["sessions"], summary["stopped"]["sessions"]) == (0, 2, 0)
+    assert sessions[1]["session"] == f"{sessions[0]['session']}-2"
+    assert all(one["now"] == one["then"] for one in sessions)
+    code, out, _ = rehearse(cli, NO_EDIT, sessions[1]["session"], "--json")
+    alone, _ = objects(out)
+    assert alone["stopped"] == f"it goes on with session `{sessions[0]['session']}`, which was stopped before its end"
+
+
+def test_an_undo_is_played_again(cli: Cli) -> None:
+    cli("run", EDIT)
+    assert cli("undo", "last")[0] == 0
+    code, out, _ = rehearse(cli, "{}\n", "--json")
+    *sessions, _ = objects(out)
+    assert (code, [one["stopped"] for one in sessions]) == (0, ["", ""])
+
+
+def test_of_a_session_with_erased_events_nothing_is_claimed(cli: Cli) -> None:
+    cli("run", EDIT)
+    assert cli("log", "erase", "last", "--kind", "tool_finished", "--yes")[0] == 0
+    code, out, err = rehearse(cli, "{}\n", "--json")
+    session, summary = objects(out)
+    assert (code, err) == (0, "")
+    assert "of its events were erased, the first of them event" in session["stopped"]
+    assert (summary["whole"]["sessions"], summary["stopped"]["sessions"]) == (0, 1)
+    assert not any((*session["now"].values(), *session["then"].values()))
+
+
+def test_of_a_session_that_is_open_in_a_process_nothing_is_claimed(cli: Cli) -> None:
+    with foregate.Agent(model="rehearsal") as agent:
+        agent.run_sync("show a.txt")
+        code, out, _ = rehearse(cli, "{}\n", "--json")
+    session, _ = objects(out)
+    assert (code, "may go on; close it there first" in session["stopped"]) == (0, True)
+    assert objects(rehearse(cli, "{}\n", "--json")[1])[0]["stopped"] == ""

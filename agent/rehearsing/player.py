@@ -1,0 +1,141 @@
+"""Takes one session through its recording, step by step; between two tasks it is opened anew where it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from foregate.agent.loop.cancelling import cancel_task
+from foregate.agent.loop.runner import run
+from foregate.agent.rehearsing.progress import Progress
+from foregate.agent.rehearsing.recording import (
+    NothingRecorded,
+    RecordedEnd,
+    RecordedHalt,
+    RecordedMessage,
+    RecordedResponse,
+    RecordedSwitch,
+    RecordedUndo,
+    RecordingEnds,
+)
+from foregate.agent.rehearsing.rehearsed_session import RehearsedSession
+from foregate.agent.rehearsing.stage import Stage
+from foregate.agent.session.snapshots import fold_session
+from foregate.evidence.state.lineage import begin_further
+from foregate.evidence.state.session import SessionState
+from foregate.schemas.event import Draft
+from foregate.schemas.event_body import PolicyChanged, SessionEnded
+from foregate.schemas.protocols import Lease
+from foregate.telemetry.audit.rebuild_turn import InForce
+
+_NOBODY_ANSWERED = "a question is asked here that nobody answered then"
+
+
+class SessionPlayer:
+    """Plays a session that no other one began. `players` are those of the sessions played before it, by name."""
+
+    def __init__(self, stage: Stage, name: str, players: Mapping[str, SessionPlayer]) -> None:
+        self.stage, self.name, self._players = stage, name, players
+        self.before: tuple[str, ...] = ()
+        """The sessions that it goes on with, oldest first."""
+        self.progress: Progress
+        self.stopped = ""
+        """Why it was stopped before its end, "" where it was not."""
+
+    async def play(self) -> None:
+        """Play as far as the log goes."""
+        try:
+            earlier = self._find_earlier()
+            self.progress = self.stage.open_part(self.name, self.name, earlier)
+            await self._play_steps()
+        except RecordingEnds:
+            self.progress.is_left_open = True
+        except NothingRecorded as error:
+            self.stopped = str(error)
+            if (known := self.stage.find_part(self.name)) is not None:
+                known[1].stopped = self.stopped
+
+    def _find_earlier(self) -> Progress | None:
+        """Return how far the session was played that this one goes on with; raise NothingRecorded before its end."""
+        link = self.stage.find_recording(self.name).started.follows
+        if link is None:
+            return None
+        other = self._players.get(link.session)
+        if other is None:
+            raise NothingRecorded(f"it goes on with session `{link.session}`, which the log does not hold")
+        if other.stopped:
+            raise NothingRecorded(f"it goes on with session `{link.session}`, which was stopped before its end")
+        self.before = (*other.before, other.name)
+        return other.progress
+
+    async def _begin(self, lease: Lease) -> RehearsedSession:
+        state = None
+        if self.before:
+            *before, newest = self.before
+            state = await fold_session(self.stage.log, newest, before)
+            begin_further(state)
+        session = self._open(lease, self.progress.recording.first_in_force, state)
+        if self.before:
+            session.log.follow(self.before, await session.draft_start())
+            await session.record()
+        else:
+            await session.start()
+        return session
+
+    async def _play_steps(self) -> None:
+        progress = self.progress
+        lease = await self.stage.log.claim(self.name, create=True)
+        session = await self._begin(lease)
+        while (step := progress.step) is not None:
+            progress.at += not isinstance(step, (RecordedResponse, RecordedHalt))
+            match step:
+                case RecordedMessage():
+                    await self._send(session, step)
+                case RecordedSwitch(body=PolicyChanged(policy=policy)) if policy is not None:
+                    session = await self._reopen(session, lease, step)
+                case RecordedSwitch():
+                    await session.switch(step)
+                case RecordedUndo():
+                    await session.take_back(step)
+                case RecordedEnd():
+                    await self._end(session, step)
+                case RecordedResponse() if session.state.task is not None:
+                    raise NothingRecorded(_NOBODY_ANSWERED)
+                case RecordedResponse():
+                    raise NothingRecorded("the task ends earlier than then, and what came after that is not its own")
+                case RecordedHalt(why=why):
+                    raise NothingRecorded(why)
+        if isinstance(progress.recording.events[-1].body, SessionEnded):
+            await session.close()
+
+    def _open(self, lease: Lease, in_force: InForce, state: SessionState | None = None) -> RehearsedSession:
+        policy, layers = self.stage.policies.replace(in_force), in_force.layers or {}
+        return RehearsedSession(self.stage, self.progress, policy, lease=lease, layers=layers, state=state)
+
+    async def _reopen(self, session: RehearsedSession, lease: Lease, step: RecordedSwitch) -> RehearsedSession:
+        """Return the session under the policy that another process went on with."""
+        again = self._open(lease, step.in_force, session.state)
+        again.log.follow(self.before)
+        if again.policy.hash == session.policy.hash:
+            await session.switch(step)
+            return session
+        changed = PolicyChanged(policy=again.policy.recorded, layers=dict(again.layers), before=session.policy.hash)
+        await again.record(Draft(changed, "foregate"))
+        await again.switch(step)
+        return again
+
+    async def _send(self, session: RehearsedSession, step: RecordedMessage) -> None:
+        """Send a recorded message, which answers a question now where it did then."""
+        self.progress.pass_time(step.time)
+        task = session.state.task
+        asks = task.paused if task is not None else ""
+        if asks != (step.answers if step.answers == "needs_input" else ""):
+            raise NothingRecorded(_NOBODY_ANSWERED if asks else "it answers what is not asked now")
+        await run(session, step.text)
+
+    async def _end(self, session: RehearsedSession, step: RecordedEnd) -> None:
+        """Let a task end as it did, where the loop has not ended it by itself."""
+        if session.state.task is None:
+            return
+        if step.body.status != "cancelled":
+            raise NothingRecorded(_NOBODY_ANSWERED)
+        await cancel_task(session)

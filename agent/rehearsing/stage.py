@@ -1,0 +1,80 @@
+"""Where the sessions of a family are played: one log in memory, and how far each of them has been played."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from foregate.agent.rehearsing.policies import PolicyAgain
+from foregate.agent.rehearsing.progress import Progress
+from foregate.agent.rehearsing.recording import NothingRecorded, RecordedHalt, RecordedUndo, Recording
+from foregate.gates.replay.assumption import Assumption
+from foregate.schemas.event import Event
+from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
+
+_IN_CHILD = "in its child task "
+
+Read = Callable[[str], Sequence[Event]]
+"""Returns the recorded events of a session, none of one that is not there; raises NothingRecorded where some are
+missing."""
+
+
+class Stage:
+    """What sessions share that belong together: their parent's child tasks and those that go on with an ended one."""
+
+    def __init__(self, read: Read, policies: PolicyAgain, assumed: Assumption) -> None:
+        self.policies = policies
+        self.log, self.blobs = MemoryLog(), MemoryBlobs()
+        self.parts: dict[str, Progress] = {}
+        """How far each session has been played, by the name it has now."""
+        self._read, self._assumed = read, assumed
+        self._recordings: dict[str, Recording] = {}
+
+    def find_recording(self, name: str) -> Recording:
+        """Return a recorded session, taken apart once; raise NothingRecorded where the log does not hold all of it."""
+        if name not in self._recordings:
+            events = self._read(name)
+            if not events:
+                raise NothingRecorded(f"the log holds no session `{name}`")
+            self._recordings[name] = Recording(events)
+        return self._recordings[name]
+
+    def is_child(self, name: str) -> bool:
+        """Whether a session is a child task; of one that is not there its name tells."""
+        try:
+            return self.find_recording(name).started.depth > 0
+        except NothingRecorded:
+            return "." in name
+
+    def open_part(self, name: str, recorded: str, earlier: Progress | None = None) -> Progress:
+        """Return how far a session has been played, from its beginning where it has not been at all.
+
+        `recorded` is its name in the recorded log, `earlier` is of the session that it goes on with. Raises
+        NothingRecorded where the log does not hold it.
+        """
+        if name not in self.parts:
+            self.parts[name] = Progress(self.find_recording(recorded), self._assumed, earlier)
+        return self.parts[name]
+
+    def find_part(self, recorded: str) -> tuple[str, Progress] | None:
+        """Return the name that a recorded session has now and how far it was played, None where it was not begun."""
+        return next((part for part in self.parts.items() if part[1].recording.name == recorded), None)
+
+    def leave_open(self, name: str) -> None:
+        """Note that a child task was played as far as it went then, with something open."""
+        if name in self.parts:
+            self.parts[name].is_left_open = True
+
+    def stop_child(self, name: str, why: str) -> str:
+        """Note why a child task was stopped, and return why its parent is for that."""
+        part = self.parts.get(name)
+        if part is None:
+            return why
+        part.stopped = part.stopped or why
+        return why if why.startswith(_IN_CHILD) else f"{_IN_CHILD}`{part.recording.name}`: {why}"
+
+    def check_ended(self, name: str) -> None:
+        """Raise NothingRecorded where something was done in a child task once it had ended."""
+        part = self.parts[name]
+        if any(isinstance(step, (RecordedUndo, RecordedHalt)) for step in part.recording.steps[part.at :]):
+            part.stopped = "something was undone in it once it had ended, which is not played again"
+            raise NothingRecorded(f"{_IN_CHILD}`{part.recording.name}`: {part.stopped}")
