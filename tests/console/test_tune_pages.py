@@ -14,7 +14,7 @@ import pytest
 
 import foregate
 from foregate.assembly.home import Home
-from foregate.console import tuning_desk
+from foregate.console import dial, tuning_desk
 from foregate.console.form import Refused
 from foregate.console.tuning_desk import TuningDesk
 from foregate.policy.source.load import load_policy
@@ -51,6 +51,13 @@ def read_figures(page: str) -> dict[str, list[str]]:
     return {name: figures for name, *figures in cells}
 
 
+def read_form_beside(page: str) -> tuple[str, dict[str, str]]:
+    """Return where the label of the first call on a page is sent to, and what with it."""
+    form = page.partition('class="say"')[2].partition("</form>")[0]
+    action = form.partition('action="')[2].partition('"')[0]
+    return unescape(action), dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+
+
 async def test_every_key_that_can_be_swept_leads_to_its_dial(serve: Serve, home: Path) -> None:
     await be_silent(home)
     served = await serve()
@@ -74,14 +81,34 @@ async def test_a_dial_says_what_a_value_turns_and_takes_labels_beside_it(serve: 
     assert "1 call turns between 20 and 0" in page
     assert "<b>would not be held" in page
     assert f"/sessions/{session}/decisions/" in page
-    (action,) = (unescape(one) for one in re.findall(r'action="(/label[^"]*)"', page))
-    form = page.partition('class="say"')[2].partition("</form>")[0]
-    fields = dict(re.findall(r'type="hidden" name="(\w+)" value="([^"]*)"', form))
+    action, fields = read_form_beside(page)
     sent = await served.send(action, **fields, label="too strict")
     assert (sent.status_code, sent.headers["location"]) == (303, f"{DIAL}&value=0#turned")
     assert read_figures(await open_page(served, f"{DIAL}&value=0"))["labels that are met, of 1"] == ["0", "1", "+1"]
     strange = await served.browser.post(action, data={**fields, "word": "x", "label": "right"}, headers=served.origin)
     assert strange.status_code == 403
+
+
+async def test_all_calls_that_turn_are_paged_through_and_the_value_stays(
+    serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await be_silent(home, *[("edit_file", {"path": "a.txt", "old": "teh", "new": f"the{n}"}) for n in range(5)])
+    served = await serve()
+    monkeypatch.setattr(dial, "PAGE", 2)
+    address, shown, links = f"{DIAL}&value=0", list[str](), dict[str, str]()
+    for part in ("1 to 2", "3 to 4", "5 to 5"):
+        page = await open_page(served, address)
+        assert f"5 calls turn between 20 and 0; here stand {part}, newest first" in page
+        turned, _, pager = page.partition('id="turned"')[2].partition('class="pager"')
+        shown += re.findall(r"the\d", turned)
+        action, fields = read_form_beside(turned)
+        sent = await served.send(action, **fields, label="right")
+        assert sent.headers["location"] == f"{address.removesuffix('#turned')}#turned"
+        links = {rel: unescape(link) for rel, link in re.findall(r'rel="(\w+)" href="([^"]*)"', pager)}
+        address = links.get("next", address)
+    assert sorted(shown) == [f"the{n}" for n in range(5)]
+    assert links == {"prev": f"{DIAL}&value=0&from=2#turned"}
+    assert "1 to 2" in await open_page(served, f"{DIAL}&value=0&from=999")
 
 
 async def test_the_change_is_a_file_that_a_policy_is_made_of(serve: Serve, home: Path, tmp_path: Path) -> None:

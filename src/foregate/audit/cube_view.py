@@ -33,7 +33,7 @@ _TURNED = """WITH changed AS (
 SELECT session, seq, call, arg_max(gate, s * ?),
   sum(s) FILTER (what = 'held')::BIGINT AS held, sum(s) FILTER (what = 'asked')::BIGINT AS asked, count(*) OVER ()
 FROM changed GROUP BY session, seq, call HAVING coalesce(held, 0) != 0 OR coalesce(asked, 0) != 0
-ORDER BY session DESC, seq DESC, call LIMIT ?"""
+ORDER BY session DESC, seq DESC, call LIMIT ? OFFSET ?"""
 
 
 class TurnedCall(NamedTuple):
@@ -83,10 +83,11 @@ class CubeView:
         """Return how many calls come out otherwise from a value on than at the value before it."""
         return dict(self._ask(_TURNING, self._changes))
 
-    def list_turned(self, before: int, after: int, limit: int) -> tuple[list[TurnedCall], int]:
-        """Return calls that come out otherwise at another value, newest first, and how many there are in all."""
+    def list_turned(self, before: int, after: int, limit: int, start: int = 0) -> tuple[list[TurnedCall], int]:
+        """Return calls that come out otherwise at another value, newest first, from a place in that order on, and how
+        many there are in all; that is 0 where none stands there."""
         sign = 1 if after >= before else -1
-        rows = self._ask(_TURNED, self._changes, min(before, after), max(before, after), sign, limit)
+        rows = self._ask(_TURNED, self._changes, min(before, after), max(before, after), sign, limit, start)
         found = [
             TurnedCall(session, seq, call, gate, sign * (held or 0), sign * (asked or 0))
             for session, seq, call, gate, held, asked, _ in rows

@@ -20,6 +20,8 @@ from foregate.telemetry.review.reviews import Reviews
 
 WIDTH, HEIGHT = 800, 96
 """Units of the histogram."""
+PAGE = 50
+"""Calls that turn that are shown at a time."""
 _BARS = 100
 _ROOM = 4
 """How many times as wide as what turns anything a scale may be before it is cut."""
@@ -53,7 +55,7 @@ class Dial(Struct, frozen=True):
     """A key with its value in force (`now`), another `value`, and the scale from `low` to `end`.
 
     `before` and `after` are the nearest values at which anything turns, or `value` itself; `turned` are calls that come
-    out otherwise at `value`, of `turned_count`.
+    out otherwise at `value`: of `turned_count` those from place `start` on.
     """
 
     key: str
@@ -69,7 +71,19 @@ class Dial(Struct, frozen=True):
     after: int
     turned: tuple[TurnedRow, ...]
     turned_count: int
+    start: int
     data: Markup
+
+    @property
+    def newer(self) -> int | None:
+        """The place where the page of calls before this one begins, None for no such page."""
+        return max(0, self.start - PAGE) if self.start else None
+
+    @property
+    def older(self) -> int | None:
+        """The place where the next page of calls begins, None for no such page."""
+        following = self.start + PAGE
+        return following if following < self.turned_count else None
 
     def place(self, value: int) -> int:
         """Return where a value stands on the scale of the histogram."""
@@ -77,15 +91,18 @@ class Dial(Struct, frozen=True):
 
 
 def build_dial(
-    view: CubeView, log: SqliteLog, reviews: Reviews, reviewer: str, key: Path, now: int, value: int | None
+    view: CubeView, log: SqliteLog, reviews: Reviews, reviewer: str, key: Path, now: int, value: int | None, start: int
 ) -> Dial:
-    """Return the dial of a key; without a value at the one in force."""
+    """Return the dial of a key; without a value at the one in force. `start` is a place among the calls that turn."""
     low, high = find_domain(key)
     value = now if value is None else min(max(value, low), high)
     found, name = view.sweep(log, reviews), ".".join(map(str, key))
     turning = {at: count for at, count in view.count_turning().items() if at > low}
     end = find_end(low, high, [now, value, *turning])
-    calls, count = view.list_turned(now, value, 50)
+    calls, count = view.list_turned(now, value, PAGE, start)
+    if start and not calls:  # somebody has the address of a longer list
+        start = 0
+        calls, count = view.list_turned(now, value, PAGE)
     gates = list_gates(found.points)
     places = sorted({point.low[0] for point in found.points} - {low})
     at = bisect_right(places, value)
@@ -103,6 +120,7 @@ def build_dial(
         places[at] if at < len(places) else value,
         tuple(list_rows(log, reviews, reviewer, calls)),
         count,
+        start,
         write_data(found, gates, now),
     )
 

@@ -45,7 +45,7 @@ async def show_tuning(console: Console, request: Request) -> Response:
     path, now = find_numeric_key(query.get("key"), loaded.policy)
     about: dict[str, Any] = {"key": format_path(path), "does": explain_key(path), "tuning": TUNING}
     about["origin"] = loaded.provenance.get(format_path(path), "default")
-    dial = await find_dial(console, path, now, query.read_number("value"))
+    dial = await find_dial(console, path, now, query.read_number("value"), query.read_number("from") or 0)
     if dial is None:
         desk, again = console.desk, query.build_address(TUNING)
         return console.render("tuning_wait.html.j2", "policy", again=again, done=desk.done, all=desk.all, **about)
@@ -54,12 +54,12 @@ async def show_tuning(console: Console, request: Request) -> Response:
     return console.render("dial.html.j2", "policy", patch=given.build_address(PATCH), **about)
 
 
-async def find_dial(console: Console, path: Path, now: int, value: int | None) -> Dial | None:
-    """Return the dial of a key; None while what it needs is being worked out."""
+async def find_dial(console: Console, path: Path, now: int, value: int | None, start: int = 0) -> Dial | None:
+    """Return the dial of a key, with the calls that turn from a place on; None while what it needs is worked out."""
     reviews, reviewer = await console.kept.read(), console.me.user
     key = format_path(path)
-    wanted = (console.log, reviews, reviewer, path, now, value)
-    return await console.desk.ask(key, f"{key} {value}", lambda view: build_dial(view, *wanted))
+    wanted = (console.log, reviews, reviewer, path, now, value, start)
+    return await console.desk.ask(key, f"{key} {value} {start}", lambda view: build_dial(view, *wanted))
 
 
 async def send_patch(console: Console, request: Request) -> Response:

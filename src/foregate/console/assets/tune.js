@@ -5,6 +5,7 @@
   const source = () => document.getElementById("points");
   if (!range || !number || !source()) return;
   let points = [], now = 0, shown = NaN, waiting = 0, asked = 0;
+  let from = new URLSearchParams(location.search).get("from") ?? "";
   const read = () => ({ points, now } = JSON.parse(source().textContent));
   read();
 
@@ -45,7 +46,8 @@
     const value = shown, mine = ++asked, list = document.getElementById("turned");
     list.setAttribute("aria-busy", "true");
     try {
-      const answer = await fetch(address(location.pathname, value));
+      const here = address(location.pathname, value) + (from ? `&${new URLSearchParams({ from })}` : "");
+      const answer = await fetch(here);
       if (!answer.ok || mine !== asked) return;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = page.getElementById("turned");
@@ -57,13 +59,14 @@
       }
       read();
       show(value);
-      history.replaceState(null, "", address(location.pathname, value));
+      history.replaceState(null, "", here);
       if (held >= 0) document.querySelectorAll("#turned [data-item]")[held]?.focus({ preventScroll: true });
     } catch { /* the figures stand; the list is that of before */ } finally {
       if (mine === asked) document.getElementById("turned").removeAttribute("aria-busy");
     }
   };
   const follow = (value) => {
+    if (value !== shown) from = ""; // the list of another value begins at its newest call
     show(value);
     clearTimeout(waiting);
     waiting = setTimeout(settle, 200);
