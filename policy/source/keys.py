@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -22,13 +22,15 @@ from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_p
 from foregate.schemas.tool_spec import Capabilities, Effect
 
 _MOST_NAMES = 16
+_FEW_NAMES = 8
+_NEAREST = 3
 
 
 class Keys:
     """The keys of one kind of file; `whole` is what a sentence calls the whole of it.
 
     `gone` tells of dotted keys there were once what stands in their place, as the end of a sentence; `others` leads
-    from keys that other programs have to ours.
+    from keys that other programs have to ours. `lists` is the command that lists all keys, where there is one.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class Keys:
         whole: str,
         gone: Mapping[str, str] | None = None,
         others: Mapping[str, str] | None = None,
+        lists: str = "",
     ) -> None:
         self.model = model
         self.whole = whole
         self.gone = gone or {}
         self.others = others or {}
+        self.lists = lists
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -101,9 +105,26 @@ class Keys:
         names = self.list_names(node)
         other = self.others.get(str(path[-1]))
         near = [other] if other is not None else difflib.get_close_matches(str(path[-1]), names, n=1)
-        where = f"`{escape_text(format_path(path[:-1]))}`" if len(path) > 1 else self.whole
-        hint = f"did you mean `{near[0]}`?" if near else f"the keys of {where} are {join_names(names)}"
+        hint = f"did you mean `{near[0]}`?" if near else self._describe_others(path, names)
         return f"the key `{escape_text(shown or format_path(path))}` is unknown; {hint}"
+
+    def _describe_others(self, path: Path, names: Sequence[str]) -> str:
+        """Return which keys there are instead of one that is like none: the nearest of many, or all of few."""
+        where = f"`{escape_text(format_path(path[:-1]))}`" if len(path) > 1 else self.whole
+        if not self.lists or len(names) <= _FEW_NAMES:
+            return f"the keys of {where} are {join_names(names)}"
+        word = str(path[-1])
+        known = dict.fromkeys(format_path(one) for one in self.list_paths() if word in map(str, one))
+        if known:
+            return f"did you mean {join_names([*known][:_NEAREST])}? `{self.lists}` lists all"
+        near = difflib.get_close_matches(word, names, n=_NEAREST, cutoff=0)
+        return f"the nearest are {join_names(near)}; `{self.lists}` lists all"
+
+    def list_paths(self, path: Path = ()) -> Iterator[Path]:
+        """Yield the path of every key that has a fixed name, outer ones first."""
+        for name in (self.find_node(path) or {}).get("properties", {}):
+            yield (*path, name)
+            yield from self.list_paths((*path, name))
 
     def list_names(self, node: Mapping[str, Any]) -> list[str]:
         return list(node.get("properties") or self.resolve_node(node.get("propertyNames", {})).get("enum") or ())
@@ -142,12 +163,12 @@ def describe_whole_number(least: int | None, most: int | None) -> str:
     return f"a whole number, {least} or more" if least is not None else "a whole number"
 
 
-def join_names(names: list[str]) -> str:
+def join_names(names: Sequence[str]) -> str:
     cut = [f"`{name}`" for name in names[:_MOST_NAMES]]
     return ", ".join(cut) + (", ..." if len(names) > _MOST_NAMES else "")
 
 
-POLICY = Keys(Policy, "a policy")
+POLICY = Keys(Policy, "a policy", lists="foregate policy show --effective")
 """The keys of a policy file."""
 
 

@@ -100,6 +100,9 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
     ("text", "says"),
     [
         ("limits:\n  turn: 5\n", ":2: the key `limits.turn` is unknown; did you mean `turns`?"),
+        ("nosuch: 1\n", "the key `nosuch` is unknown; the nearest are `postlude`, `tools`, `scope`; `foregate"),
+        ("min_chars: 1\n", "the key `min_chars` is unknown; did you mean `narration.min_chars`? `foregate"),
+        ("plan:\n  qqqq: 1\n", "` lists all"),
         ("limts: {}\n", ":1: the key `limts` is unknown; did you mean `limits`?"),
         ("approval:\n  qqqq: 1\n", ":2: the key `approval.qqqq` is unknown; the keys of `approval` are"),
         ("scores: {risk: {effect: {delet: 1}}}\n", "`scores.risk.effect.delet` is unknown; did you mean `delete`"),
