@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
+from typing import Literal
 
 from foregate.agent.rehearsing.counts import SessionCounts
 from foregate.agent.rehearsing.policies import PolicyAgain
@@ -24,26 +25,53 @@ from foregate.schemas.protocols import QuestionStore, Readable
 
 
 @dataclass
-class RehearsalTally:
-    """What all sessions came to: those played to their end apart from those that were stopped before it."""
+class RehearsedPart:
+    """What some of the sessions came to, then and now, and what was assumed of them, by who."""
 
-    whole: int = 0
-    stopped: int = 0
-    now: SessionCounts = field(default_factory=SessionCounts)
+    name: Literal["whole", "supposed", "stopped"]
+    sessions: int = 0
     then: SessionCounts = field(default_factory=SessionCounts)
-    now_stopped: SessionCounts = field(default_factory=SessionCounts)
-    then_stopped: SessionCounts = field(default_factory=SessionCounts)
+    now: SessionCounts = field(default_factory=SessionCounts)
     assumed: Counter[str] = field(default_factory=Counter)
-    versions: Counter[str] = field(default_factory=Counter)
 
     def add(self, played: Rehearsal) -> None:
         """Take in one session."""
-        stopped = bool(played.stopped)
-        self.stopped += stopped
-        self.whole += not stopped
-        (self.now_stopped if stopped else self.now).add(played.now)
-        (self.then_stopped if stopped else self.then).add(played.then)
+        self.sessions += 1
+        self.then.add(played.then)
+        self.now.add(played.now)
         self.assumed.update(played.assumed)
+
+
+class RehearsalTally:
+    """What all sessions came to, in three parts that are never added up.
+
+    `whole` were played to their end and are exact, `supposed` too, but for what was assumed, and `stopped` are counted
+    up to where each was stopped. That a call takes what came of its repeat is no assumption of anybody's answer.
+    """
+
+    def __init__(self) -> None:
+        self.whole, self.supposed, self.stopped = (
+            RehearsedPart("whole"),
+            RehearsedPart("supposed"),
+            RehearsedPart("stopped"),
+        )
+        self.versions: Counter[str] = Counter()
+
+    @property
+    def parts(self) -> tuple[RehearsedPart, ...]:
+        """The three parts, the surest first."""
+        return self.whole, self.supposed, self.stopped
+
+    @property
+    def sessions(self) -> int:
+        """How many sessions there are in all."""
+        return sum(part.sessions for part in self.parts)
+
+    def add(self, played: Rehearsal) -> None:
+        """Take in one session."""
+        supposed = set(played.assumed) - {"repeats"}
+        part = self.stopped if played.stopped else self.supposed if supposed else self.whole
+        part.add(played)
         self.versions[played.version] += 1
 
 

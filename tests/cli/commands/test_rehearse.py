@@ -38,11 +38,16 @@ def test_a_session_that_would_go_another_way_is_stopped_there_and_says_why(cli: 
     assert (code, err) == (0, "")
     assert all(len(line) <= 80 for line in out.splitlines())
     assert "stopped before event" in out
-    assert "Of a session that was stopped, both counts end where it was." in out
+    assert "stopped before: exact up to the stop; of the rest nothing is said." in out
+    assert "(--assume model=same goes on)" in " ".join(out.split())
+    supposed = rehearse(cli, NO_EDIT, "--assume", "model=same")[1]
+    assert "with assumptions: 1 " in supposed
+    assert "exact but for what is assumed: that the model says the same, once." in " ".join(supposed.split())
     code, out, _ = rehearse(cli, NO_EDIT, "--json", "--assume", "model=same")
     (session, summary) = objects(out)
     assert (session["stopped"], session["now"]["held"]) == ("", 1)
     assert summary["assume"] == {"model": "same"}
+    assert [summary[name]["sessions"] for name in ("whole", "supposed", "stopped")] == [0, 1, 0]
 
 
 @pytest.mark.parametrize("command", ["rehearse", "what-if"])

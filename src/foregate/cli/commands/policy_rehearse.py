@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.policy import File, app
 from foregate.cli.terminal.exit_codes import USAGE, run_async
+from foregate.cli.terminal.progress import show_pieces
+
+if TYPE_CHECKING:
+    from foregate.agent.rehearsing.rehearse import Rehearsal
+    from foregate.audit.rehearsing import RehearsalRun
 
 
 @app.command("rehearse", short_help="Play recorded sessions again under another policy file.")
@@ -32,7 +40,7 @@ def rehearse(
         raise typer.Exit(USAGE)
     with open_home_log() as log:
         run = RehearsalRun(log, read_layer(named, named.name, trusted=True), assumed)
-        played = run.play(run_async(find_sessions(log, sessions or ())))
+        played = follow_steps(run, run_async(find_sessions(log, sessions or ())))
         if as_json:
             for one in played:
                 options.print_json(build_rehearsal_json(one))
@@ -40,3 +48,14 @@ def rehearse(
         else:
             for line in format_rehearsals(played, run.tally, named.name):
                 typer.echo(line)
+
+
+def follow_steps(run: RehearsalRun, sessions: Sequence[str]) -> list[Rehearsal]:
+    """Return the sessions as they were played, and show on a terminal how many are done."""
+    played: list[Rehearsal] = []
+    with show_pieces("playing sessions again") as tell:
+        tell(0, len(sessions))
+        for one in run.play(sessions):
+            played.append(one)
+            tell(len(played), len(sessions))
+    return played

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
+from textwrap import wrap
 
 from msgspec import to_builtins
 
 from foregate.agent.rehearsing.counts import SessionCounts
 from foregate.agent.rehearsing.rehearse import Rehearsal
-from foregate.audit.rehearsing import RehearsalTally
-from foregate.cli.terminal.layout import make_visible, shorten_text
+from foregate.audit.rehearsing import RehearsalTally, RehearsedPart
+from foregate.cli.terminal.layout import make_visible, pluralise, shorten_text
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 
@@ -20,46 +21,65 @@ _WIDTH = 78
 _COLUMNS = ("prompts", "planner", "critic", "held", "requests")
 _NAME = 24
 _WHO = {
-    "planner": "a plan of the planner's",
-    "critic": "the critic's yes",
-    "person": "a person's answer",
-    "model": "that the model says the same, whatever it is told",
+    "planner": ("a plan", "plans"),
+    "critic": ("a critique", "critiques"),
+    "person": ("an answer of a person", "answers of a person"),
+    "model": ("that the model says the same, once", "times that the model says the same"),
 }
 
 
 def format_rehearsals(played: Iterable[Rehearsal], tally: RehearsalTally, file: str) -> Iterator[str]:
-    """Yield the table of the sessions that differ or were stopped, and what all came to."""
+    """Yield the table of the sessions that differ or were stopped, and what all came to, in lines never added up."""
     notable = (one for one in played if one.stopped or one.now != one.then or one.assumed)
     yield _format_row("session", _COLUMNS)
     for one in islice(notable, SHOWN):
         yield _format_counts(shorten_text(one.session, _NAME), one.then, one.now)
         if one.stopped:
-            yield shorten_text(f"  stopped before event {one.at}: {one.stopped}", _WIDTH)
+            why = make_visible(f"stopped before event {one.at}: {one.stopped}")
+            yield from wrap(why, _WIDTH, initial_indent="  ", subsequent_indent="  ")
     if left := sum(1 for _ in notable):
         yield f"... and {left} more; --json lists them all"
     yield ""
-    if tally.whole:
-        yield _format_counts(f"played to the end: {tally.whole}", tally.then, tally.now)
-    if tally.stopped:
-        yield _format_counts(f"stopped before: {tally.stopped}", tally.then_stopped, tally.now_stopped)
+    parts = [part for part in (tally.whole, tally.supposed, tally.stopped) if part.sessions]
+    for part in parts:
+        yield _format_counts(f"{_TITLES[part.name]}: {part.sessions}", part.then, part.now)
     yield from _format_remarks(tally, make_visible(file))
+    if parts not in ([], [tally.whole]):
+        yield from _format_meanings(tally, parts)
+
+
+_TITLES: dict[str, str] = {"whole": "played to the end", "supposed": "with assumptions", "stopped": "stopped before"}
+
+
+def _format_meanings(tally: RehearsalTally, parts: Sequence[RehearsedPart]) -> Iterator[str]:
+    """Yield how sure each of the lines is."""
+    said = {
+        "whole": "exact, the counts of really playing these sessions again",
+        "supposed": f"played to the end, and exact but for what is assumed: {_name_assumed(tally.supposed)}",
+        "stopped": "exact up to the stop; of the rest nothing is said",
+    }
+    if more := _name_assumed(tally.stopped):
+        said["stopped"] += f", and up to there this is assumed: {more}"
+    for part in parts:
+        yield from wrap(f"{_TITLES[part.name]}: {said[part.name]}.", _WIDTH, subsequent_indent="  ")
+
+
+def _name_assumed(part: RehearsedPart) -> str:
+    """Return in words what was assumed in some sessions, and how often."""
+    often = ((one, many, part.assumed[who]) for who, (one, many) in _WHO.items())
+    return ", ".join(one if count == 1 else f"{count} {many}" for one, many, count in often if count)
 
 
 def _format_remarks(tally: RehearsalTally, file: str) -> Iterator[str]:
-    if not tally.whole + tally.stopped:
+    if not tally.sessions:
         yield "There is no session to play again, so nothing is said of this policy."
         return
     yield shorten_text(f"Then and now under {file}. Nothing ran, and nobody was asked.", _WIDTH)
-    if tally.stopped:
-        yield "Of a session that was stopped, both counts end where it was."
-    if repeats := tally.assumed["repeats"]:
-        yield f"{repeats} calls are not held now; their repeats are left out, and what these came to is used."
-    for who, what in _WHO.items():
-        if often := tally.assumed[who]:
-            yield f"Assumed {often} times: {what}. The counts are exact but for that."
-    if others := sorted(set(tally.versions) - {__version__}):
+    if repeats := sum(part.assumed["repeats"] for part in tally.parts):
+        yield f"{pluralise(repeats, 'call')} not held now: their repeats are left out, and what these came to is used."
+    if others := sorted(set(tally.versions) - {__version__, ""}):
         count = sum(tally.versions[one] for one in others)
-        yield f"{count} were recorded by Foregate {', '.join(others)}, whose gates may have judged otherwise."
+        yield f"{count} were recorded by Foregate {', '.join(others)}; they count where this one judges them alike."
 
 
 def _format_counts(label: str, then: SessionCounts, now: SessionCounts) -> str:
@@ -80,9 +100,9 @@ def build_rehearsal_json(played: Rehearsal) -> Json:
 
 
 def build_tally_json(tally: RehearsalTally, file: str, assumed: Mapping[str, str]) -> Json:
-    """Return what all sessions came to; those that were stopped are counted apart, up to where they were."""
+    """Return what all sessions came to, in three parts: exact, on assumptions, and up to where they were stopped."""
     told: dict[str, Json] = {"kind": "summary", "policy": file, "assume": {**assumed}}
-    told["whole"] = {"sessions": tally.whole, "then": to_builtins(tally.then), "now": to_builtins(tally.now)}
-    stopped = {"then": to_builtins(tally.then_stopped), "now": to_builtins(tally.now_stopped)}
-    told["stopped"] = {"sessions": tally.stopped, **stopped}
-    return told | {"assumed": {**tally.assumed}}
+    for part in tally.parts:
+        counts: dict[str, Json] = {"then": to_builtins(part.then), "now": to_builtins(part.now)}
+        told[part.name] = {"sessions": part.sessions, **counts, "assumed": {**part.assumed}}
+    return told
