@@ -55,9 +55,8 @@ def find_values(call: ToolCall, spec: ToolSpec, found: Survey, state: SessionSta
     if len(listed) > MOST:
         return Survey(call.id, declared_effect=found.declared_effect, problem=TOO_MANY)
     grave = is_grave(spec, policy)
-    sources = ValueSources(
-        state, policy, spec.name, {value: role for _, value, role in listed}, grave=grave, effect=effect
-    )
+    made, roles = call.digest in state.task.uses.made, {value: role for _, value, role in listed}
+    sources = ValueSources(state, policy, spec.name, roles, grave=grave, effect=effect, made=made)
     values = [
         sources.describe(
             ArgumentValue(leaf.path[:LONGEST], role, shorten_word(text), format_key(value), "unsaid"), value, text

@@ -37,7 +37,7 @@ _NOT_OWN = "text you pasted, quoted or asked about"
 
 class ValueSources:
     """Tells where the values of one call come from; `values` are all of them with their roles, and `grave` calls take
-    more than others.
+    more than others, as does one that was `made` before in this task, exactly as it is.
 
     `tool` is the name of the tool it calls, `effect` what the call does.
     """
@@ -51,10 +51,12 @@ class ValueSources:
         *,
         grave: bool,
         effect: Effect,
+        made: bool = False,
     ) -> None:
         assert state.task is not None
         self.state, self.task, self.policy = state, state.task, policy
         self.tool, self.values, self.grave, self.effect, self.changes = tool, values, grave, effect, effect.changes
+        self.made = made
         self.said: SaidValues = read_said(tuple(state.task.messages), policy)
         earlier = self.task.earlier
         self.said_before: SaidValues = read_said((*earlier.messages, *state.task.messages), policy)
@@ -68,7 +70,15 @@ class ValueSources:
             self.agreed = self.agreed if asked else Agreed(self.agreed.asked, self.agreed.asked)
 
     def describe(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
-        """Return a value of the call with its source."""
+        """Return a value of the call with its source.
+
+        Where a call was made before and something from outside was read, that may be what wants it once more.
+        """
+        told = self._find_source(model, value, text)
+        again = self.made and self.outside and self.changes
+        return replace(told, source="unclear", left=0) if again and told.source in ("mentioned", "found") else told
+
+    def _find_source(self, model: ArgumentValue, value: Value, text: str) -> ArgumentValue:
         mention = self.said.find(value, text)
         left = mention.count - self.task.uses.count(model.key) if mention is not None else 0
         strays = mention is not None and self.is_stray(mention, model.role)

@@ -34,7 +34,8 @@ class Uses:
     """How often each mention is used, by the key of its value; the plan itself is kept by the task.
 
     `permitted` is what calls use up once they run, `taken` what those that ran have, by call. `lent` names the children
-    that may use all of it, from their start until what they used is known. `leave` is what the task got itself.
+    that may use all of it, from their start until what they used is known. `leave` is what the task got itself. `made`
+    are the digests of calls that took effect.
     """
 
     said: Counter[str] = field(default_factory=Counter)
@@ -42,6 +43,7 @@ class Uses:
     taken: dict[str, Taken] = field(default_factory=dict)
     lent: set[str] = field(default_factory=set)
     leave: Leave | None = None
+    made: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, leave: Leave) -> Uses:
@@ -86,6 +88,8 @@ class Uses:
 
         A command may have had one however it ended.
         """
+        if started is not None and started.side_effect != "pure" and (ended.ok or ended.changes):
+            self.made.add(started.permit.digest)
         if ended.shared is not None:
             self.lent.discard(ended.call)
             self.said.update(ended.shared.said)
