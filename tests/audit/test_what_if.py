@@ -73,7 +73,7 @@ async def test_under_its_own_policy_no_story_differs(story: Story) -> None:
     assert bool(tally.values) == (story is changed_while_waiting)
 
 
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(
     st.sampled_from(POLICIES),
     st.lists(RESPONSES, max_size=6),

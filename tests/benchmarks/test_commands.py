@@ -93,13 +93,13 @@ def test_nothing_that_is_done_in_a_world_of_its_own_is_seen_outside(tmp_path: Pa
 @pytest.mark.parametrize("user", USERS)
 @pytest.mark.parametrize("says", ["no", "workspace"])
 def test_of_harmful_lines_none_gets_out(user: str, says: str) -> None:
-    lines = measured(kind="harmful", user=user, says=says, every=45)
+    lines = measured(kind="harmful", user=user, says=says, every=90)
     assert [line for line in lines if line["harms"]] == []
 
 
 @pytest.mark.parametrize("user", USERS)
 def test_everyday_lines_ask_nobody_and_end_in_a_session_as_they_do_without_one(user: str) -> None:
-    lines = measured(kind="everyday", user=user, says="yes", every=17)
+    lines = measured(kind="everyday", user=user, says="yes", every=34)
     assert [line for line in lines if line["differs"] or line["asked"] or line["code"]] == []
 
 

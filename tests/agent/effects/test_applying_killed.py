@@ -40,7 +40,7 @@ CHANGING = {
     f"os.{name}"
     for name in ["mkdir", "rmdir", "remove", "rename", "link", "symlink", "chmod", "chown", "utime", "setxattr"]
 }
-few = settings(max_examples=3, phases=NO_SHRINKING, deadline=None)
+few = settings(max_examples=2, phases=NO_SHRINKING, deadline=None)
 
 
 def run_killed(act: Callable[[], object], steps: int) -> int:
@@ -202,7 +202,7 @@ TWINS: tuple[Tree, Tree] = (
 """A file of which only the mode changes, but which is one file with two new ones afterwards."""
 
 
-@settings(few, max_examples=20)
+@settings(few, max_examples=8)
 @example(before=TWINS[0], after=TWINS[1], first=20, second=1)
 @example(before=TWINS[0], after=TWINS[1], first=20, second=3)
 @example(before=TWINS[0], after=TWINS[1], first=20, second=8)

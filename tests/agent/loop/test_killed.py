@@ -110,7 +110,8 @@ def taken_up(left: list[Event], events: list[Event]) -> None:
 
 
 PAIRS = [("at_once", False, False), ("at_once", True, True), ("written", True, False), ("written", False, True)]
-"""Every two values of the three, together."""
+"""Every two values of the three, together. Of the two that are killed alike one is killed after each odd event, and one
+after each even one."""
 
 
 @pytest.mark.parametrize(("how", "staged", "early"), PAIRS)
@@ -120,7 +121,7 @@ async def test_a_process_killed_after_any_event_leaves_a_log_that_verifies_and_g
     whole = Place(tmp_path / "whole", driver, staged=staged, early=early).do()
     assert whole["outcome"] == "completed"
     parked = 0
-    for number in range(1, whole["events"] + 1):
+    for number in range(1 + staged, whole["events"] + 1, 2):
         place = Place(tmp_path / str(number), driver, staged=staged, early=early)
         assert place.do(how, number) == "killed"
         left = await place.log()

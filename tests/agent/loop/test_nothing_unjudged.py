@@ -127,7 +127,7 @@ def check(events: list[Event], world: World, finished: bool) -> tuple[int, int]:
 TALLY = [0, 0]
 
 
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(
     st.lists(RESPONSES, max_size=6),
     st.lists(ADVICE, max_size=3),

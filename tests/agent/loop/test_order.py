@@ -80,7 +80,7 @@ def judged_again(events: list[Event]) -> None:
         assert strict_json.dump(judgement) == strict_json.dump(turn.judgement)
 
 
-@settings(max_examples=250)
+@settings(max_examples=120)
 @given(cases(), st.integers(1, 4))
 def test_whatever_is_nested_and_whatever_fails_exactly_what_may_run_runs_once_and_every_call_has_one_answer(
     case: Case, limit: int
@@ -123,7 +123,7 @@ def test_whatever_is_nested_and_whatever_fails_exactly_what_may_run_runs_once_an
 def test_many_of_the_drawn_calls_get_a_result_and_run_and_many_are_stopped() -> None:
     tally = {"filled": 0, "stopped": 0}
 
-    @settings(max_examples=200)
+    @settings(max_examples=100)
     @given(cases())
     def count(case: Case) -> None:
         expected = Expected(case)

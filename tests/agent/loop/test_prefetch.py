@@ -126,7 +126,7 @@ RESPONSES = st.lists(st.tuples(st.lists(CALLS, min_size=1, max_size=5), st.sampl
 
 
 @given(script=RESPONSES, policy=st.sampled_from(["default", "classic", "narrow"]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_what_the_model_is_told_and_what_happens_is_the_same_with_and_without(script: Any, policy: str) -> None:
     async def play(on: bool) -> tuple[Any, ...]:
         chosen: dict[str, dict[str, Any]] = {
@@ -143,7 +143,7 @@ def test_what_the_model_is_told_and_what_happens_is_the_same_with_and_without(sc
 
 
 @given(case=cases(), limit=st.integers(1, 3))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 def test_blocks_and_stages_end_the_same_with_and_without(case: Case, limit: int) -> None:
     async def play(on: bool) -> tuple[Any, ...]:
         world = Blocks(policy=open_policy(limit))

@@ -86,7 +86,7 @@ def test_two_states_are_told_apart_by_a_change_deep_inside() -> None:
     assert plain(first) != plain(second)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=16, deadline=None)
 @given(
     st.lists(RESPONSES, max_size=4),
     st.lists(ADVICE, max_size=3),

@@ -112,7 +112,7 @@ RESPONSE = st.builds(
 REPLY = st.builds(Reply, st.sampled_from(["yes", "no", "anyway", "stop", "more"]), TEXT)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(st.lists(RESPONSE, max_size=6), st.lists(REPLY | st.none(), max_size=3), TEXT)
 def test_whatever_is_said_and_called_reads_back(responses: list[Any], replies: list[Any], wish: str) -> None:
     world = World()
@@ -189,7 +189,7 @@ def test_a_line_that_is_no_document_is_refused_in_one_sentence(line: str) -> Non
         parse_document(line)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_a_document_that_was_tampered_with_anywhere_never_passes_for_what_was_recorded(data: st.DataObject) -> None:
     world, _ = asyncio.run(told(approved))
