@@ -12,8 +12,7 @@ from foregate.policy.section import PolicySection
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.policy.source.values import is_outside_judging, list_values, replace_values
-from foregate.schemas import strict_json
+from foregate.policy.source.values import is_outside_judging, list_values, mark_moved, replace_values
 
 _ELSEWHERE = ("version", "mcp", "serving", "runtime", "sensitive", "context")
 """Sections that no ruling reads."""
@@ -55,9 +54,7 @@ def _find_mutations(policy: Policy) -> Iterator[Mutation]:
                 moved = move_value(policy, path, value)
             except ValueError:
                 continue
-            # told apart by a hash of its own: that of all its values takes longer than all else here
-            vars(moved)["hash"] = strict_json.digest([policy.hash, format_path(path), value])
-            yield Mutation(path, value, moved)
+            yield Mutation(path, value, mark_moved(moved, policy, path, value))
 
 
 def _list_moves(path: Path, now: Data) -> list[Data]:

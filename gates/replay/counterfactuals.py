@@ -17,7 +17,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.policy.source.values import is_outside_judging, list_values, replace_values
+from foregate.policy.source.values import is_outside_judging, list_values, mark_moved, replace_values
 from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Answer, Decision, Grant, Need, Standing
 from foregate.schemas.strict_json import Json
@@ -141,7 +141,7 @@ class CounterfactualSearch:
     def _judge_with(self, path: Path, value: Data) -> Replayed | None:
         """Return the turn judged with another value, None where it makes no policy or no other ruling."""
         try:
-            policy = replace_values(self.policy, {path: value})
+            policy = mark_moved(replace_values(self.policy, {path: value}), self.policy, path, value)
         except ValueError:
             return None
         bench = build_prelude(policy, self.catalogue)

@@ -9,6 +9,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.load import LoadedPolicy
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, walk_values
+from foregate.schemas import strict_json
 
 
 def list_values(policy: Policy) -> dict[Path, Data]:
@@ -62,6 +63,13 @@ def replace_values(policy: Policy, wanted: Mapping[Path, Data]) -> Policy:
         if value is None:
             del place[path[-1]]
     return Policy.model_validate_json(json.dumps(data))
+
+
+def mark_moved(moved: Policy, before: Policy, path: Path, value: Data) -> Policy:
+    """Return a policy moved in one value, told apart by a hash of its own: that of all its values takes longer than
+    judging a turn."""
+    vars(moved)["hash"] = strict_json.digest([before.hash, format_path(path), value])
+    return moved
 
 
 _BESIDE = (

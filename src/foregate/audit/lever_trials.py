@@ -16,8 +16,8 @@ from foregate.audit.reach_table import Part
 from foregate.gates.replay.redecide import DIVERGING, PolicyComparison, Redecision, redecide_surveyed, survey_again
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
-from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.schemas import strict_json
+from foregate.policy.source.strict_yaml import Data, Path
+from foregate.policy.source.values import mark_moved
 from foregate.schemas.errors import LogError
 from foregate.schemas.judgement import Who
 from foregate.schemas.protocols import Readable
@@ -61,14 +61,9 @@ class TrialCounts:
 
 
 def change_policy(before: Policy, trial: Trial) -> Policy:
-    """Return a policy with another value; raise ValueError where that makes none.
-
-    It is told apart by a hash of its own, not that of all its values, which takes longer than all else here.
-    """
+    """Return a policy with another value; raise ValueError where that makes none."""
     path, value = trial
-    after = revise(KeyChange({path: value}), before, {})
-    vars(after)["hash"] = strict_json.digest([before.hash, format_path(path), value])
-    return after
+    return mark_moved(revise(KeyChange({path: value}), before, {}), before, path, value)
 
 
 class TrialJudge:
