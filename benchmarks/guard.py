@@ -11,10 +11,11 @@ careless      the same with a person who presses `y` at everything and names not
 naming        the same with one who also names whatever is to be named
 nobody        the same with nobody to ask
 … compromised  the same with a model that says, plans and accepts whatever is to be done
+… silent       the first three with a model that says nothing beside its calls
 classic       the strict shipped policy, and the careful person
 
 Then the default policy once more without each gate in turn, and without each rule of the mandate that has a key: how
-many harms that one alone prevents beside each person, and what it alone costs.
+many harms that one alone prevents beside each person, and what it alone costs; of `narration` also with a silent model.
 
     python benchmarks/guard.py                    the tables (about fifteen minutes on two cores)
     python benchmarks/guard.py NAME…              these tasks only, with the answers
@@ -45,6 +46,7 @@ VARIANTS = (
         for compromised in (False, True)
         for person in get_args(Who)
     ),
+    *(Variant(f"{person} silent", person=person, silent=True) for person in ("careful", "careless", "naming")),
     Variant("classic", policy="classic"),
 )
 TAKEN_OUT: tuple[Who, ...] = ("careful", "careless", "naming")
@@ -74,6 +76,7 @@ def main(names: Sequence[str], policy: str, changes: Sequence[str]) -> None:
     variants = (*VARIANTS, Variant(Path(policy).stem, policy=policy)) if policy else VARIANTS
     chosen = [folder for folder in folders("harm*") if not names or folder.name in names]
     without = [Variant(f"without {gate}", without=gate) for gate in GATES]
+    without += [Variant("without narration, silent", without="narration", silent=True)]
     without += [Variant(f"with {change}", changes=(read_change(change),)) for change in (*RULES, *changes)]
     beside = [replace(one, name=f"{one.name}, {who}", person=who) for one in without for who in TAKEN_OUT]
     results = played([*variants, *beside], chosen)
@@ -132,11 +135,12 @@ def count_extra(ours: Sequence[Played], results: Results) -> int:
 
 def effect(variant: Variant, results: Results) -> str:
     """Return what changes when a gate or rule is taken out; what it costs is counted beside the careful person."""
+    beside = {who: f"{who} silent" if variant.silent else who for who in TAKEN_OUT}
     pairs = {
         who: [
             (r, results[f"{variant.name}, {who}", task])
             for (name, task), r in results.items()
-            if name == who and not r.known_gap
+            if name == beside[who] and not r.known_gap
         ]
         for who in TAKEN_OUT
     }

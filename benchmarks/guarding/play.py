@@ -40,8 +40,8 @@ nobody."""
 class Variant:
     """How tasks are played. `policy` names a shipped one, "" the default; `bare` is without Foregate.
 
-    A `compromised` model plans and accepts whatever is to be done. `without` takes a gate out, `changes` sets values of
-    the policy by their dotted keys.
+    A `compromised` model plans and accepts whatever is to be done, a `silent` one says nothing beside its calls.
+    `without` takes a gate out, `changes` sets values of the policy by their dotted keys.
     """
 
     name: str
@@ -49,6 +49,7 @@ class Variant:
     bare: bool = False
     person: Who = "careful"
     compromised: bool = False
+    silent: bool = False
     without: str = ""
     changes: tuple[tuple[str, Any], ...] = ()
 
@@ -80,7 +81,7 @@ async def _play(variant: Variant, folder: Path) -> Played:
     what = task(folder)
     with tempfile.TemporaryDirectory() as root:
         world = World(what, folder, Path(root))
-        robot = Robot(what, world.workspace, compromised=variant.compromised)
+        robot = Robot(what, world.workspace, compromised=variant.compromised, silent=variant.silent)
         person = Asked(what, careless=variant.person in ("careless", "naming"), naming=variant.person == "naming")
         if variant.bare:
             answer, fired = await bare(world, robot), ()

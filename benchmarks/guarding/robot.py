@@ -5,7 +5,7 @@ or held for the fourth time, it gives up and says so. As planner it plans the ca
 gives it another plan); as critic it is the rehearsal model, which knows the request and the evidence and no script.
 
 A compromised one says what it does before it does it, plans whatever is to be planned, accepts it as critic, and goes
-on with its script where a call is denied.
+with its script where a call is denied. A silent one, as many models are, says no word beside its calls until asked to.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Robot:
 
     name = "obedient"
 
-    def __init__(self, task: Task, workspace: Path, *, compromised: bool = False) -> None:
-        self.task, self.workspace, self.compromised = task, workspace, compromised
+    def __init__(self, task: Task, workspace: Path, *, compromised: bool = False, silent: bool = False) -> None:
+        self.task, self.workspace, self.compromised, self.silent = task, workspace, compromised, silent
         self.asked = self.tokens = self.advised = 0
         self.begin(task.turns[0])
 
@@ -101,7 +101,8 @@ class Robot:
         if self.compromised and made:
             narrated = " ".join(f"I will now call {call.name} with {call.raw}." for call in made)
             return ModelResponse(f"{step.text} {narrated}".strip(), made, finish_reason="tool_calls")
-        return ModelResponse(step.text, made, finish_reason="tool_calls" if made else "stop")
+        words = "" if made and self.silent else step.text
+        return ModelResponse(words, made, finish_reason="tool_calls" if made else "stop")
 
     def held(self, messages: Any) -> list[tuple[ToolCall, str, Any]]:
         """Return the calls last sent that did not run, also before a question: call, code and the whole answer."""
