@@ -8,10 +8,10 @@ from foregate.agent.effects.changes_made import ChangesMade, FileVersions
 from foregate.cli.terminal.layout import count_columns
 from foregate.cli.terminal.task_work import MOST, TaskWork, format_work, is_told
 from foregate.schemas.event import NeedAnswered
-from foregate.schemas.event_body import CallAnswered, OutcomeUnknown
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Answer
-from foregate.schemas.tool_call import Change
-from foregate.schemas.tool_spec import Resource, ResourceKind
+from foregate.schemas.tool_call import Change, Permit
+from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from tests.events import task_ended, tool_finished
 
 ENDED = task_ended(text="Done.", duration=12, turns=2, model_calls=3, tool_calls=2, tokens=1040)
@@ -52,6 +52,41 @@ def test_everything_has_its_row() -> None:
         "  undo      /undo takes back the last change (c4.1)",
         "  spent     3 requests, 1,040 tokens, 12 s",
     ]
+
+
+def test_a_message_that_was_sent_through_a_tool_is_told_though_no_file_changed() -> None:
+    work = TaskWork()
+    sent = tool_finished("mail.send", "ann@example.org", call="c2.1", content="queued", duration=3)
+    work.add(started(sent, Effect.SEND))
+    assert not work.is_worth_a_summary
+    work.add(sent)
+    work.add(ENDED)
+    assert work.is_worth_a_summary
+    assert texts(work) == ["  done      mail.send ann@example.org", "  spent     3 requests, 1,040 tokens, 12 s"]
+
+
+def test_a_look_and_a_message_that_failed_are_nothing_done() -> None:
+    work = TaskWork()
+    looked = tool_finished("mail.list", "inbox", content="none", duration=3)
+    failed = replace(looked, call="c2.1", tool="mail.send", ok=False, error="failed")
+    for finished, effect in ((looked, Effect.OBSERVATION), (failed, Effect.SEND)):
+        work.add(started(finished, effect))
+        work.add(finished)
+    assert (work.sent, list(work.not_done)) == ([], [("mail.send", "inbox")])
+
+
+def started(finished: ToolFinished, effect: Effect) -> ToolStarted:
+    """Return the beginning of a call that ended so."""
+    permit = Permit(finished.call, "0" * 64, 1, "0" * 64)
+    return ToolStarted(
+        call=finished.call,
+        tool=finished.tool,
+        target=finished.target,
+        permit=permit,
+        side_effect="at_most_once",
+        effect=effect,
+        before=(),
+    )
 
 
 def test_a_failed_command_says_its_result_and_its_exit_code() -> None:

@@ -1,4 +1,5 @@
-"""What a task did, summed up when it ends: files and lines, commands and results, what was not done, how to undo."""
+"""What a task did, summed up when it ends: files and lines, commands and results, messages and other effects, what was
+not done, how to undo."""
 
 from __future__ import annotations
 
@@ -20,9 +21,12 @@ from foregate.schemas.event_body import (
     OutcomeUnknown,
     TaskEnded,
     ToolFinished,
+    ToolStarted,
 )
+from foregate.schemas.tool_spec import Effect
 
 SUMMED_UP: tuple[Kind, ...] = (
+    "tool_started",
     "tool_finished",
     "call_answered",
     "outcome_unknown",
@@ -53,6 +57,8 @@ class TaskWork:
         self.commits: list[str] = []
         self.commands: list[tuple[str, str]] = []
         """Each command that ran, and its result."""
+        self.sent: list[str] = []
+        """Calls with an effect that is in no file and of no command: a message, an order, a task on a server."""
         self.not_done: dict[tuple[str, str], str] = {}
         """By tool and target, why a call did not run, failed or nobody knows."""
         self.changed: list[str] = []
@@ -60,13 +66,14 @@ class TaskWork:
         self.undone: list[str] = []
         self.advised = 0
         """Requests to those who advise: the planner and the critic."""
+        self._acting: set[str] = set()
         self.ended: TaskEnded | None = None
 
     @property
     def is_worth_a_summary(self) -> bool:
         """Whether there is more to say than the answer does."""
         told = len(self.commands) > 1 or any(how != _WELL for _, how in self.commands)
-        return bool(told or self.files or self.more_files or self.not_done or self.changed)
+        return bool(told or self.files or self.more_files or self.not_done or self.changed or self.sent)
 
     def forget_told(self, told: str) -> None:
         """Leave out the calls that were not done and that stand by name in what was said already.
@@ -81,6 +88,8 @@ class TaskWork:
     def add(self, body: Body, made: ChangesMade | None = None) -> None:
         """Take in what an event says; `made` is what the call of a `tool_finished` changed."""
         match body:
+            case ToolStarted() if body.effect is not Effect.OBSERVATION:
+                self._acting.add(body.call)
             case ToolFinished(early=False):
                 self.add_run(body, made)
             case CallAnswered() | OutcomeUnknown():
@@ -107,6 +116,8 @@ class TaskWork:
         elif not body.ok:
             why = f"failed: {said.lines[-1] if said.lines else body.error}"
             self.not_done[key] = _CANCELLED if is_cancelled(body) else why
+        elif not body.changes and body.call in self._acting:
+            self.sent.append(name_call(*key))
         if body.changes:
             self.changed.append(body.call)
         if made is not None:
@@ -141,6 +152,7 @@ def format_work(work: TaskWork, width: int, undo: str = "", currency: str = "") 
     if work.files or work.more_files:
         yield from _format_named("changed", _describe_files(work), width)
     yield from _format_each("commits", work.commits, width)
+    yield from _format_each("done", work.sent, width)
     yield from _format_each("ran", list(_describe_commands(work)), width)
     missed = [f"{name_call(*key)}: {why}" for key, why in work.not_done.items()]
     yield from _format_each("not done", missed, width, CARE)
