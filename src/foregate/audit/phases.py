@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from typing import Literal
 
 from msgspec import Struct
@@ -26,7 +27,11 @@ class CallOutcome(Struct, frozen=True, array_like=True):
 
 
 class TurnOutcome(Struct, frozen=True, array_like=True):
-    """What became of a turn: who was asked (`was`), who would be (`asked`), and whose answers are assumed."""
+    """What became of a turn: who was asked (`was`), who would be (`asked`), and whose answers are assumed.
+
+    `leaves_less` says that an answer is not asked for now which left something for later turns: a plan, a grant, or a
+    request of the safety budget less.
+    """
 
     seq: int
     task: int
@@ -34,11 +39,12 @@ class TurnOutcome(Struct, frozen=True, array_like=True):
     was: tuple[Who, ...]
     asked: tuple[Who, ...]
     assumed: tuple[Who, ...] = ()
+    leaves_less: bool = False
 
     @property
     def diverges(self) -> bool:
         """Whether the session would have gone another way from here on, or might have."""
-        return bool(self.assumed) or any(call.change in DIVERGING for call in self.calls)
+        return bool(self.assumed) or self.leaves_less or any(call.change in DIVERGING for call in self.calls)
 
 
 def list_asked(turn: Turn) -> tuple[Who, ...]:
@@ -55,7 +61,8 @@ def describe_outcome(seq: int, turn: Turn, judgement: Judgement, result: Redecis
         runs = change.after is not None and change.after.standing == "allow"
         digest = verdict.digest if verdict is not None else ""
         calls.append(CallOutcome(digest, change.change, held and runs))
-    return TurnOutcome(seq, turn.task, tuple(calls), list_asked(turn), result.asked, result.assumed)
+    less = any(who != "person" for who in result.spared) or bool(result.spared and judgement.grants)
+    return TurnOutcome(seq, turn.task, tuple(calls), list_asked(turn), result.asked, result.assumed, less)
 
 
 @dataclass
@@ -80,17 +87,18 @@ class Phases:
 
     def __init__(self) -> None:
         self.before, self.at, self.after = Phase(), Phase(), Phase()
-        self._diverged = False
+        self._diverged, self._until = False, inf
         self._let_go: set[tuple[int, str]] = set()
 
-    def begin_session(self) -> None:
-        """Begin with another session."""
-        self._diverged, self._let_go = False, set()
+    def begin_session(self, until: float = inf) -> None:
+        """Begin with another session, of which a session that belongs to it has diverged by the event `until`."""
+        self._diverged, self._until, self._let_go = False, until, set()
 
     def add(self, outcomes: Iterable[TurnOutcome]) -> None:
         """Count further turns of the session, in their order."""
         for outcome in outcomes:
-            phase = self.after if self._diverged else self.at if outcome.diverges else self.before
+            apart = self._diverged or outcome.seq > self._until
+            phase = self.after if apart else self.at if outcome.diverges else self.before
             self._count(phase, outcome)
             self._diverged = self._diverged or outcome.diverges
             self._let_go.update((outcome.task, call.digest) for call in outcome.calls if call.let_go)

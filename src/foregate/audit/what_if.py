@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
 from foregate.audit.change_reach import ChangeReach, FrameChange
+from foregate.audit.family_phases import FamilyPhases
 from foregate.audit.key_change import Change, revise
 from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_outcome
 from foregate.audit.pieces import (
@@ -138,18 +139,22 @@ class WhatIf:
         refused over the user's.
         """
         session, diverged = "", False
+        families, told = FamilyPhases(self._log, sessions, self.phases), list[TurnOutcome]()
         for piece, (rows, tally, outcomes) in self._judge_pieces(sessions):
             if piece.session != session:
-                session, diverged = piece.session, False
+                if session:
+                    families.add_session(session, told)
+                session, diverged, told = piece.session, False, []
                 self.tally.sessions += 1
-                self.phases.begin_session()
-            self.phases.add(outcomes)
+            told += outcomes
             self.tally.add_counts(tally, apart=diverged)
             for row in rows:
                 yield replace(row, diverges=False, apart=True) if diverged else row
             if tally.diverged and not diverged:
                 diverged = True
                 self.tally.diverged += 1
+        if session:
+            families.add_session(session, told)
 
     def _judge_pieces(self, sessions: Sequence[str]) -> Iterator[tuple[SessionPiece, JudgedPiece]]:
         """Yield each piece of the sessions with what comes of it, in the order of the log."""

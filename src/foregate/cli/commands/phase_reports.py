@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from foregate.cli.commands.reports import CHANGES
@@ -13,13 +14,14 @@ if TYPE_CHECKING:
     from foregate.audit.phases import Phase, Phases
     from foregate.schemas.strict_json import Json
 
+_WIDTH = 78
 _WHO = {"planner": "plans", "critic": "critiques", "person": "prompts"}
 
 
 def format_phases(phases: Phases) -> Iterator[str]:
-    """Yield a line for each part of the sessions: how sure it is, what comes out differently, and who is asked."""
+    """Yield what each part of the sessions comes to: how sure that is, what is different, and who is asked."""
     assumed = [f"{count} of the {who}" for who in _WHO if (count := phases.at.assumed[who])]
-    but = f"exact but for {', '.join(assumed)}" if assumed else "exact"
+    but = f"exact but for the assumed answers, {', '.join(assumed)}" if assumed else "exact"
     left = (
         f"; {pluralise(phases.after.repeats, 'repeat')} of what is no longer held left out"
         if phases.after.repeats
@@ -30,15 +32,20 @@ def format_phases(phases: Phases) -> Iterator[str]:
         ("at it", but, phases.at),
         ("after it", f"estimated{left}", phases.after),
     ):
-        yield f"{title} ({how}): {describe_phase(phase)}"
+        yield from wrap(f"{title} ({how}): {describe_phase(phase)}", _WIDTH, subsequent_indent="  ")
+    yield "Recorded -> now. The three are never added up."
 
 
 def describe_phase(phase: Phase) -> str:
     """Return what comes of the turns of a part, in words."""
     calls = sum(phase.calls.values())
     different = [f"{count} {CHANGES[name]}" for name in CHANGES if name != "unchanged" and (count := phase.calls[name])]
-    asked = [f"{phase.asked[who]} {plural} for {phase.was[who]}" for who, plural in _WHO.items()]
+    asked = (f"{plural} {_format_pair(phase.was[who], phase.asked[who])}" for who, plural in _WHO.items())
     return f"{pluralise(calls, 'call')}, {', '.join(different) or 'none different'}; {', '.join(asked)}"
+
+
+def _format_pair(then: int, now: int) -> str:
+    return str(now) if then == now else f"{then} -> {now}"
 
 
 def build_phases_json(phases: Phases) -> dict[str, Json]:
