@@ -194,7 +194,7 @@ class Recording:
             case ModelResponded(places=None, continues=None) as body:
                 self._add_response(event, body)
             case NeedRaised(need=Need(gate="task_plan" | "plan_results")):
-                self._halt(event, _PLANNED)
+                self._halt(self._looked or event, _PLANNED)
             case NeedRaised() as body:
                 sandboxed = self._is_sandboxed(body.need)
                 self._raised[body.need.gate] = body, sandboxed

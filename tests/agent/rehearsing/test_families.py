@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.rehearsing.counts import SessionCounts, count_events
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import EffectUndone, ToolFinished, UserMessage
 from tests.agent import corpus
 from tests.agent.rehearsing.families import (
@@ -289,3 +292,22 @@ async def test_an_undo_while_calls_wait_stops_the_session() -> None:
     played = (await rehearse_family(await list_events(world), None))["s"]
     assert "undone here while calls were waiting" in played.stopped
     assert played.now == played.then
+
+
+TIME = re.compile(r"2026-[-0-9:T.]+Z")
+LETTER = ("letter", {})
+STORIES = {
+    "what was read has to be read again": [told(corpus.READ, ends=True), told(corpus.EDIT, corpus.READ, corpus.EDIT)],
+    "what came from outside stays so": [told(LETTER, ends=True), told(("post", {"to": corpus.BOB}), corpus.READ)],
+    "what was refused in a session": [told(corpus.EDIT, ends=True), told(READ_B, OTHER_EDIT, ends=True), told(READ_B)],
+    "what a child task read": [told(("", [delegate()]), LETTER, DONE, corpus.READ, corpus.EDIT)],
+}
+
+
+@pytest.mark.parametrize("story", STORIES)
+async def test_under_their_own_policy_all_turns_of_a_family_are_judged_from_the_same_facts(story: str) -> None:
+    events = await play_under(STORIES[story], {})
+    played = await rehearse_family(events, None)
+    for name, then in events.items():
+        now, recorded = (bodies(of, TurnJudged) for of in (played[name].events, then))
+        assert [TIME.sub("", str(turn)) for turn in now] == [TIME.sub("", str(turn)) for turn in recorded]

@@ -176,3 +176,20 @@ async def test_nothing_of_a_rehearsal_reaches_a_tool() -> None:
     before, files = list(world.effects), dict(world.workspace.files)
     await rehearse_one(await world.log.read("s"), PolicyAgain(None), NOTHING)
     assert (world.effects, world.workspace.files) == (before, files)
+
+
+async def test_of_two_answers_to_the_same_question_the_second_is_given_second() -> None:
+    events = await told([calls(corpus.SEND, text=TALK), corpus.BAD, corpus.PLAN, says("sent")], ["yes"])
+    played = await asyncio.to_thread(rehearsed, events)
+    assert (played.stopped, played.now) == ("", played.then)
+    assert (played.now.planner, played.now.held) == (2, 0)
+
+
+async def test_a_question_takes_its_own_answer_where_the_one_before_it_is_not_asked_now() -> None:
+    rules = [{"id": "no", "then": "deny", "tool": "note"}, {"id": "ask", "then": "ask", "tool": "edit_file"}]
+    steps = [calls(corpus.READ, NOTE, text=TALK), calls(NOTE, corpus.EDIT), says("never said")]
+    keys = {"limits__repeated_holds": 2, "rules__list": rules}
+    events = await told(steps, ["yes", Reply("stop")], **keys)
+    unasked = {"limits.repeated_holds": 2, "rules.list": rules[:1]}
+    played = await asyncio.to_thread(rehearsed, events, unasked)
+    assert (played.then.prompts, played.now.prompts, played.now.requests, played.stopped) == (2, 1, 2, "")
