@@ -14,11 +14,11 @@ from foregate.agent.workspace.git_repository import GitRepository
 from foregate.agent.workspace.secret_values import SecretValues
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.policy.risk import commands
 from foregate.policy.risk.command_line import Segment, parse_command_line
 from foregate.policy.risk.globs import find_protection
 from foregate.policy.risk.program_name import get_program_name
 from foregate.policy.risk.reading import split_git
+from foregate.policy.risk.running import can_run
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
 from foregate.schemas.strict_json import Json
@@ -106,7 +106,7 @@ class SecretScan:
     def may_run_git(self, command: Command, what: str) -> bool:
         """Whether a command runs that command of git; one whose words cannot be told apart may."""
         try:
-            return commands.can_run(("git", what), command, self._policy)
+            return can_run(("git", what), command, self._policy)
         except PolicyError:
             return True
 

@@ -12,6 +12,7 @@ from foregate.policy.risk.commands import list_words, split_shell_words
 from foregate.policy.risk.handed_on import has_handed_words
 from foregate.policy.risk.program_name import get_program_name
 from foregate.policy.risk.rule_matching import is_tool_named
+from foregate.policy.risk.running import is_computed
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import CallFacts, Command
 from foregate.schemas.tool_spec import ResourceKind
@@ -35,8 +36,8 @@ class CallTraits(Struct, frozen=True, array_like=True):
     words: tuple[int, ...] | None
 
 
-def describe_traits(facts: CallFacts) -> CallTraits:
-    """Return what a call is like."""
+def describe_traits(facts: CallFacts, completes: tuple[str, ...]) -> CallTraits:
+    """Return what a call is like, where `completes` are the programs that complete commands."""
     survey, call = facts.survey, facts.call
     return CallTraits(
         call.name,
@@ -48,12 +49,12 @@ def describe_traits(facts: CallFacts) -> CallTraits:
         tuple(sorted({one.kind.value for one in facts.resources})),
         tuple(sorted({one.protected for one in facts.resources})),
         tuple(sorted({atom.origin.value for atom in survey.atoms})),
-        _sum_words(survey.command),
+        _sum_words(survey.command, completes),
     )
 
 
 @lru_cache(maxsize=1024)
-def _sum_words(command: Command | None) -> tuple[int, ...] | None:
+def _sum_words(command: Command | None, completes: tuple[str, ...]) -> tuple[int, ...] | None:
     if command is None:
         return ()
     if command.problem:
@@ -62,8 +63,8 @@ def _sum_words(command: Command | None) -> tuple[int, ...] | None:
         words = list_words(split_shell_words(command.shell) if command.shell else list(command.argv))
     except PolicyError:
         return None
-    if has_handed_words(words):
-        return None  # what is read may be any of them
+    if has_handed_words(words, completes) or any(map(is_computed, words)):
+        return None  # what is read or computed may be any of them
     return tuple(sorted({checksum(form) for word in words for form in (word, get_program_name(word))}))
 
 

@@ -106,7 +106,7 @@ class ReachReader:
     """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn."""
 
     def __init__(self, policy: Policy, catalogue: Catalogue) -> None:
-        self._catalogue = catalogue
+        self._catalogue, self._completes = catalogue, policy.commands.completes
         self._reading = PolicyReading(policy)
         self._policy = cast(Policy, self._reading.policy)
         bench = build_prelude(self._policy, catalogue, keeps_rows=False)
@@ -147,7 +147,8 @@ class ReachReader:
         facts = self._prelude.facts(turn)
         found = reading.begin()
         result = judge(turn, self._policy, self._prelude, facts)
-        return Followed(looks, found, reading.begin(), frozenset(map(describe_traits, facts.values()))), result
+        traits = frozenset(describe_traits(one, self._completes) for one in facts.values())
+        return Followed(looks, found, reading.begin(), traits), result
 
 
 def strip_survey(survey: Survey) -> Survey:
@@ -175,6 +176,8 @@ class PolicyChange:
 
     def can_match(self, call: CallTraits) -> bool:
         """Whether a rule that is there under one of the policies alone may match a call."""
+        if self._before.commands.completes != self._after.commands.completes:
+            return bool(self._rules)
         return any(may_match(rule, call) for rule in self._rules or ())
 
     def _applies_more(self, name: str) -> bool:

@@ -11,7 +11,6 @@ from itertools import islice
 from foregate.policy.commands_section import CommandEntry
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.risk.handed_on import can_be_completed
 from foregate.policy.risk.program_name import get_program_name
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_call import Command
@@ -103,21 +102,6 @@ def has_attached_value(entry: CommandEntry, word: str) -> bool:
 def is_shell_syntax(word: str) -> bool:
     """Whether a word is shell syntax, which has no meaning in an argument vector, or could not be passed at all."""
     return word in OPERATORS or word.startswith(_STARTS) or word.endswith(";") or "\n" in word or "\0" in word
-
-
-def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
-    """Whether a command runs a program with leading arguments, itself or somewhere among the words it hands on.
-
-    Raises PolicyError when its words cannot be told apart.
-    """
-    if command.problem:
-        raise PolicyError(command.problem)
-    words = split_shell_words(command.shell) if command.shell else list(command.argv)
-    if not command.shell and words and get_program_name(words[0]) not in policy.commands.wrappers:
-        return has_words_at(wanted, words)
-    inner = list_words(words)
-    found = any(has_words_at(wanted, inner, at) for at in range(len(inner)))
-    return found or can_be_completed(wanted, inner, policy.commands.wrappers)
 
 
 def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bool:

@@ -9,7 +9,6 @@ from itertools import takewhile
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.program_name import get_program_name
 
-_HAND_ON = frozenset({"xargs", "parallel"})
 _ALONE = re.compile(r"-[0rtxpk]+|-[adEIijLlnNPs].+|--(?:null|no-run-if-empty|verbose|exit|keep-order|[\w-]+=.*)")
 """Their options behind which no value stands. Behind any other a word may be its value, or the command."""
 _REPLACE = re.compile(r"-[0rtxpk]*[Ii](?P<joined>.*)|--replace=(?P<long>.+)")
@@ -18,15 +17,17 @@ _ENDS = frozenset({";", "&", "&&", "|", "||", "<", ">", ">>", ":::", "::::"})
 """Words behind which no words of the command stand."""
 
 
-def has_handed_words(words: Sequence[str]) -> bool:
-    """Whether some program among the words reads further words of a command."""
-    return any(get_program_name(word) in _HAND_ON for word in words)
+def has_handed_words(words: Sequence[str], completes: Collection[str]) -> bool:
+    """Whether some program among the words is one that `completes` a command by words it reads."""
+    return any(get_program_name(word) in completes for word in words)
 
 
-def can_be_completed(wanted: Sequence[str], words: Sequence[str], wrappers: Collection[str]) -> bool:
-    """Whether words that are handed on can make a command the wanted one; `wrappers` run what stands behind them."""
+def can_be_completed(
+    wanted: Sequence[str], words: Sequence[str], completes: Collection[str], wrappers: Collection[str]
+) -> bool:
+    """Whether programs that complete commands can make one the wanted one; `wrappers` run what stands behind them."""
     for at, word in enumerate(words):
-        if get_program_name(word) in _HAND_ON:
+        if get_program_name(word) in completes:
             given = list(takewhile(lambda one: one not in _ENDS, words[at + 1 :]))
             places = _list_places(given)
             if any(_may_become(wanted, own, places) for own in _list_commands(given, wrappers)):

@@ -15,6 +15,7 @@ from foregate.policy.risk import commands
 from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.globs import find_protection
 from foregate.policy.risk.reading import is_held_read, is_read, read_command_line
+from foregate.policy.risk.running import can_run
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, find_entry
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
@@ -99,7 +100,8 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
     if survey.command is not None:
         git = [[_can_run_git(what, survey.command, policy) for what in _COMMITTING] for policy in (before, after)]
         if git[0] != git[1]:
-            return "commands.wrappers"
+            name = "wrappers" if before.commands.wrappers != after.commands.wrappers else "completes"
+            return f"commands.{name}"
         if git[0][0]:
             commits = True
             for name in ("max_entries", "max_read", "max_hash"):
@@ -121,7 +123,7 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
 def _can_run_git(what: str, command: Command, policy: Policy) -> bool:
     """Whether a command runs that command of git; one whose words cannot be told apart may."""
     try:
-        return commands.can_run(("git", what), command, policy)
+        return can_run(("git", what), command, policy)
     except PolicyError:
         return True
 

@@ -12,12 +12,12 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy, Rule
-from foregate.policy.risk.commands import can_run
 from foregate.policy.risk.further_words import explain_open_words, has_further_words
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
 from foregate.policy.risk.mandate import list_outside_values
 from foregate.policy.risk.reading import read_command_line
+from foregate.policy.risk.running import can_run
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, explain_running
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.foreign_tools import list_meant_tools

@@ -13,7 +13,7 @@ _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash")
 _LINE_OPTION = re.compile(r"-[a-z]*c[a-z]*")
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
-_UNREADABLE = Segment((None,))
+UNREADABLE = Segment((None,))
 """A command nobody can know beforehand."""
 
 
@@ -65,7 +65,7 @@ def unwrap_segment(segment: Segment, depth: int = 0) -> Iterator[Segment]:
     """
     name = segment.words[0] if segment.words else None
     if depth > _DEEPEST:
-        yield _UNREADABLE
+        yield UNREADABLE
     elif name in _SHELLS:
         yield Segment((":",), segment.folder, segment.variables)
         yield from _unwrap_shell(segment, depth)
@@ -96,10 +96,10 @@ def _unwrap_shell(segment: Segment, depth: int) -> Iterator[Segment]:
 def _unwrap_line(line: str | None, folder: str | None, depth: int) -> Iterator[Segment]:
     parsed = parse_command_line(line, folder) if line is not None else None
     if parsed is None or parsed.problem:
-        yield _UNREADABLE
+        yield UNREADABLE
     if parsed is not None:
         if any(writes_to_file(r.operator, r.target) for r in parsed.redirections):
-            yield _UNREADABLE
+            yield UNREADABLE
         for inner in parsed.segments:
             yield from unwrap_segment(inner, depth + 1)
 
@@ -130,7 +130,7 @@ def _unwrap_words(segment: Segment, wrapper: Wrapper, depth: int) -> Iterator[Se
                 yield segment
                 return
             if (name, word.partition("=")[0]) in _UNKNOWN:
-                yield _UNREADABLE
+                yield UNREADABLE
                 return
             at += 1 + (word in wrapper.valued)
         elif name == "env" and _ASSIGNED.match(word):
@@ -141,7 +141,7 @@ def _unwrap_words(segment: Segment, wrapper: Wrapper, depth: int) -> Iterator[Se
         else:
             break
     if not wrapper.harmless:
-        yield _UNREADABLE
+        yield UNREADABLE
     inner = (*words[at:], *((None,) if wrapper.more else ()))
     if words[at:]:
         yield from unwrap_segment(Segment(inner, segment.folder, tuple(variables)), depth + 1)

@@ -46,6 +46,7 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "context": ("loop",),
     "commands": _EFFECTS,
     "commands.wrappers": ("rules",),
+    "commands.completes": ("rules",),
     "commands.checks": ("uncertainty", "critique"),
     "commands.further_words": ("rules", "approval"),
     "commands.scripts": ("plan", "approval"),

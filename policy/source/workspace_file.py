@@ -131,7 +131,7 @@ _NAMED = (
     (SHRINKS, "", "mcp.environment mandate.pushing commands.further_words commands.checks"),
     (GROWS, "", "commands.reads.*.work commands.reads.*.patterns"),
     (GROWS, "", "commands.read_only.*.beneath commands.wrappers commands.open_ended files.protected files.secret"),
-    (GROWS, "", "files.runs_by_itself mandate.naming"),
+    (GROWS, "", "commands.completes files.runs_by_itself mandate.naming"),
     (FALSE, "", "commands.read_only.*.operands"),
     (POSITIVE, "commands.", "timeout sandbox.memory sandbox.processes sandbox.scratch sandbox.sent"),
     (POSITIVE, "commands.", "sandbox.connections"),

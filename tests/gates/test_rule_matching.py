@@ -14,10 +14,12 @@ from msgspec.structs import replace
 from foregate.agent.tools.builtin.files import edit_file
 from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.policy.risk.rule_matching import RulesVerdict, apply_rules
+from foregate.policy.risk.running import can_run
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.tool_call import CallFacts, SurveyedResource
+from foregate.schemas.tool_call import CallFacts, Command, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind, build_catalogue
+from tests.policies import policy_with
 from tests.policy.making import atoms, facts, file, folder, url, with_rules
 
 
@@ -231,6 +233,47 @@ def test_a_deny_knows_the_program_in_an_argument_vector(wanted: list[str], argv:
 )
 def test_a_deny_finds_the_program_anywhere_in_a_shell_line(line: str, answer: bool) -> None:
     assert denied(facts("run_shell", shell=line), command=["rm"]) is answer
+
+
+COMPUTED = [
+    (["git", "push"], "git $(echo push)", True),
+    (["git", "push"], "git `echo push`", True),
+    (["git", "push"], "a=push; git $a", True),
+    (["git", "push"], "a='-C x push'; git --no-pager $a", True),
+    (["git", "push"], 'git > log "$a" origin', True),
+    (["git", "push"], "git 2>&1 $a", True),
+    (["git", "push"], "git pu{sh,}", True),
+    (["git", "push"], "sh -c 'git $1' _ push", True),
+    (["git", "push"], "a=git; $a push", True),
+    (["git", "push"], "$(echo git) -C x push", True),
+    (["git", "push"], "env $a push origin", True),
+    (["git", "push", "--force"], "git push origin $a", True),
+    (["rm"], "x=rm; $x -rf src", True),
+    (["git", "push"], "git add $files && echo $a", False),
+    (["git", "push"], "git log; echo $a", False),
+    (["git", "push"], "git commit -m 'costs $5'", False),
+    (["git", "push"], "git stash drop 'stash@{0}'", False),
+    (["git", "push"], "$a status", False),
+    (["git", "push"], "git", False),
+    (["rm"], "echo $HOME; cat *.txt", False),
+]
+
+
+@pytest.mark.parametrize(("wanted", "line", "answer"), COMPUTED)
+def test_a_deny_takes_a_word_that_only_the_shell_knows_for_any(wanted: list[str], line: str, answer: bool) -> None:
+    assert denied(facts("run_shell", shell=line), command=wanted) is answer
+
+
+@pytest.mark.parametrize("runner", ["bwrap --ro-bind / /", "tmux new-session -d", "screen -dm", "uv run", "csh -c"])
+def test_a_deny_sees_what_a_program_runs_that_may_run_anything(runner: str) -> None:
+    words = [*runner.split(), "git push"] if runner == "csh -c" else [*runner.split(), "git", "push"]
+    assert denied(facts("run_command", argv=words), command=["git", "push"])
+
+
+def test_the_policy_names_the_programs_that_complete_commands() -> None:
+    line = ["xargs", "git"]
+    assert denied(facts("run_command", argv=line), command=["git", "push"])
+    assert not can_run(("git", "push"), Command(tuple(line)), policy_with({"commands.completes": []}))
 
 
 def test_an_allow_about_a_command_wants_exactly_its_leading_words() -> None:

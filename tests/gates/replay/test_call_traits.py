@@ -18,6 +18,7 @@ from tests.gates.turns import CATALOGUE, call, turn
 from tests.policies import policy_with
 
 TOOLS = ["read_file", "edit_file", "delete_path", "send", "run_command", "run_shell", "odd", "fetch"]
+COMPLETES = policy_with().commands.completes
 WORDS = [
     "git push",
     "env git push origin",
@@ -27,6 +28,9 @@ WORDS = [
     ".env",
     "/bin/rm x",
     "xargs env",
+    "git $a",
+    "sh -c '$a x'",
+    "a=git; $a push",
     "'",
 ]
 MATCHERS: dict[str, Any] = {
@@ -58,16 +62,16 @@ def test_a_rule_that_matches_or_cannot_be_told_may_match(tool: str, words: str, 
     matched = True  # what cannot be told may match
     with suppress(PolicyError, ValueError):
         matched = is_match(rule, facts, policy_with())
-    assert may_match(rule, describe_traits(facts)) or not matched
+    assert may_match(rule, describe_traits(facts, COMPLETES)) or not matched
 
 
 def test_a_rule_about_another_program_is_not_about_a_command() -> None:
     rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
-    assert not may_match(rule, describe_traits(facts_of("run_command", "git push")))
+    assert not may_match(rule, describe_traits(facts_of("run_command", "git push"), COMPLETES))
 
 
 def test_a_rule_may_be_about_a_command_that_reads_what_it_runs() -> None:
     rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
     facts = facts_of("run_command", "xargs env")
     assert is_match(rule, facts, policy_with())
-    assert may_match(rule, describe_traits(facts))
+    assert may_match(rule, describe_traits(facts, COMPLETES))

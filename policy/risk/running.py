@@ -1,0 +1,87 @@
+"""Which programs a command may run, itself, through others, or by words that are known only when it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from foregate.policy.policy import Policy
+from foregate.policy.risk.commands import has_words_at, list_words, split_shell_words
+from foregate.policy.risk.globs import matches_text
+from foregate.policy.risk.handed_on import can_be_completed
+from foregate.policy.risk.program_name import get_program_name
+from foregate.policy.risk.reading import read_command_line
+from foregate.policy.risk.wrapped import UNREADABLE
+from foregate.schemas.errors import PolicyError
+from foregate.schemas.tool_call import Command
+
+COMPUTED = "$`*?["
+"""What in a word tells that only the shell knows what becomes of it, beside braces with several parts."""
+_ENDS = frozenset(";&|()\n")
+"""Of these an operator consists behind which another command begins."""
+
+
+def can_run(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
+    """Whether a command may run a program with leading arguments, itself or somewhere among the words it hands on.
+
+    In a line for a shell, a word that only the shell knows may be any words. Raises PolicyError when its words cannot
+    be told apart.
+    """
+    if command.problem:
+        raise PolicyError(command.problem)
+    words = split_shell_words(command.shell) if command.shell else list(command.argv)
+    if not command.shell and words and get_program_name(words[0]) not in policy.commands.wrappers:
+        return has_words_at(wanted, words)
+    inner = list_words(words)
+    if any(has_words_at(wanted, inner, at) or may_have_words_at(wanted, inner, at) for at in range(len(inner))):
+        return True
+    if can_be_completed(wanted, inner, policy.commands.completes, policy.commands.wrappers):
+        return True
+    return any(map(is_computed, inner)) and _may_run_computed(wanted, command, policy)
+
+
+def is_computed(word: str) -> bool:
+    """Whether only the shell knows what becomes of a word, were it not in quotes.
+
+    >>> is_computed("$x"), is_computed("{git,push}"), is_computed("stash@{0}")
+    (True, True, False)
+    """
+    return any(mark in word for mark in COMPUTED) or ("{" in word and ("," in word or ".." in word))
+
+
+def may_have_words_at(wanted: Sequence[str], words: Sequence[str], at: int) -> bool:
+    """Whether the wanted program stands at `at`, and words that only the shell knows may be the wanted ones behind it.
+
+    >>> [may_have_words_at(("git", "push"), words, 0) for words in (["git", "$a"], ["git", "add", "$a"])]
+    [True, False]
+    """
+    return matches_text(wanted[0], get_program_name(words[at])) and _may_become(wanted[1:], words[at + 1 :])
+
+
+def _may_become(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether words up to the end of their command hold one that is computed, before which nothing speaks against the
+    wanted ones."""
+    named, may_be_value = [word for word in wanted if not word.startswith("-")], False
+    for word in words:
+        if set(word) <= _ENDS:
+            break
+        if is_computed(word):
+            return True
+        if word[:1] in ("-", "<", ">"):
+            may_be_value = True
+        elif named and matches_text(named[0], word):
+            del named[0]
+        elif named and not (may_be_value or word.isdigit()):
+            break
+        else:
+            may_be_value = False
+    return False
+
+
+def _may_run_computed(wanted: Sequence[str], command: Command, policy: Policy) -> bool:
+    """Whether a program whose name only the shell knows may be the wanted one, by the words behind it."""
+    for segment in read_command_line(command, policy).segments:
+        if segment.words[:1] == (None,) and segment is not UNREADABLE:
+            words = [word if word is not None else "$" for word in segment.words[1:]]
+            if _may_become(wanted[1:], words) or has_words_at(("*", *wanted[1:]), ["program", *words]):
+                return True
+    return False
