@@ -251,6 +251,8 @@ COMPUTED = [
     (["rm"], "x=rm; $x -rf src", True),
     (["git", "push"], "git add $files && echo $a", False),
     (["git", "push"], "git log; echo $a", False),
+    (["git", "push", "--force"], "git push; echo $a", False),
+    (["rm"], "bash -c 'echo $HOME > log'", False),
     (["git", "push"], "git commit -m 'costs $5'", False),
     (["git", "push"], "git stash drop 'stash@{0}'", False),
     (["git", "push"], "$a status", False),

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.call_traits import describe_traits, may_match
+from foregate.gates.replay.reach import PolicyChange
 from foregate.policy.policy import Rule
 from foregate.policy.risk.rule_matching import is_match
 from foregate.schemas.errors import PolicyError
@@ -75,3 +76,11 @@ def test_a_rule_may_be_about_a_command_that_reads_what_it_runs() -> None:
     facts = facts_of("run_command", "xargs env")
     assert is_match(rule, facts, policy_with())
     assert may_match(rule, describe_traits(facts, COMPLETES))
+
+
+def test_a_new_rule_may_be_about_any_call_where_other_programs_complete_commands_than_before() -> None:
+    before = policy_with({"commands.completes": []})
+    traits = describe_traits(facts_of("run_command", "xargs env"), before.commands.completes)
+    rules = [{"id": "r", "then": "deny", "command": ["curl"]}]
+    assert PolicyChange(before, policy_with({"rules.list": rules})).can_match(traits)
+    assert not PolicyChange(before, policy_with({"rules.list": rules, "commands.completes": []})).can_match(traits)
