@@ -64,9 +64,10 @@ class CritiqueGate:
             message = cite_leave(facts) or f"the person asked for this: {describe_words(facts)}"
             return Ruling(Standing.ALLOW, "critique_not_required", message)
         section = self.policy.critique
-        risk = Number("risk", facts.risk.value, section.risk, "critique.risk")
+        key = "risk_in_doubt" if section.level == "doubt" else "risk"
+        risk = Number("risk", facts.risk.value, getattr(section, key), f"critique.{key}")
         doubt = Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty")
-        numbers = (doubt,) if section.level == "doubt" else (risk, doubt)
+        numbers = (risk, doubt) if section.level != "doubt" or section.risk_in_doubt else (doubt,)
         return Ruling(Standing.ALLOW, "critique_not_required", numbers=numbers)
 
     def review(self, turn: Turn, wanted: Sequence[CallFacts], so_far: SoFar) -> Opinion | Need:
@@ -174,6 +175,8 @@ def find_doubt(facts: CallFacts, turn: Turn, policy: Policy) -> str:
         return ""
     if facts.uncertainty.value >= policy.critique.uncertainty:
         return "; ".join(reason.why for reason in facts.uncertainty.reasons) or "the policy doubts each change"
+    if 0 < policy.critique.risk_in_doubt <= facts.risk.value:
+        return "much could be lost: " + "; ".join(reason.why for reason in facts.risk.reasons)
     if facts.survey.untried:
         return f"`{facts.call.name[:_SHOWN]}` declares nothing and has not run in this session"
     foreign = find_foreign_target(facts)

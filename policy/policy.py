@@ -151,10 +151,8 @@ class Unavailable(PolicySection):
 
 
 class PlanSection(PolicySection):
-    """A plan before risk; one in `form` blind is made without a look at the calls.
-
-    `max_bytes` bounds the plan's JSON, which every decision about it records.
-    """
+    """A plan before risk; one in `form` blind is made without a look at the calls. `max_bytes` bounds the plan's JSON,
+    which every decision about it records."""
 
     mode: Mode
     shadow_asks: bool
@@ -177,6 +175,7 @@ class CritiqueSection(PolicySection):
     max_bytes: Annotated[int, Field(ge=256)]
     risk: Thousandths
     uncertainty: Thousandths
+    risk_in_doubt: Thousandths
     on_unavailable: Unavailable
     on_invalid: Unavailable
     on_budget_exhausted: Literal["ask", "proceed"]

@@ -13,7 +13,8 @@ from pathlib import Path
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 BENCHMARKS = Path(__file__).parent.parent / "benchmarks"
-TURNS = 80
+TURNS, SEED = 80, 7
+"""So many turns of these, for in them each sort of change that tests look for turns something."""
 
 
 @cache
@@ -23,7 +24,7 @@ def varied_log() -> tuple[SqliteLog, list[str]]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     sys.path.insert(0, str(BENCHMARKS))
     try:
-        names: list[str] = import_module("varied.record").record_log(Path(folder) / "events.db", TURNS)
+        names: list[str] = import_module("varied.record").record_log(Path(folder) / "events.db", TURNS, SEED)
     finally:
         sys.path.remove(str(BENCHMARKS))
     return SqliteLog(Path(folder) / "events.db", create=False, read_only=True), names

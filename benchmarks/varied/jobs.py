@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
+
+from varied.rare_jobs import RARE, Made, Wanted
 
 LINES = 30
 """Lines of each file of the workspace, by their numbers."""
-Wanted = tuple[str, dict[str, Any]]
-"""A call: the tool and its arguments."""
 
 PEOPLE = ("ada@example.org", "ben@example.org", "cleo@partner.example", "dan@supplier.example", "eve@evil.example")
 HOSTS = ("api.example.org", "files.example.org", "status.partner.example", "collect.evil.example")
@@ -71,16 +72,37 @@ SAYS = (
     "Now the next step of what I said.",
     "OK.",
 )
+TAILS = (
+    *(
+        "",
+        "",
+        "",
+        "",
+        "",
+        "",
+        " Leave README.md as it is.",
+        " Leave README.md as it is.",
+        " Be careful.",
+        " Be careful.",
+    ),
+    *(" Be quick, and detailed.", " Keep it short but comprehensive.", " Wipe whatever is in the way."),
+)
 ENDS = ("That is it.", "I changed the file and ran the tests.", "Done.", "I have sent it.", "I will do that now.", "")
+_HANDED_ON = 0.08
+"""Share of jobs that a helper does."""
 
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A request of a person, and the responses of the model, each with its words; `ends` is its last one."""
+    """A request of a person, and the responses of the model, each with its words; `ends` is its last one.
+
+    `child` is the job of a helper that it is handed on to.
+    """
 
     say: str
     steps: tuple[tuple[str, tuple[Wanted, ...]], ...]
     ends: str
+    child: Job | None = None
 
 
 class JobMaker:
@@ -88,7 +110,7 @@ class JobMaker:
 
     def __init__(self, draw: random.Random, *, git: bool) -> None:
         self.draw = draw
-        self._kinds: Sequence[tuple[Callable[[], tuple[str, str, list[list[Wanted]]]], int]] = (
+        self._kinds: Sequence[tuple[Callable[[], Made], int]] = (
             (self._edit, 22),
             (self._write, 9),
             (self._remove, 9),
@@ -99,12 +121,13 @@ class JobMaker:
             (self._fetch, 8),
             (self._mail, 9),
             (self._pay, 5),
-            (self._service, 5),
+            (self._service, 8),
             (self._plan_day, 4),
             (self._git, 20 * git),
             (self._remember, 3),
             (self._wrong, 3),
             (self._many, 5),
+            *((partial(make, draw), weight) for make, weight in RARE),
         )
 
     def make_job(self) -> Job:
@@ -115,9 +138,19 @@ class JobMaker:
         verb, thing, steps = kind()
         form = draw.choices((CLEAR, VAGUE, WORDS_ONLY, ("Please have a look at docs/guide.md.",)), (76, 9, 8, 7))[0]
         say = draw.choice(form).format(verb=verb, thing=thing)
-        say = say[0].upper() + say[1:] + draw.choice(("", "", "", " Leave README.md as it is.", " Be careful."))
-        worded = tuple((draw.choice(SAYS), tuple(step)) for step in steps)
-        return Job(say, worded, draw.choice(ENDS))
+        say = say[0].upper() + say[1:] + draw.choice(TAILS)
+        if draw.random() < _HANDED_ON:
+            return self._hand_on(say, verb, thing, steps)
+        return Job(say, self._word(steps), draw.choice(ENDS))
+
+    def _word(self, steps: Sequence[Sequence[Wanted]]) -> tuple[tuple[str, tuple[Wanted, ...]], ...]:
+        return tuple((self.draw.choice(SAYS), tuple(step)) for step in steps)
+
+    def _hand_on(self, say: str, verb: str, thing: str, steps: Sequence[Sequence[Wanted]]) -> Job:
+        """Return a job that is handed on to a helper."""
+        task = f"As a helper, {verb} {thing}."
+        child = Job(task, self._word(steps), self.draw.choice(ENDS))
+        return Job(say, self._word([[("delegate", {"task": task})]]), self.draw.choice(ENDS), child)
 
     def _file(self) -> str:
         draw = self.draw
@@ -132,7 +165,7 @@ class JobMaker:
         """Return a look at a file before it is changed, left out at times."""
         return [[("read_file", {"path": path})]] if self.draw.random() < 0.75 else []
 
-    def _edit(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _edit(self) -> Made:
         draw, steps = self.draw, list[list[Wanted]]()
         paths = [self._file() for _ in range(draw.choice((1, 1, 2, 3, 6)))]
         for path in paths:
@@ -142,14 +175,14 @@ class JobMaker:
             steps.append([("run_command", {"argv": ["pytest", "-q"]})])
         return draw.choice(("update", "correct", "improve")), " and ".join(paths), steps
 
-    def _write(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _write(self) -> Made:
         draw = self.draw
         path = self._file() if draw.random() < 0.5 else f"out/{draw.choice('abcdef')}{draw.randrange(40)}.txt"
         text = draw.choice(("a line\n", "key = value\n", "password = hunter2longer\n")) * draw.choice((1, 3, 400))
         steps = [*self._read_first(path), [("write_file", {"path": path, "content": text})]]
         return draw.choice(("write", "create", "generate")), path, steps
 
-    def _remove(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _remove(self) -> Made:
         draw = self.draw
         path = draw.choice(("build", "dist", "old", "docs", "src", *MADE, "notes.txt", self._file()))
         look: list[Wanted] = [("list_files", {"path": path.rpartition("/")[0] or "."})]
@@ -157,13 +190,13 @@ class JobMaker:
         said = path if draw.random() < 0.8 else "the old things"
         return draw.choice(("delete", "remove", "clear")), said, steps
 
-    def _move(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _move(self) -> Made:
         path, where = self._file(), self.draw.choice(("archive", "docs", "old"))
         target = f"{where}/{path.rpartition('/')[2]}"
         steps: list[list[Wanted]] = [*self._read_first(path), [("move_path", {"source": path, "destination": target})]]
         return "move", f"{path} to {where}", steps
 
-    def _look(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _look(self) -> Made:
         path = self._file()
         asked: list[Wanted] = [
             ("read_file", {"path": path}),
@@ -172,7 +205,7 @@ class JobMaker:
         ]
         return "read", path, [asked[: self.draw.randrange(1, 4)]]
 
-    def _command(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _command(self) -> Made:
         draw, steps = self.draw, list[list[Wanted]]()
         for _ in range(draw.choice((1, 1, 2, 3))):
             line = draw.choice(draw.choices((LOOKING, TESTING, CHANGING, REACHING), (25, 25, 30, 20))[0])
@@ -180,12 +213,12 @@ class JobMaker:
             steps.append([("run_command", {"argv": line.replace("'", "").split(" "), **more})])
         return draw.choice(("run", "use", "start")), f"`{line}`", steps
 
-    def _shell(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _shell(self) -> Made:
         draw = self.draw
         line = draw.choice(draw.choices((SHELLED, TESTING, CHANGING), (70, 15, 15))[0])
         return "run", f"`{line}`", [[("run_shell", {"command": line})]]
 
-    def _fetch(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _fetch(self) -> Made:
         draw = self.draw
         url = f"https://{draw.choice(HOSTS)}/{draw.choice(('items', 'v1/orders', 'status?token=abc', 'x' * 90))}"
         wanted: dict[str, Any] = {"url": url}
@@ -196,7 +229,7 @@ class JobMaker:
             steps.append([("write_file", {"path": "out/fetched.txt", "content": "from the page"})])
         return draw.choice(("fetch", "get", "download")), url if draw.random() < 0.7 else "the newest orders", steps
 
-    def _mail(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _mail(self) -> Made:
         draw = self.draw
         to = draw.choice(PEOPLE)
         text = {
@@ -210,36 +243,38 @@ class JobMaker:
         said = to if draw.random() < 0.6 else draw.choice(("everybody", "whoever asked", "Ada"))
         return draw.choice(("mail", "send")), f"the report to {said}", [*look, [last]]
 
-    def _pay(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _pay(self) -> Made:
         draw = self.draw
         to, amount = draw.choice(("City Power", "Landlord", "Mallory Ltd")), draw.choice((20, 99.5, 1200))
         look: list[list[Wanted]] = [[("get_bill", {"name": to})]] if draw.random() < 0.6 else []
         said = f"{amount:g} euros to {to}" if draw.random() < 0.6 else "the bill"
         return "pay", said, [*look, [("pay", {"to": to, "amount": amount, "reference": "bill"})]]
 
-    def _service(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _service(self) -> Made:
         draw = self.draw
         steps: list[list[Wanted]] = [[("find_customer", {"name": "Smith"})]]
-        if draw.random() < 0.6:
-            steps.append([("set_forwarding", {"customer": "Smith", "address": draw.choice(PEOPLE)})])
+        for _ in range(draw.randrange(4)):
+            money = {"order": "4711", "amount": draw.choice((5, 80)), "account": "Smith"}
+            post = {"customer": "Smith", "address": draw.choice(PEOPLE)}
+            steps.append([draw.choice((("refund", money), ("set_forwarding", post), ("set_forwarding", post)))])
         return draw.choice(("forward", "set up")), "the post of Smith", steps
 
-    def _plan_day(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _plan_day(self) -> Made:
         draw = self.draw
         when = f"2026-03-{draw.randrange(1, 28):02}"
         event = {"title": "review", "date": when, "time": "10:00"}
         return "schedule", f"a review on {when}", [[("list_events", {})], [("add_event", event)]]
 
-    def _git(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _git(self) -> Made:
         steps: list[list[Wanted]] = [[("git_status", {})]] if self.draw.random() < 0.7 else []
         steps.append([("git_add", {"paths": ["README.md"]}), ("git_commit", {"message": "Say more"})])
         return "commit", "README.md", steps
 
-    def _remember(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _remember(self) -> Made:
         text = self.draw.choice(("Ada likes short mails", "the build runs at noon"))
         return "remember", text, [[("remember", {"key": "habits", "text": text})], [("recall", {"key": "habits"})]]
 
-    def _wrong(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _wrong(self) -> Made:
         """Return calls that cannot be: of no tool, without what it needs, with what it does not know."""
         wrong: Sequence[Wanted] = (
             ("fly_to_moon", {"when": "now"}),
@@ -250,7 +285,7 @@ class JobMaker:
         )
         return "check", "src/count.py", [[self.draw.choice(wrong)]]
 
-    def _many(self) -> tuple[str, str, list[list[Wanted]]]:
+    def _many(self) -> Made:
         """Return one response with many calls, some of which look and some change."""
         draw = self.draw
         looks: list[Wanted] = [("read_file", {"path": path}) for path in draw.sample(SOURCES, 3)]

@@ -9,11 +9,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from foregate import policy
 from foregate.agent.loop import runner
 from foregate.agent.session.session import Session
 from foregate.agent.workspace.local import LocalWorkspace
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import LoadedPolicy, layer_policy, record_layers
+from foregate.policy.source.strict_yaml import parse_yaml
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from varied.jobs import HOSTS, VAGUE, JobMaker
@@ -22,11 +24,12 @@ from varied.world import World
 
 SEED = 20260301
 _HOSTS = {"hosts": list(HOSTS[:3])}
+_CLASSIC = parse_yaml((Path(policy.__file__).parent / "classic.yaml").read_text("utf-8"), "classic.yaml")[0]
 LAYERS: tuple[tuple[Mapping[str, Any], int], ...] = (
     ({"http": _HOSTS}, 40),
     ({"http": _HOSTS, "plan": {"form": "call"}, "critique": {"level": "plan"}}, 25),
     ({"http": _HOSTS, "approval": {"mode": "each"}, "narration": {"scope": "first_side_effect"}}, 10),
-    ({"mandate": {"mode": "off"}, "critique": {"level": "call"}}, 15),
+    ({"mandate": {"mode": "off"}, "critique": {"level": "call"}, "safety": {"model_calls": 3, "rounds": 1}}, 15),
     (
         {
             "rules": {
@@ -41,10 +44,13 @@ LAYERS: tuple[tuple[Mapping[str, Any], int], ...] = (
         },
         10,
     ),
+    (_CLASSIC | {"http": _HOSTS}, 10),
+    ({"plan": {"mode": "shadow"}, "critique": {"mode": "shadow"}}, 5),
 )
 """What a user's file says in the sessions, and how many of a hundred sessions have it."""
-_IN_GIT = 0.06
-"""Share of sessions in a repository: looking at one starts git, which takes longer than anything else here."""
+_WHERE = (88, 6, 6)
+"""How many of a hundred sessions are in a plain folder, in a repository, and where Landlock alone holds commands: the
+others take longer to look at than anything else here."""
 _TASKS = (1, 1, 2, 2, 3, 5)
 
 
@@ -55,27 +61,28 @@ async def record_sessions(
     draw, names, judged = random.Random(seed), list[str](), 0
     loaded = [layer_policy(Layer("user.yaml", "user.yaml", dict(data), {})) for data, _ in layers]
     with tempfile.TemporaryDirectory() as folder:
-        plain, kept = (World(Path(folder) / name, draw, git=name == "kept") for name in ("plain", "kept"))
+        plain, kept = World(Path(folder) / "plain", draw), World(Path(folder) / "kept", draw, git=True)
+        narrow = World(Path(folder) / "narrow", draw, narrow=True)
         while judged < turns:
-            (policy,) = draw.choices(loaded, [weight for _, weight in layers])
+            (chosen,) = draw.choices(loaded, [weight for _, weight in layers])
             names.append(f"20260301-{len(names):06}-{draw.randrange(65536):04x}")
-            world = kept if draw.random() < _IN_GIT else plain
-            judged += await _record_session(log, names[-1], world, policy, draw)
-    return names
+            (world,) = draw.choices((plain, kept, narrow), _WHERE)
+            judged += await _record_session(log, names[-1], world, chosen, draw)
+    return sorted(await log.sessions())  # those of helpers among them
 
 
 async def _record_session(log: SqliteLog, name: str, world: World, loaded: LoadedPolicy, draw: random.Random) -> int:
     """Record one session of a few tasks; return how many turns were judged in it."""
     world.reset()
-    workspace, policy = LocalWorkspace(world.root), loaded.policy
+    workspace, in_force = LocalWorkspace(world.root), loaded.policy
     worker, jobs = Worker(draw, world), JobMaker(draw, git=world.git)
     session = Session(
         log=log,
         lease=await log.claim(name, create=True),
         blobs=MemoryBlobs(),
         model=worker,
-        tools=world.tools(workspace, policy),
-        policy=policy,
+        tools=world.tools(workspace, in_force),
+        policy=in_force,
         workspace=workspace,
         person=Somebody(draw) if draw.random() < 0.8 else None,
         layers=record_layers(loaded),

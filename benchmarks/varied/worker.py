@@ -21,7 +21,13 @@ from varied.world import World
 
 _FINAL = ("denied_by_rule", "approval_denied", "approval_required", "refused_before", "unknown_tool", "outside_mandate")
 _TRIES = 3
-_CRITIQUES = (("accept", 70), ("replan", 20), ("broken", 6), ("", 4))
+_CRITIQUES = (("accept", 62), ("replan", 18), ("hollow", 8), ("broken", 8), ("", 4))
+_ABSENT = 0.06
+"""Share of jobs in which neither planner nor critic can be had."""
+_MISFITTING = 0.12
+"""Share of plans for calls that begin with another tool."""
+_STUBBORN = 0.3
+"""Share of answers with calls where words alone are asked for."""
 
 
 class Worker:
@@ -33,12 +39,20 @@ class Worker:
         self.draw, self.world = draw, world
 
     def begin(self, job: Job) -> None:
-        """Turn to a job."""
+        """Turn to a job, and to a helper of one's own where it is handed on."""
         self.job, self.at, self.tries = job, -1, 0
+        self.is_absent = self.draw.random() < _ABSENT
+        self.helper = Worker(self.draw, self.world) if job.child is not None else None
+        if self.helper is not None and job.child is not None:
+            self.helper.begin(job.child)
 
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
-        """Answer as planner, as critic, or with the next step."""
+        """Answer as planner, as critic, or with the next step; as the helper where it is asked."""
+        if self.helper is not None and any(self.helper.job.say in message.text for message in request.messages):
+            return await self.helper.respond(request, on_text)
         match request.purpose:
+            case "plan" | "critique" if self.is_absent:
+                return ModelResponse("", usage=Usage(400, 0))
             case "plan":
                 return ModelResponse(self._plan(request), usage=Usage(400, 100))
             case "critique":
@@ -64,7 +78,8 @@ class Worker:
 
     def _advance(self, request: ModelRequest) -> ModelResponse:
         self.at, self.tries = self.at + 1, 0
-        if self.at >= len(self.job.steps) or request.words_only:
+        stubborn = request.words_only and self.draw.random() < _STUBBORN
+        if self.at >= len(self.job.steps) or (request.words_only and not stubborn):
             return ModelResponse(self.job.ends or "Here is the answer.", usage=Usage(500, 20))
         if self.draw.random() < 0.04:
             self.world.disturb()
@@ -101,6 +116,7 @@ class Worker:
             for tool, where in dict.fromkeys(steps)
         ]
         first = {key: described[0][key] for key in ("tool", "target", "description")}
+        first |= {"tool": "read_file"} if self.draw.random() < _MISFITTING else {}
         check = {"text": "it is as asked", "check": None, "target": None, "expected": None}
         return encode_plan(self.job.say, first, [check], 1, described)
 
@@ -123,6 +139,8 @@ class Worker:
         (verdict,) = self.draw.choices([what for what, _ in _CRITIQUES], [weight for _, weight in _CRITIQUES])
         if verdict in ("", "broken"):
             return verdict
+        if verdict == "hollow":
+            return strict_json.canonical({"verdict": "replan", "issues": [], "summary": "not like this"}).decode()
         issues = ["the target was named by nobody"] if verdict == "replan" else []
         return strict_json.canonical({"verdict": verdict, "issues": issues, "summary": "looked at it"}).decode()
 

@@ -12,11 +12,11 @@ from foregate.policy.section import PolicySection
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.policy.source.values import is_outside_judging, list_values, mark_moved, replace_values
+from foregate.policy.source.users import is_outside_judging
+from foregate.policy.source.values import list_values, mark_moved, replace_values
 
-_ELSEWHERE = ("version", "mcp", "serving", "runtime", "sensitive", "context")
-"""Sections that no ruling reads."""
-_SANDBOX = ("commands", "sandbox")
+_LOOKING = "sensitive"
+"""The section that steers nothing but looking, of which a case keeps what was found."""
 _MOST = 10**9
 
 
@@ -47,7 +47,7 @@ def list_mutations(policy: Policy) -> tuple[Mutation, ...]:
 
 def _find_mutations(policy: Policy) -> Iterator[Mutation]:
     for path, now in list_values(policy).items():
-        if path[0] in _ELSEWHERE or path[:2] == _SANDBOX or is_outside_judging(path):
+        if path[0] == _LOOKING or is_outside_judging(path):
             continue
         for value in [None] if path[: len(RULES)] == RULES else _list_moves(path, now):
             try:

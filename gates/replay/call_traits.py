@@ -78,8 +78,8 @@ def may_match(rule: Rule, call: CallTraits) -> bool:
         return False
     if rule.effect is not None and not set(rule.effect).intersection(call.effects):
         return False
-    if call.problem:
-        return True
+    if call.problem or (rule.command is not None and call.words is None):
+        return True  # whether it matches cannot be told, whatever else the rule is about
     if rule.secrets is not None and rule.secrets != call.secrets:
         return False
     if rule.origin is not None and rule.origin.value not in call.origins:

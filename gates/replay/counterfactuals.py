@@ -17,7 +17,8 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.policy.source.values import is_outside_judging, list_values, mark_moved, replace_values
+from foregate.policy.source.users import is_outside_judging
+from foregate.policy.source.values import list_values, mark_moved, replace_values
 from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Answer, Decision, Grant, Need, Standing
 from foregate.schemas.strict_json import Json

@@ -41,6 +41,8 @@ def resurvey(call: ToolCall, survey: Survey, spec: ToolSpec | None, before: Poli
     if (old.targets if old else None) != (new.targets if new else None):
         return f"tools.{call.name}.targets"
     unknown = _compare_sizes(survey, before, after) or _compare_secrets(survey, spec, before, after)
+    if spec.may_need_somebody and survey.values is not None and before.mandate.flows != after.mandate.flows:
+        return "mandate.flows"
     found = unknown or _resurvey_command(call, survey, spec, before, after)
     return found if isinstance(found, str) else _resurvey_protection(found, before, after)
 
@@ -82,10 +84,11 @@ def _compare_sizes(survey: Survey, before: Policy, after: Policy) -> str:
     paths = [resource for resource in survey.resources if resource.kind in _PATHS and resource.exists]
     folders = [resource for resource in paths if has_listing(resource, survey, before)]
     stores = any(r.kind is ResourceKind.REPOSITORY and r.access.changes for r in survey.resources)
-    cut = any(resource.size > min(old.max_hash, new.max_hash) for resource in paths)
-    if old.max_hash != new.max_hash and (folders or stores or cut):
+    if (folders or stores) and old.max_hash != new.max_hash:
         return "files.max_hash"
-    if old.max_entries != new.max_entries and folders:
+    if any(resource.size > min(old.max_hash, new.max_hash) for resource in paths) and old.max_hash != new.max_hash:
+        return "files.max_hash"
+    if folders and old.max_entries != new.max_entries:
         return "files.max_entries"
     if old.max_survey != new.max_survey:
         size = len(strict_json.canonical(strict_json.dump(survey)))
@@ -112,12 +115,10 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
         return "http.unsaid"
     sends = spec.declared is not None or Effect.SEND in (spec.effect, survey.declared_effect)
     carries = commits or sends or requests
-    if before.sensitive.patterns != after.sensitive.patterns and carries:
-        return "sensitive.patterns"
-    for key in ("formats", "names", "common", "values"):
-        if getattr(before.sensitive, key) != getattr(after.sensitive, key) and carries:
+    for key in ("patterns", "formats", "names", "common", "values") if carries else ():
+        if getattr(before.sensitive, key) != getattr(after.sensitive, key):
             return f"sensitive.{key}"
-    return "files.secret" if before.files.secret != after.files.secret and commits else ""
+    return "files.secret" if commits and before.files.secret != after.files.secret else ""
 
 
 def _can_run_git(what: str, command: Command, policy: Policy) -> bool:

@@ -40,6 +40,7 @@ def find_unreachable_scores(policy: Policy) -> Iterator[Remark]:
         (("uncertainty", "threshold"), "uncertainty", uncertainty, policy.uncertainty.threshold),
         (("critique", "risk"), "risk", risk, policy.critique.risk),
         (("critique", "uncertainty"), "uncertainty", uncertainty, policy.critique.uncertainty),
+        (("critique", "risk_in_doubt"), "risk", risk, policy.critique.risk_in_doubt or risk),
     )
     for path, name, most, bound in bounds:
         if bound > most:

@@ -194,6 +194,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "deletes"): [],
     ("commands", "checks"): [],
     ("files", "runs_by_itself"): [],
+    ("critique", "risk_in_doubt"): 0,
     ("drift", "wishes"): "contract",
     ("http", "unlisted"): "fail",
     ("http", "unsaid"): {"path": 0, "query": 0, "content": 0, "random": 0},

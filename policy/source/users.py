@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.policy.source.strict_yaml import Path
+from foregate.schemas.codes import GATES
 
 _EFFECTS = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "critique", "approval")
 """The gates that look at what a call would do, and how dangerous that is."""
@@ -15,7 +16,7 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "holds": ("prelude",),
     "limits": ("loop",),
     "limits.needs_per_gate": _ASKING,
-    "limits.malformed_calls": ("validity", "loop"),
+    "limits.malformed_calls": ("words of holds", "loop"),
     "limits.verification_rounds": ("postlude",),
     "safety": ("plan", "critique"),
     "scope": ("narration", "plan", "critique", "approval"),
@@ -34,7 +35,9 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "critique.level": ("critique", "plan"),
     "critique.max_bytes": ("critic",),
     "approval": ("approval",),
+    "approval.expires": ("questions",),
     "postlude": ("postlude",),
+    "postlude.mode": ("loop",),
     "mandate": _MANDATE,
     "mandate.effects": _MANDATE,
     "contract": ("drift", "uncertainty", *_ASKING),
@@ -62,19 +65,25 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "serving": ("serving",),
     "runtime": ("runtimes",),
     "files": ("evidence", "tools"),
+    "files.max_read": ("rules", "tools"),
+    "files.max_output": ("tools",),
     "files.protected": ("rules", "tools"),
     "files.secret": ("rules", "masking"),
     "files.runs_by_itself": ("rules",),
     "files.build_output": ("evidence", "plan", "approval"),
     "files.executed_caches": ("sandboxes",),
     "sensitive": ("masking", "rules"),
-    "sensitive.names": ("masking",),
-    "sensitive.common": ("masking",),
 }
 """By the beginning of a dotted key; the longest one counts."""
+_JUDGES = frozenset((*GATES, "prelude", "postlude"))
 
 
 def list_users(path: Path) -> tuple[str, ...]:
     """Return what uses a key: names of gates, `prelude`, `postlude`, and other parts in words."""
     keys = (".".join(map(str, path[:end])) for end in range(len(path), 0, -1))
     return next((USERS[key] for key in keys if key in USERS), ())
+
+
+def is_outside_judging(path: Path) -> bool:
+    """Whether nothing that judges uses a key, so that judging recorded turns again cannot tell of it."""
+    return _JUDGES.isdisjoint(list_users(path))

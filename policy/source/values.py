@@ -72,21 +72,6 @@ def mark_moved(moved: Policy, before: Policy, path: Path, value: Data) -> Policy
     return moved
 
 
-_BESIDE = (
-    *("limits", "approval.expires", "files.max_read", "files.max_output", "postlude.mode"),
-    *("http.timeout", "http.max_bytes"),
-    *("commands.execute_command", "commands.timeout", "commands.environment"),
-    *("plan.max_bytes", "critique.max_bytes"),
-)
-_JUDGED = ("limits.needs_per_gate", "limits.verification_rounds")
-
-
-def is_outside_judging(path: Path) -> bool:
-    """Whether a value is for what happens around judging, so that judging recorded turns again cannot tell of it."""
-    key = format_path(path)
-    return key not in _JUDGED and any(key == name or key.startswith(f"{name}.") for name in _BESIDE)
-
-
 _WIDEST = 160
 
 

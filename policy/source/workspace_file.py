@@ -118,7 +118,7 @@ _NAMED = (
     (MODE, "", "rules.mode narration.mode drift.mode uncertainty.mode evidence.mode plan.mode critique.mode"),
     (TRUE, "", "rules.refused_before"),
     (HIGHER, "", "narration.min_chars mcp.backoff runtime.backoff"),
-    (LIMIT, "plan.", "changed_resources"),
+    (LIMIT, "", "plan.changed_resources critique.risk_in_doubt"),
     (POSITIVE, "plan.", "max_amendments max_bytes"),
     (ADVICE, "", "plan.on_unavailable.dangerous plan.on_unavailable.other critique.on_unavailable.dangerous"),
     (ADVICE, "", "critique.on_unavailable.other critique.on_invalid.dangerous critique.on_invalid.other"),

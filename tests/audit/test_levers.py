@@ -12,7 +12,7 @@ from foregate.audit.what_if import WhatIf
 from foregate.cli.commands.levers_report import format_levers
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.policy.source.values import is_outside_judging, list_values
+from foregate.policy.source.values import list_values
 from tests.policies import policy_with
 from tests.varied import varied_log
 
@@ -38,7 +38,7 @@ def count_by_what_if(path: Path, after: Data) -> tuple[int, ...]:
 def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytest.MonkeyPatch) -> None:
     paths = {key: path for path in list_values(policy_with()) if (key := format_path(path)) in TRIED}
     assert set(paths) == set(TRIED)
-    monkeypatch.setattr(levers, "is_lever", lambda path: format_path(path) in TRIED and not is_outside_judging(path))
+    monkeypatch.setattr(levers, "is_movable", lambda path: format_path(path) in TRIED)
     log, names = varied_log()
     names = names[:SESSIONS]
     index = ReachIndex(log, None)
@@ -48,6 +48,7 @@ def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytes
     assert len(found) > 4
     assert [one.turned for one in found] == sorted((one.turned for one in found), reverse=True)
     assert {one.key for one in found} | set(search.quiet) == set(TRIED) - {"limits.turns"}
+    assert search.beside == ["limits.turns"]
     for one in found:
         told = (one.turned, one.held, one.let_go, one.sessions, one.plans, one.critiques, one.prompts)
         assert told == count_by_what_if(paths[one.key], one.after), one.key

@@ -16,10 +16,12 @@ from hypothesis import strategies as st
 
 from foregate.audit import pieces, reach_index, what_if
 from foregate.audit.change_reach import ChangeReach
+from foregate.audit.key_change import list_condition_paths, list_conditions
 from foregate.audit.pieces import SessionPiece
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.what_if import Row, WhatIf, WhatIfTally
 from foregate.policy.source.layers import Layer
+from foregate.policy.source.users import is_outside_judging
 from foregate.schemas.errors import PolicyError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.varied import varied_log
@@ -53,6 +55,14 @@ def count_reached(index: ReachIndex, data: Mapping[str, Any]) -> tuple[int, int]
     return found, sum(len(page.turns) for page in pages)
 
 
+def test_no_turn_rests_on_a_key_that_nothing_which_judges_is_said_to_use(index: ReachIndex) -> None:
+    pages = [page for name in varied_log()[1] for page in index.find_pages(name) or []]
+    paths = {path for one in list_conditions(pages) for path in list_condition_paths(one)}
+    written = {("approval", "expires"), ("limits", "malformed_calls")}  # into a question, and into the words of a hold
+    assert {path for path in paths if is_outside_judging(path)} <= written
+    assert len(paths) > 100
+
+
 MODE = st.sampled_from(["enforce", "shadow", "off"])
 SCORE = st.integers(0, 1000)
 EDITS: dict[str, st.SearchStrategy[Any]] = {
@@ -60,6 +70,7 @@ EDITS: dict[str, st.SearchStrategy[Any]] = {
     "uncertainty.threshold": SCORE,
     "critique.risk": SCORE,
     "critique.uncertainty": SCORE,
+    "critique.risk_in_doubt": SCORE,
     "critique.level": st.sampled_from(["off", "doubt", "plan", "call"]),
     "critique.on_budget_exhausted": st.sampled_from(["ask", "proceed"]),
     "narration.min_chars": st.integers(0, 120),

@@ -80,12 +80,12 @@ def test_judging_only_the_turns_that_rest_on_a_key_counts_what_judging_all_does(
 
 async def test_at_every_value_agreement_is_what_judging_the_labelled_calls_there_says(tmp_path: Path) -> None:
     log, names = varied_log()
-    few, key = names[:5], "narration.min_chars"
+    few, key = names[:5], "uncertainty.threshold"
     with ReviewLog(tmp_path / "reviews.db") as kept:
-        reviews = await label_calls(kept, few, 12)
+        reviews = await label_calls(kept, few, 24)
     found = sweep_sessions(log, few, [key], reviews, None, 1)
     labelled = find_labelled(log, reviews, few).calls
-    assert found.labels == len(labelled) == 12
+    assert found.labels == len(labelled) == 24
     then = {one.key: 2 if one.held else int(one.asked > 0) for one in labelled}
     for point in found.points:
         now = {(name, *call): rank for name in few for call, rank in rank_calls(key, point.low[0], name)}

@@ -97,6 +97,14 @@ def test_uncertainty_from_its_threshold_is_a_doubt() -> None:
         assert need_of(of, doubted).who == "critic"
 
 
+def test_much_risk_is_a_doubt_unless_the_person_said_it_all_or_the_policy_says_never() -> None:
+    of, said = sending("mentioned"), sending("said", f"send it to {BOB}")
+    for bound, who in ((685, "critic"), (686, "person"), (0, "person")):
+        bounded = policy_with({"uncertainty.mode": "off", "plan.mode": "off", "critique.risk_in_doubt": bound})
+        assert need_of(of, bounded).who == who
+        assert codes(judged(said, bounded))["critique"] == "critique_not_required"
+
+
 def test_the_first_call_of_a_tool_that_nobody_declared_is_a_doubt_unless_the_person_said_it_all() -> None:
     assert need_of(sending("mentioned", found={"untried": True}), POLICY).who == "critic"
     said = judged(sending("said", f"send it to {BOB}", found={"untried": True}), POLICY)

@@ -44,6 +44,11 @@ class TrialCounts:
         """The calls that come out otherwise."""
         return self.calls.total() - self.calls["unchanged"]
 
+    @property
+    def is_noticed(self) -> bool:
+        """Whether a call comes out otherwise, or somebody is asked more or fewer questions."""
+        return self.turned > 0 or any(self.more.values())
+
     def count(self, recorded: RecordedTurn, result: Redecision) -> bool:
         """Count what a turn comes to; return whether its session would have gone another way."""
         self.calls.update(call.change for call in result.calls)

@@ -20,11 +20,12 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
-from foregate.policy.source.values import is_outside_judging, list_values
+from foregate.policy.source.users import is_outside_judging
+from foregate.policy.source.values import list_values
 from foregate.schemas.protocols import Readable
 
 TRIES = 4
-"""Values of a number on either side that are tried, until one turns something."""
+"""Values of a number on either side that are tried before the last one there is, until one turns something."""
 _MOST = 10**9
 _WORDS = (("mandate", "numbers"), ("mandate", "months"))
 """What words mean: no numbers to be moved."""
@@ -47,6 +48,10 @@ class Lever(Struct, frozen=True):
     critiques: int
     prompts: int
 
+    def count_questions(self) -> int:
+        """Return how many questions more or fewer there are, of planner, critic and person."""
+        return abs(self.plans) + abs(self.critiques) + abs(self.prompts)
+
 
 @dataclass
 class _Attempt:
@@ -58,11 +63,17 @@ class _Attempt:
 
 
 class LeverSearch:
-    """Tries each key on the turns of sessions; `index` has caught up with them. `quiet` are keys that turned none."""
+    """Tries each key on the turns of sessions; `index` has caught up with them.
+
+    `quiet` are keys that turned none, `unread` those of them that no turn rests on, `beside` those that are about what
+    happens around judging.
+    """
 
     def __init__(self, log: Readable, sessions: Sequence[str], index: ReachIndex, workers: Workers = 0) -> None:
         self._log, self._sessions, self._index, self._workers = log, sessions, index, workers
         self.quiet: list[str] = []
+        self.unread: list[str] = []
+        self.beside: list[str] = []
 
     @cached_property
     def _pages(self) -> dict[str, list[ReachPage]]:
@@ -87,25 +98,33 @@ class LeverSearch:
         """Return what each change turns, most first; of a key each change that turns something."""
         if not self._pages:
             return []
-        values = {path: value for path, value in list_values(self._main).items() if is_lever(path)}
+        movable = {path: value for path, value in list_values(self._main).items() if is_movable(path)}
+        values = {path: value for path, value in movable.items() if not is_outside_judging(path)}
+        self.beside = [format_path(path) for path in movable if path not in values]
         attempts = [one for path, now in values.items() for one in self._plan_attempts(path, now)]
         found = list[Lever]()
         while attempts := [one for one in attempts if one.values]:
             trials = [(one.path, one.values.pop(0)) for one in attempts]
             counts = self._try_all(trials)
             for number, (one, (_, value)) in enumerate(zip(attempts, trials, strict=True)):
-                if number in counts and counts[number].turned:
+                if number in counts and counts[number].is_noticed:
                     one.values.clear()
                     found.append(build_lever(one.path, one.before, value, counts[number]))
         turned = {lever.key for lever in found}
         self.quiet = [key for path in values if (key := format_path(path)) not in turned]
-        return sorted(found, key=lambda lever: (-lever.turned, lever.key))
+        self.unread = [key for path in values if (key := format_path(path)) in self.quiet and not self._is_read(path)]
+        return sorted(found, key=lambda lever: (-lever.turned, -lever.count_questions(), lever.key))
+
+    def _is_read(self, path: Path) -> bool:
+        """Whether a recorded turn rests on a key; each may rest on a rule."""
+        is_rule = path[: len(RULES)] == RULES
+        return is_rule or any(next(table.list_about(path), None) for table in self._tables.values())
 
     def _plan_attempts(self, path: Path, now: Data) -> Iterator[_Attempt]:
         """Yield what is tried of a key: a rule taken out, each other word, a number moved up and down."""
         if path[: len(RULES)] == RULES:
             yield _Attempt(path, now, [None])
-        elif any(next(table.list_about(path), None) for table in self._tables.values()):
+        elif self._is_read(path):
             node = POLICY.find_node(path) or {}
             if isinstance(now, bool) or "enum" in node:
                 others = [not now] if isinstance(now, bool) else node["enum"]
@@ -114,13 +133,15 @@ class LeverSearch:
                 yield from self._plan_number(path, now, node.get("minimum", 0), node.get("maximum", _MOST))
 
     def _plan_number(self, path: Path, now: int, least: int, most: int) -> Iterator[_Attempt]:
-        """Yield the nearest values up and down at which something turns; of one read whole half of it and twice it."""
+        """Yield the nearest values up and down at which something turns, and the last one there is; of a number that
+        is read whole half of it, twice it and that."""
         tables = self._tables.values()
         about = dict.fromkeys(table.conditions[text] for table in tables for text in table.list_about(path))
         points = list(list_break_points(about, path, self._main, least, most))
         below, above = [p for p in reversed(points) if p < now], [p for p in points if p > now]
-        for side, other in ((below, max(least, now // 2)), (above, min(most, 2 * now))):
-            yield _Attempt(path, now, (side or [other] * (other != now))[:TRIES])
+        for side, other, end in ((below, max(least, now // 2), least), (above, min(most, 2 * now), most)):
+            tried = dict.fromkeys([*(side or [other])[:TRIES], end])
+            yield _Attempt(path, now, [value for value in tried if value != now])
 
     def _try_all(self, trials: Sequence[Trial]) -> dict[int, TrialCounts]:
         """Return by number what each trial comes to that can reach a turn and makes a policy."""
@@ -164,11 +185,11 @@ def build_lever(path: Path, before: Data, after: Data, counts: TrialCounts) -> L
     return Lever(key, before, after, counts.turned, held, let_go, counts.sessions, *asked)
 
 
-def is_lever(path: Path) -> bool:
-    """Whether a key is tried: a number, a word of a few, a switch or a rule, that says how turns are judged."""
-    if is_outside_judging(path) or path[:2] in _WORDS:
+def is_movable(path: Path) -> bool:
+    """Whether a key can be tried: a number, a word of a few, a switch or a rule."""
+    if path[:2] in _WORDS:
         return False
     if path[: len(RULES)] == RULES:
         return True
     node = POLICY.find_node(path) or {}
-    return node.get("type") in ("integer", "boolean") or "enum" in node
+    return "const" not in node and (node.get("type") in ("integer", "boolean") or "enum" in node)

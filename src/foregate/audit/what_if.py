@@ -34,7 +34,7 @@ from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
-from foregate.policy.source.values import is_outside_judging
+from foregate.policy.source.users import is_outside_judging
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable

@@ -7,7 +7,8 @@ import pytest
 from foregate.gates.cases.mutations import list_mutations, move_value
 from foregate.policy.source.load import default_policy
 from foregate.policy.source.strict_yaml import Path
-from foregate.policy.source.values import compare_policies, is_outside_judging, replace_values
+from foregate.policy.source.users import is_outside_judging
+from foregate.policy.source.values import compare_policies, replace_values
 
 MUTATIONS = list_mutations(default_policy())
 

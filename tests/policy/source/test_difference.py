@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.policy.source.load import default_policy
-from foregate.policy.source.values import compare_policies, is_outside_judging, list_values, replace_values
+from foregate.policy.source.users import is_outside_judging
+from foregate.policy.source.values import compare_policies, list_values, replace_values
 from tests.policies import policy_with
 
 RULE = {"id": "mine", "then": "deny", "tool": "x"}
