@@ -12,8 +12,9 @@ from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
 from foregate.agent.rehearsing.recording import NothingRecorded, Recording
 from foregate.agent.rehearsing.stage import Read, Stage
+from foregate.agent.session.snapshots import fold_session
 from foregate.gates.replay.assumption import NOTHING, Assumption
-from foregate.schemas.event import Event
+from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import SessionEnded
 from foregate.schemas.version import __version__
 
@@ -27,10 +28,10 @@ _WAITING = "it is a child task, and its parent was stopped while it waited"
 class Rehearsal:
     """A session played again: what it came to as far as it was played, and what the same part came to then.
 
-    `stopped` says why the log holds nothing from event `at` on, "" where the session was played to its end. `events`
-    are those that playing it again recorded, `assumed` how often somebody's answer was assumed, and under `repeats` how
-    many calls took what came of them when they were sent again, which they were only because a gate had held them.
-    `version` is the Foregate whose gates judged it then.
+    `stopped` says why the log holds nothing from event `at` on, "" where the session was played to its end; a turn in
+    which it was stopped counts neither then nor now. `events` are those that playing it again recorded, `assumed` how
+    often somebody's answer was assumed, and under `repeats` how many calls took what came of them when they were sent
+    again, which they were only because a gate had held them. `version` is the Foregate whose gates judged it then.
     """
 
     session: str
@@ -97,13 +98,24 @@ async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehea
     stopped = progress.stopped
     if not stopped and recording.started.depth and not ended and _find_stop(stage, recording):
         stopped = _WAITING
-    at = progress.find_place() if stopped or progress.is_left_open else recording.last + 1
+    at, until = progress.find_place() if stopped or progress.is_left_open else recording.last + 1, len(played) + 1
+    if stopped and progress.response is not None and await _is_in_turn(stage, now_named):
+        at, until = progress.response.seq, max(event.seq for event in played if _is_response(event))
     then = count_events(event for event in recording.events if event.seq < at)
+    now = count_events(event for event in played if event.seq < until)
     assumed = {who: often for who, often in sorted(progress.assumptions.items()) if often}
     version = recording.events[0].foregate
-    return Rehearsal(
-        recording.name, count_events(played), then, stopped, at if stopped else 0, played, assumed, version
-    )
+    return Rehearsal(recording.name, now, then, stopped, at if stopped else 0, played, assumed, version)
+
+
+async def _is_in_turn(stage: Stage, now_named: str) -> bool:
+    """Whether a session was stopped in the middle of a turn, of which neither count holds a part."""
+    state = await fold_session(stage.log, now_named)
+    return state.open is not None or state.program is not None
+
+
+def _is_response(event: Event) -> bool:
+    return isinstance(event.body, ModelResponded) and event.body.continues is None
 
 
 def _explain_unplayed(stage: Stage, recording: Recording) -> str:

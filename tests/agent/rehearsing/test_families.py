@@ -107,8 +107,8 @@ async def test_what_stops_a_child_task_stops_its_parent_and_both_say_where() -> 
     assert "a call that ran is answered with denied_by_rule now" in child.stopped
     assert parent.stopped == f"in its child task `s.c4.1`: {child.stopped}"
     assert child.now.held == 1
-    last = [next(e.seq for e in reversed(events[name]) if e.kind == "model_response") for name in events]
-    assert [parent.at, child.at] == last
+    assert (parent.at, parent.now) == (4, SessionCounts())  # a turn in the middle counts neither then nor now
+    assert child.at == [event.seq for event in events["s.c4.1"] if event.kind == "model_response"][-1]
 
 
 async def test_a_child_task_that_is_not_begun_now_comes_to_nothing() -> None:
