@@ -14,6 +14,7 @@ import pytest
 
 import foregate
 from foregate.assembly.home import Home
+from foregate.cli.commands.app import main
 from foregate.console import dial, tuning_desk
 from foregate.console.form import Refused
 from foregate.console.tuning_desk import TuningDesk
@@ -121,6 +122,12 @@ async def test_the_change_is_a_file_that_a_policy_is_made_of(serve: Serve, home:
     assert load_policy(file).narration.min_chars == 0
     found = read_suggestion(file)
     assert [(one.path, one.value) for one in found.changes] == [(("narration", "min_chars"), 0)]
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("# mine\nnarration: {scope: risky}\n")
+    apply = ["policy", "apply", str(file), "--policy", str(mine), "--yes"]
+    assert await asyncio.to_thread(main, apply) == 0
+    applied = load_policy(mine).narration
+    assert (applied.min_chars, applied.scope) == (0, "risky")
     (words,) = found.words
     assert "from 20 to 0. Over 1 recorded turns" in words
     assert "1 -> 0 calls held or denied" in words

@@ -39,11 +39,14 @@ def shadow(
         typer.echo("no gate was in shadow; `mode: shadow` has a gate record what it would do, and do nothing")
 
 
+_DONE = {"asked": "asked about"}
+
+
 def print_report(report: ShadowReport) -> None:
     """Print what one gate would have done, and some calls of it."""
     from foregate.cli.terminal.layout import pluralise, shorten_text
 
-    would = [f"{count} {word}" for word, count in report.would.items() if count]
+    would = [f"{_DONE.get(word, word)} {count}" for word, count in report.would.items() if count]
     calls = f"of {pluralise(report.asked, 'decision')} in {pluralise(report.sessions, 'session')}"
     options.print_text(f"{report.gate:<12} {calls} it would have {', '.join(would) or 'done nothing'}")
     if report.also:
