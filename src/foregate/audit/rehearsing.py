@@ -46,7 +46,7 @@ class RehearsalTally:
     """What all sessions came to, in three parts that are never added up.
 
     `whole` were played to their end and are exact, `supposed` too, but for what was assumed, and `stopped` are counted
-    up to where each was stopped. That a call takes what came of its repeat is no assumption of anybody's answer.
+    up to where each was stopped. That a call was sent again only because it was held is an assumption, too.
     """
 
     def __init__(self) -> None:
@@ -69,8 +69,7 @@ class RehearsalTally:
 
     def add(self, played: Rehearsal) -> None:
         """Take in one session."""
-        supposed = set(played.assumed) - {"repeats"}
-        part = self.stopped if played.stopped else self.supposed if supposed else self.whole
+        part = self.stopped if played.stopped else self.supposed if played.assumed else self.whole
         part.add(played)
         self.versions[played.version] += 1
 

@@ -62,6 +62,12 @@ class Insistent(Heedless):
         return super().go_on(request)
 
 
+def sends_twice(steps: Sequence[tuple[str, Sequence[Wanted]]]) -> bool:
+    """Whether a script has a call more than once, which nobody can tell from sending it again because it was held."""
+    wanted = [json.dumps(call) for _, calls in steps for call in calls]
+    return len(wanted) > len(set(wanted))
+
+
 def write_plan(request: ModelRequest) -> ModelResponse:
     """Return a plan for the calls that the planner is shown."""
     first, *rest = json.loads(request.messages[1].text)["calls"]

@@ -107,3 +107,13 @@ def test_of_a_session_that_is_open_in_a_process_nothing_is_claimed(cli: Cli) -> 
     session, _ = objects(out)
     assert (code, "may go on; close it there first" in session["stopped"]) == (0, True)
     assert objects(rehearse(cli, "{}\n", "--json")[1])[0]["stopped"] == ""
+
+
+def test_of_a_plan_of_the_whole_task_nothing_counts_not_even_the_look_before_it(cli: Cli) -> None:
+    with foregate.Agent(model="rehearsal", mode="plan") as agent:
+        agent.run_sync(EDIT)
+    code, out, _ = rehearse(cli, "{}\n", "--json")
+    session, summary = objects(out)
+    assert (code, summary["stopped"]["sessions"]) == (0, 1)
+    assert session["stopped"].startswith("a plan of the whole task begins here")
+    assert session["now"] == session["then"]

@@ -24,6 +24,10 @@ _WHO = {
     "planner": ("a plan", "plans"),
     "critic": ("a critique", "critiques"),
     "person": ("an answer of a person", "answers of a person"),
+    "repeats": (
+        "that a call was sent again because it was held",
+        "times that a call was sent again because it was held",
+    ),
     "model": ("that the model says the same, once", "times that the model says the same"),
 }
 
