@@ -64,8 +64,16 @@ def test_between_two_break_points_no_condition_turns() -> None:
 
 
 def test_the_table_and_the_keys_that_turned_none_fit_eighty_columns() -> None:
+    log, _ = varied_log()
+    search = LeverSearch(log, (), ReachIndex(log, None))
     quiet = [f"section{number % 7}.some_key_of_it.{number}" for number in range(200)]
+    search.quiet, search.unread, search.beside = quiet, quiet[:90], ["limits.turns"]
     rows = [Lever("scores.uncertainty.destructive_without_scope", 250, 0, *range(1_234, 1_241))]
-    lines = list(format_levers(rows, 1, quiet))
+    lines = list(format_levers(rows, 1, search))
     assert max(map(len, lines[1:])) <= 80
     assert all(key.partition(".")[2] in "\n".join(lines) for key in quiet)
+    assert [line for line in lines if line.endswith("by section:")] == [
+        "Turned no recorded decision, whatever the value (110 keys), by section:",
+        "Not tried, for no recorded turn has to do with them (90 keys), by section:",
+        "Not judged by recorded turns, but kept to around judging (1 key), by section:",
+    ]

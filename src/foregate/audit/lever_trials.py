@@ -6,13 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from typing import get_args
 
-from foregate.audit.key_change import KeyChange, revise
 from foregate.audit.phases import list_asked
 from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns
 from foregate.audit.reach_index import find_frame_key
 from foregate.audit.reach_pages import FrameKey
 from foregate.audit.reach_table import Part
+from foregate.gates.cases.mutations import move_value
 from foregate.gates.replay.redecide import DIVERGING, PolicyComparison, Redecision, redecide_surveyed, survey_again
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
@@ -44,10 +45,9 @@ class TrialCounts:
         """The calls that come out otherwise."""
         return self.calls.total() - self.calls["unchanged"]
 
-    @property
-    def is_noticed(self) -> bool:
-        """Whether a call comes out otherwise, or somebody is asked more or fewer questions."""
-        return self.turned > 0 or any(self.more.values())
+    def differs_from(self, other: TrialCounts) -> bool:
+        """Whether more or fewer calls come out otherwise, or somebody is asked more or fewer questions."""
+        return self.turned != other.turned or any(self.more[who] != other.more[who] for who in get_args(Who))
 
     def count(self, recorded: RecordedTurn, result: Redecision) -> bool:
         """Count what a turn comes to; return whether its session would have gone another way."""
@@ -68,7 +68,7 @@ class TrialCounts:
 def change_policy(before: Policy, trial: Trial) -> Policy:
     """Return a policy with another value; raise ValueError where that makes none."""
     path, value = trial
-    return mark_moved(revise(KeyChange({path: value}), before, {}), before, path, value)
+    return mark_moved(move_value(before, path, value), before, path, value)
 
 
 class TrialJudge:

@@ -12,7 +12,7 @@ from msgspec import Struct
 from foregate.audit.change_reach import FrameChange
 from foregate.audit.key_change import list_break_points
 from foregate.audit.lever_trials import Trial, TrialCounts, TrialJudge, change_policy
-from foregate.audit.pieces import SessionPiece, Workers, work_on_pieces
+from foregate.audit.pieces import Progress, SessionPiece, Workers, work_on_pieces
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import FrameKey, ReachPage
 from foregate.audit.reach_table import EVERY_PART, FrameTable, Part, TurnPlace, build_tables
@@ -27,6 +27,8 @@ from foregate.schemas.protocols import Readable
 TRIES = 4
 """Values of a number on either side that are tried before the last one there is, until one turns something."""
 _MOST = 10**9
+_BESIDE = ("limits", "turns")
+"""A key that judging does not read."""
 _WORDS = (("mandate", "numbers"), ("mandate", "months"))
 """What words mean: no numbers to be moved."""
 
@@ -65,12 +67,22 @@ class _Attempt:
 class LeverSearch:
     """Tries each key on the turns of sessions; `index` has caught up with them.
 
+    `progress` is told how many sessions are through, and of how many, each time further values are tried.
+
     `quiet` are keys that turned none, `unread` those of them that no turn rests on, `beside` those that are about what
     happens around judging.
     """
 
-    def __init__(self, log: Readable, sessions: Sequence[str], index: ReachIndex, workers: Workers = 0) -> None:
+    def __init__(
+        self,
+        log: Readable,
+        sessions: Sequence[str],
+        index: ReachIndex,
+        workers: Workers = 0,
+        progress: Progress | None = None,
+    ) -> None:
         self._log, self._sessions, self._index, self._workers = log, sessions, index, workers
+        self._progress = progress
         self.quiet: list[str] = []
         self.unread: list[str] = []
         self.beside: list[str] = []
@@ -84,10 +96,19 @@ class LeverSearch:
         return build_tables(self._pages)
 
     @cached_property
+    def _values(self) -> dict[FrameKey, dict[Path, Data]]:
+        return {key: list_values(self._index.get_frame(key).policy) for key in self._tables}
+
+    @cached_property
     def _otherwise(self) -> list[TurnPlace]:
         """The turns that do not come out as recorded under their own policy, so that every change counts them."""
         pages = ((session, page) for session, pages in self._pages.items() for page in pages)
         return [(session, turn.seq) for session, page in pages for turn in page.turns if not turn.is_same]
+
+    @cached_property
+    def _unmoved(self) -> TrialCounts:
+        """What comes of moving nothing that judging reads: of turns that do not come out as recorded anyway."""
+        return self._try_all([(_BESIDE, 0)]).get(0, TrialCounts())
 
     @cached_property
     def _main(self) -> Policy:
@@ -107,7 +128,7 @@ class LeverSearch:
             trials = [(one.path, one.values.pop(0)) for one in attempts]
             counts = self._try_all(trials)
             for number, (one, (_, value)) in enumerate(zip(attempts, trials, strict=True)):
-                if number in counts and counts[number].is_noticed:
+                if number in counts and counts[number].differs_from(self._unmoved):
                     one.values.clear()
                     found.append(build_lever(one.path, one.before, value, counts[number]))
         turned = {lever.key for lever in found}
@@ -158,7 +179,10 @@ class LeverSearch:
         events = sum(len(numbers) for turns in wanted.values() for numbers in turns.values())
         prepare = partial(TrialJudge, trials=trials, wanted=wanted)
         found: dict[int, TrialCounts] = {}
-        for _, counts in work_on_pieces(self._log, pieces, events, prepare, self._workers):
+        judged = work_on_pieces(self._log, pieces, events, prepare, self._workers)
+        for done, (_, counts) in enumerate(judged, start=1):
+            if self._progress is not None:
+                self._progress(done, len(pieces))
             for number, one in counts.items():
                 found.setdefault(number, TrialCounts()).add(one)
         return found
@@ -170,7 +194,7 @@ class LeverSearch:
         for key, table in self._tables.items():
             frame = self._index.get_frame(key)
             touched = path[: len(RULES)] == RULES or next(table.list_about(path), None) is not None
-            if touched and list_values(frame.policy).get(path) != value:
+            if touched and self._values[key].get(path) != value:
                 change = FrameChange(frame, change_policy(frame.policy, trial))
                 reached.update(table.find_reached(path, change))
         reached.update(dict.fromkeys(self._otherwise, EVERY_PART))

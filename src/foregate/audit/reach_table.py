@@ -80,9 +80,11 @@ class FrameTable:
         """Return the turns that a change of one key can reach, with the parts of their judging that it can reach."""
         broken = {text for text in self.list_about(key) if change.can_reach(text)}
         carried = Part(0) if key[0] in OF_GATES else Part.FACTS
-        if change.change.reaches_all or not broken.isdisjoint(self._built):
+        if change.change.reaches_all:
             return dict.fromkeys(self.turns, EVERY_PART)
         found: dict[TurnPlace, Part] = {}
+        if not broken.isdisjoint(self._built):  # what the gates are made of
+            found = dict.fromkeys(self.turns, Part.JUDGED | carried)
         for text in broken:
             for place, part in self._resting[text]:
                 found[place] = found.get(place, part) | part | (carried if part is Part.JUDGED else part)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
-from foregate.audit.levers import Lever
+from foregate.audit.levers import Lever, LeverSearch
 from foregate.cli.terminal.layout import shorten_text
 from foregate.policy.source.values import format_value
 
@@ -14,9 +14,9 @@ _NUMBERS = 43
 """Characters before the change of a row."""
 
 
-def format_levers(shown: Sequence[Lever], count: int, quiet: Sequence[str]) -> Iterator[str]:
-    """Yield the table, and the keys that turned none."""
-    if not shown and not quiet:
+def format_levers(shown: Sequence[Lever], count: int, search: LeverSearch) -> Iterator[str]:
+    """Yield the table, the keys that turned none, and those that recorded turns cannot tell of."""
+    if not shown and not search.quiet:
         yield "no recorded turn can be judged again; record a session first, or name another"
         return
     yield f"{'calls':>6} {'held':>5} {'let go':>6} {'plans':>5} {'critics':>7} {'prompts':>7}  change"
@@ -28,10 +28,16 @@ def format_levers(shown: Sequence[Lever], count: int, quiet: Sequence[str]) -> I
         yield f"{one.turned:>6} {one.held:>5} {one.let_go:>6} {asked}  {change}"
     if count > len(shown):
         yield f"... and {count - len(shown)} more; --all lists them"
-    if quiet:
-        yield ""
-        yield f"Turned no recorded decision ({len(quiet)} keys), by section:"
-        yield from format_quiet(quiet)
+    still = [key for key in search.quiet if key not in search.unread]
+    for told, keys in (
+        ("Turned no recorded decision, whatever the value", still),
+        ("Not tried, for no recorded turn has to do with them", search.unread),
+        ("Not judged by recorded turns, but kept to around judging", search.beside),
+    ):
+        if keys:
+            yield ""
+            yield f"{told} ({len(keys)} key{'s' * (len(keys) != 1)}), by section:"
+            yield from format_quiet(keys)
 
 
 def format_quiet(keys: Sequence[str]) -> Iterator[str]:

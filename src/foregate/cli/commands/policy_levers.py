@@ -22,7 +22,7 @@ def levers(
     """Rank keys by how many recorded calls a change of them would have turned, and name those that turned none.
 
     A number is moved to the nearest value up and down at which something turns, a word to each other one, and a rule is
-    taken out. Counted is up to each session's first divergence.
+    taken out. Counted is up to each session's first divergence, plans, critics and prompts as more or fewer.
     """
     from foregate.assembly.home import find_sessions
     from foregate.audit.levers import LeverSearch
@@ -36,12 +36,14 @@ def levers(
         with show_pieces("indexing the log") as tell, open_reach_index(log, names, tell) as index:
             if index is None:
                 raise UsageError("the tuning index cannot be opened; make the folder of the log yours to write")
-            search = LeverSearch(log, names, index)
-            found = search.find_levers()
+            with show_pieces("trying other values") as tell_tried:
+                search = LeverSearch(log, names, index, progress=tell_tried)
+                found = search.find_levers()
     if as_json:
+        beside = {"unread": search.unread, "beside": search.beside}
         for lever in found:
             options.print_json({"kind": "lever", **strict_json.dump(lever)})
-        options.print_json({"kind": "summary", "sessions": len(names), "quiet": search.quiet})
+        options.print_json({"kind": "summary", "sessions": len(names), "quiet": search.quiet, **beside})
         return
-    for line in format_levers(found if every else found[:_SHOWN], len(found), search.quiet):
+    for line in format_levers(found if every else found[:_SHOWN], len(found), search):
         options.print_text(line)
