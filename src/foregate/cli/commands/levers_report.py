@@ -32,12 +32,16 @@ def format_levers(shown: Sequence[Lever], count: int, search: LeverSearch) -> It
     for told, keys in (
         ("Turned no recorded decision, whatever the value", still),
         ("Not tried, for no recorded turn has to do with them", search.unread),
-        ("Not judged by recorded turns, but kept to around judging", search.beside),
     ):
         if keys:
             yield ""
             yield f"{told} ({len(keys)} key{'s' * (len(keys) != 1)}), by section:"
             yield from format_quiet(keys)
+    if search.beside:
+        sections = ", ".join(sorted({key.partition(".")[0] for key in search.beside}))
+        number = f"{len(search.beside)} key{'s' * (len(search.beside) != 1)} of {sections}"
+        yield ""
+        yield from wrap(f"Not judged by recorded turns, so not tried: {number} (--json names them).", _WIDTH)
 
 
 def format_quiet(keys: Sequence[str]) -> Iterator[str]:
