@@ -95,8 +95,9 @@ YES = ("yes", *LASTING)
 class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     """The recorded answer to a need, bound to what it was asked about.
 
-    `value` is None when there was no usable answer; `error` then says why. `seq` is the event number. That of a person
-    is `choice`, `text`, `by` and perhaps `calls`, `named` and `declared`, as in a Reply.
+    `value` is None when there was no usable answer; `error` then says why. That of a person is `choice`, `text`, `by`
+    and perhaps `calls`, `named` and `declared`, as in a Reply. `seq` is the event number and `requests` how many
+    requests to a model it took, both taken from the event.
     """
 
     gate: str
@@ -110,6 +111,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
     at: str = ""
     expires_at: str = ""
     seq: int = 0
+    requests: int = 1
 
     @property
     def choice(self) -> str:

@@ -259,7 +259,7 @@ class SessionState:
             begin_waiting(self.task, event.time, body.need)
 
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
-        answer = replace(body.answer, seq=event.seq)
+        answer = replace(body.answer, seq=event.seq, requests=body.model_calls)
         take_answer(self.running_task, event.time, replace(body, answer=answer), self.question)
         if self.open is not None:
             asking = self.open.sandbox or self.open

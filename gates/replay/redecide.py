@@ -224,8 +224,9 @@ def replace_answers(turn: Turn, given: Sequence[Answer], afterwards: Sequence[An
 
 
 def count_advice(answers: Sequence[Answer]) -> tuple[int, int]:
-    """Return how many of the answers are the planner's or the critic's, and how many the critic's."""
-    return sum(answer.who != "person" for answer in answers), sum(answer.who == "critic" for answer in answers)
+    """Return how many requests the answers of planner and critic took, and how many answers are the critic's."""
+    advice = [answer for answer in answers if answer.who != "person"]
+    return sum(answer.requests for answer in advice), sum(answer.who == "critic" for answer in advice)
 
 
 def is_fitting(answer: Answer, need: Need) -> bool:

@@ -57,7 +57,8 @@ def rebuild_turn(record: TurnRecord, lookup: Lookup) -> Turn:
         response = find_body(record.response, ModelResponded, lookup).response
         text, calls = response.text, response.calls[: record.judged_calls]
     said = [Said(seq, find_body(seq, UserMessage, lookup).text, lookup(seq).actor) for seq in record.user_messages]
-    answers = tuple(replace(find_body(seq, NeedAnswered, lookup).answer, seq=seq) for seq in record.answers)
+    answered = {seq: find_body(seq, NeedAnswered, lookup) for seq in record.answers}
+    answers = tuple(replace(one.answer, seq=seq, requests=one.model_calls) for seq, one in answered.items())
     plan = find_plan(record.plan, lookup) if record.plan is not None else None
     more: dict[str, Any] = {"answers": answers, "plan": plan, "proposal": find_proposal(record.proposal, lookup)}
     return Turn(**read_basis(record), text=text, calls=calls, user_messages=tuple(said), **more)

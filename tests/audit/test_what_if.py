@@ -14,8 +14,10 @@ from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
 from foregate.audit.what_if import WhatIf
+from foregate.gates.replay.redecide import replace_answers
 from foregate.schemas.errors import LogError, PolicyError
 from foregate.schemas.model_response import ModelResponse
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.corpus import (
     ASK_EDITS,
@@ -219,6 +221,14 @@ async def test_a_child_task_is_judged_under_what_its_parent_had_left() -> None:
     judge = WhatIf(world.log, layer_of(world.policy))
     assert list(judge.find_changes(["s", child])) == []
     assert (judge.tally.sessions, judge.tally.values) == (2, {})
+
+
+async def test_an_answer_that_took_two_requests_counts_as_two_of_the_budget() -> None:
+    world = World(policy=policy_with({**REVIEWED, "safety.model_calls": 1}))
+    await told(world, [calls(SEND, text=TALK), says("no plan"), PLAN, says("ok"), says("ok")], ["yes"])
+    turn = next(recorded.turn for recorded in read_judged_turns(await world.log.read("s")))
+    assert turn.counters.safety_calls == 2
+    assert replace_answers(turn, (), ()).counters.safety_calls == 0
 
 
 async def test_leave_given_after_an_answer_is_not_there_before_it() -> None:
