@@ -209,3 +209,12 @@ def test_known_answers_hide_among_what_is_drawn_and_are_no_part_of_it(cli: Cli, 
 def test_nothing_was_written_down_yet(cli: Cli) -> None:
     assert "no change was written down yet" in cli("policy", "suggest")[2]
     assert "there is no change `c-1`" in cli("audit", "review", "--change", "c-1", "--json")[2]
+
+
+def test_sessions_that_another_version_recorded_are_named(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = suggest(cli, *SHADOW)
+    monkeypatch.setattr("foregate.audit.versions.__version__", "9.9")
+    for command in (SHADOW, ("policy", "suggest", first["change"])):
+        assert "5 of 5 recorded sessions are of another version" in cli(*command)[2]

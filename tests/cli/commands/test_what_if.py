@@ -160,3 +160,16 @@ def test_with_assumed_answers_three_lines_say_how_sure_each_part_is(cli: Cli) ->
     assert [line.startswith(title) for line, title in zip(lines, titles, strict=True)] == [True] * 4
     assert "1 call, 1 newly held; plans 0, critiques 0, prompts 0" in lines[1]
     assert all(len(line) <= 80 for line in out.splitlines()[-5:])
+
+
+@pytest.mark.parametrize("command", [["what-if", "new.yaml"], ["levers"]], ids=lambda one: one[0])
+def test_sessions_that_another_version_recorded_are_named(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, command: list[str]
+) -> None:
+    Path("new.yaml").write_text(EMPTY)
+    cli("run", EDIT)
+    assert "another version" not in cli("policy", *command)[2]
+    monkeypatch.setattr("foregate.audit.versions.__version__", "9.9")
+    _, _, err = cli("policy", *command)
+    assert "1 of 1 recorded sessions are of another version: 1 of 0." in err
+    assert err.endswith("this is Foregate 9.9, whose gates may judge them otherwise\n")

@@ -27,12 +27,14 @@ def levers(
     from foregate.assembly.home import find_sessions
     from foregate.audit.levers import LeverSearch
     from foregate.audit.reach_index import open_reach_index
+    from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.levers_report import format_levers
     from foregate.schemas import strict_json
     from foregate.schemas.errors import UsageError
 
     with open_home_log() as log:
         names = run_async(find_sessions(log, sessions or ()))
+        options.print_problems(find_other_versions(log, names))
         with show_pieces("indexing the log") as tell, open_reach_index(log, names, tell) as index:
             if index is None:
                 raise UsageError("the tuning index cannot be opened; make the folder of the log yours to write")

@@ -57,10 +57,12 @@ def suggest(
         _list_changes(as_json)
     elif len(given) == 1 and "=" not in given[0]:
         from foregate.audit.assessing import Assessor, find_proposal
+        from foregate.audit.versions import find_other_versions
 
         with _open_judging() as (log, index, tell), open_reviews() as kept:
             reviews = run_async(kept.read())
             assessor = run_async(Assessor.open(log, find_proposal(reviews, given[0]), index, tell))
+            options.print_problems(find_other_versions(log, assessor.finder.sessions))
             _report(assessor, reviews, output, as_json)
     else:
         wanted = _read_wanted(at_most, confidence, seed, of or (), policy)
@@ -73,6 +75,7 @@ def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json
     from foregate.assembly.identity import find_identity
     from foregate.audit.assessing import Assessor
     from foregate.audit.proposals import propose
+    from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.audit_review import open_reviews
 
     keys = [dial[0].path for dial in dials]
@@ -80,6 +83,7 @@ def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json
         raise UsageError("a key is given twice; write all its values behind one `=`, with commas between them")
     with _open_judging() as (log, index, tell), open_reviews() as kept:
         proposal, finder = run_async(propose(log, kept, dials, wanted, find_identity(), utc_now(), index, tell))
+        options.print_problems(find_other_versions(log, finder.sessions))
         _report(Assessor(proposal, finder), run_async(kept.read()), output, as_json)
 
 

@@ -33,6 +33,7 @@ def what_if(
     from foregate.assembly.home import find_sessions
     from foregate.audit.ray_crew import open_workers
     from foregate.audit.reach_index import open_reach_index
+    from foregate.audit.versions import find_other_versions
     from foregate.audit.what_if import WhatIf
     from foregate.gates.replay.assumption import read_assumption
     from foregate.policy.source.layers import read_layer
@@ -45,6 +46,7 @@ def what_if(
     assumed = read_assumption(assume) if assume is not None else None
     with open_home_log() as log:
         names = run_async(find_sessions(log, sessions or ()))
+        options.print_problems(find_other_versions(log, names))
         with (
             open_workers(ray) as workers,
             show_pieces("indexing the log") as tell,

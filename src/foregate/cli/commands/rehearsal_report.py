@@ -83,7 +83,8 @@ def _format_remarks(tally: RehearsalTally, file: str) -> Iterator[str]:
         yield f"{pluralise(repeats, 'call')} not held now: their repeats are left out, and what these came to is used."
     if others := sorted(set(tally.versions) - {__version__, ""}):
         count = sum(tally.versions[one] for one in others)
-        yield f"{count} were recorded by Foregate {', '.join(others)}; they count where this one judges them alike."
+        named = f"Recorded by Foregate {', '.join(others)}: {pluralise(count, 'session')}"
+        yield f"{named}. Such a one counts where this version judges it alike."
 
 
 def _format_counts(label: str, then: SessionCounts, now: SessionCounts) -> str:
