@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 import sqlite3
 from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import foregate
+from foregate.assembly.home import open_home_log
 from foregate.policy.source.load import check_policy_file
 from foregate.policy.source.suggestion import read_suggestion
 from foregate.schemas import strict_json
+from foregate.telemetry.bounds.proof import split_in_halves
 from foregate.telemetry.log.chain import build_header, read_line
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
@@ -106,8 +110,11 @@ def test_the_walk_stops_at_the_first_setting_that_is_not_shown(cli: Cli, home: P
 
 
 def test_several_keys_are_tested_on_the_sessions_they_were_not_chosen_by(cli: Cli, home: Path, piped: Piped) -> None:
-    asked = ("policy", "suggest", "evidence.mode=shadow", "narration.mode=shadow", "--seed", "2", "--at-most", "0")
-    found = suggest(cli, *asked)
+    with open_home_log() as log:
+        names = asyncio.run(log.sessions())
+    seed = next(seed for seed in count() if all(split_in_halves(names, seed)))
+    asked = ("policy", "suggest", "evidence.mode=shadow", "narration.mode=shadow", "--at-most", "0")
+    found = suggest(cli, *asked, "--seed", str(seed))
     (step,) = found["steps"]
     assert found["unit"] == "sessions"
     assert 0 < step["population"] < 5
