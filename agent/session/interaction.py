@@ -110,7 +110,9 @@ class Interaction:
         `at` is when it was given, "" for now.
         """
         answer = build_answer(need, turn, value, error, at or self._log.clock())
-        await self._log.record(Draft(NeedAnswered(answer=answer, **more), need.who))
+        body = NeedAnswered(answer=answer, **more)
+        body = replace(body, answer=replace(answer, requests=body.model_calls))
+        await self._log.record(Draft(body, need.who))
 
     async def _raise_need(self, need: Need, turn: Turn) -> tuple[Need, int]:
         """Record a question that is not open already; return it with the time it was given at first, and its event."""

@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
+from foregate.policy.risk.expected_words import compare_words
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.program_name import get_program_name
 
@@ -69,14 +70,7 @@ def _may_become(wanted: Sequence[str], own: Sequence[str], places: Sequence[str]
     """Whether the words of a command can become the wanted ones by further words."""
     if own and not matches_text(wanted[0], get_program_name(own[0])):
         return any(place in own[0] for place in places)
-    named, may_be_value = [word for word in wanted[1:] if not word.startswith("-")], False
-    for word in own[1:]:
-        if not named or word.startswith("$") or any(place in word for place in places):
-            return True
-        if not word.startswith("-"):
-            if matches_text(named[0], word):
-                del named[0]
-            elif not may_be_value:
-                return False
-        may_be_value = word.startswith("-")
-    return True
+    met = compare_words(
+        wanted[1:], own[1:], lambda word: word.startswith("$") or any(place in word for place in places)
+    )
+    return met != "other"

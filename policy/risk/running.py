@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import takewhile
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import has_words_at, list_words, split_shell_words
+from foregate.policy.risk.expected_words import compare_words
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.handed_on import can_be_completed
 from foregate.policy.risk.program_name import get_program_name
@@ -60,21 +62,8 @@ def may_have_words_at(wanted: Sequence[str], words: Sequence[str], at: int) -> b
 def _may_become(wanted: Sequence[str], words: Sequence[str]) -> bool:
     """Whether words up to the end of their command hold one that is computed, before which nothing speaks against the
     wanted ones."""
-    named, may_be_value = [word for word in wanted if not word.startswith("-")], False
-    for word in words:
-        if set(word) <= _ENDS:
-            break
-        if is_computed(word):
-            return True
-        if word[:1] in ("-", "<", ">"):
-            may_be_value = True
-        elif named and matches_text(named[0], word):
-            del named[0]
-        elif named and not (may_be_value or word.isdigit()):
-            break
-        else:
-            may_be_value = False
-    return False
+    own = takewhile(lambda word: not set(word) <= _ENDS, words)
+    return compare_words(wanted, list(own), is_computed) == "open"
 
 
 def _may_run_computed(wanted: Sequence[str], command: Command, policy: Policy) -> bool:

@@ -193,6 +193,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "access"): {},
     ("commands", "deletes"): [],
     ("commands", "checks"): [],
+    ("commands", "completes"): [],
     ("files", "runs_by_itself"): [],
     ("critique", "risk_in_doubt"): 0,
     ("drift", "wishes"): "contract",

@@ -16,6 +16,7 @@ from foregate.agent.loop.runner import run
 from foregate.audit.what_if import WhatIf
 from foregate.gates.replay.redecide import replace_answers
 from foregate.schemas.errors import LogError, PolicyError
+from foregate.schemas.event import NeedAnswered
 from foregate.schemas.model_response import ModelResponse
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
@@ -47,6 +48,7 @@ from tests.agent.corpus import (
 from tests.agent.loop.test_nothing_unjudged import ADVICE, RESPONSES, Anything, Moody
 from tests.agent.world import World
 from tests.audit.what_if_worlds import judged, layer_of, played
+from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, SHADOWED, policy_with
 from tests.processes import wait_until_gone
 
@@ -226,7 +228,9 @@ async def test_a_child_task_is_judged_under_what_its_parent_had_left() -> None:
 async def test_an_answer_that_took_two_requests_counts_as_two_of_the_budget() -> None:
     world = World(policy=policy_with({**REVIEWED, "safety.model_calls": 1}))
     await told(world, [calls(SEND, text=TALK), says("no plan"), PLAN, says("ok"), says("ok")], ["yes"])
-    turn = next(recorded.turn for recorded in read_judged_turns(await world.log.read("s")))
+    events = await world.log.read("s")
+    assert [answered.answer.requests for answered in bodies(events, NeedAnswered)] == [2, 1]
+    turn = next(recorded.turn for recorded in read_judged_turns(events))
     assert turn.counters.safety_calls == 2
     assert replace_answers(turn, (), ()).counters.safety_calls == 0
 

@@ -17,6 +17,6 @@ def find_other_versions(log: Readable, sessions: Sequence[str]) -> Iterator[str]
     begun = Counter(event.foregate for name in sessions if (event := next(log.events(name), None)) is not None)
     others = {version: count for version, count in begun.items() if version not in ("", __version__)}
     if others:
-        named = ", ".join(f"{count} of {version}" for version, count in sorted(others.items()))
-        told = f"{sum(others.values())} of {len(sessions)} recorded sessions are of another version"
-        yield f"{told}: {named}; this is Foregate {__version__}, whose gates may judge them otherwise"
+        named = ", ".join(f"{count} by {version}" for version, count in sorted(others.items()))
+        told = f"recorded by another version of Foregate: {named}, of {len(sessions)} in all"
+        yield f"{told}; this is {__version__}, whose gates may judge them otherwise"

@@ -146,37 +146,30 @@ async def test_a_plan_is_read_without_what_nobody_asked_for_and_without_steps_of
     assert only.value["planned_steps"] is None
 
 
+STEP = {"tool": "send", "target": "bob", "description": "greet him"}
+PLAIN = {
+    "goal": "greet Bob",
+    "success_criteria": ["Bob was greeted"],
+    "first_action": STEP,
+    "requires_verification": True,
+    "risky_actions": ["it cannot be unsent"],
+    "version": 1,
+}
+
+
 async def test_a_plan_in_the_plain_shape_is_read_as_one_in_the_full() -> None:
-    step = {"tool": "send", "target": "bob", "description": "greet him"}
-    plain = {
-        "goal": "greet Bob",
-        "success_criteria": ["Bob was greeted"],
-        "first_action": step,
-        "requires_verification": True,
-        "risky_actions": ["it cannot be unsent"],
-        "version": 1,
-    }
-    read = (await asked(answers(plain))).value
+    read = (await asked(answers(PLAIN))).value
     assert read["planned_steps"] is None
     assert read["success_criteria"] == [{"text": "Bob was greeted", "check": None, "target": None, "expected": None}]
-    read = (await asked(answers({**plain, "planned_steps": [step]}))).value
-    assert read["planned_steps"] == [{**step, "effect": None, "uses": None}]
+    read = (await asked(answers({**PLAIN, "planned_steps": [STEP]}))).value
+    assert read["planned_steps"] == [{**STEP, "effect": None, "uses": None}]
 
 
 async def test_a_plan_in_the_plain_shape_is_read_as_a_blind_one_of_what_the_person_said() -> None:
-    step = {"tool": "send", "target": "bob", "description": "greet him"}
-    plain = {
-        "goal": "greet Bob",
-        "success_criteria": ["Bob was greeted"],
-        "first_action": step,
-        "requires_verification": True,
-        "risky_actions": ["it cannot be unsent"],
-        "version": 1,
-    }
     blind = replace(PLANNER, key=f"{KEY}1")
-    for given in (plain, {**plain, "planned_steps": None}, {**plain, "planned_steps": [step]}):
+    for given in (PLAIN, {**PLAIN, "planned_steps": None}, {**PLAIN, "planned_steps": [STEP]}):
         (read,) = (await asked(answers(given), blind)).value["planned_steps"]
         assert (read["tool"], [target["said"] for target in read["targets"]]) == ("send", ["bob"])
-    assert (await asked(answers({**plain, "planned_steps": []}), blind)).value["planned_steps"] == []
-    aimless = {**plain, "planned_steps": [{**step, "target": " "}]}
+    assert (await asked(answers({**PLAIN, "planned_steps": []}), blind)).value["planned_steps"] == []
+    aimless = {**PLAIN, "planned_steps": [{**STEP, "target": " "}]}
     assert "planned_steps_incomplete_entry" in (await asked(answers(aimless), blind)).error

@@ -224,4 +224,4 @@ def test_sessions_that_another_version_recorded_are_named(
     first = suggest(cli, *SHADOW)
     monkeypatch.setattr("foregate.audit.versions.__version__", "9.9")
     for command in (SHADOW, ("policy", "suggest", first["change"])):
-        assert "5 of 5 recorded sessions are of another version" in cli(*command)[2]
+        assert "recorded by another version of Foregate: 5 by 0." in cli(*command)[2]

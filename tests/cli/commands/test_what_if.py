@@ -171,5 +171,5 @@ def test_sessions_that_another_version_recorded_are_named(
     assert "another version" not in cli("policy", *command)[2]
     monkeypatch.setattr("foregate.audit.versions.__version__", "9.9")
     _, _, err = cli("policy", *command)
-    assert "1 of 1 recorded sessions are of another version: 1 of 0." in err
-    assert err.endswith("this is Foregate 9.9, whose gates may judge them otherwise\n")
+    assert "recorded by another version of Foregate: 1 by 0." in err
+    assert err.endswith(", of 1 in all; this is 9.9, whose gates may judge them otherwise\n")

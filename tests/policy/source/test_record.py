@@ -79,12 +79,22 @@ def test_what_is_restored_again_is_the_same_policy_and_what_differs_is_another()
     assert found.recorded == found.model_dump(mode="json")
 
 
-def test_a_session_that_knew_no_open_ended_commands_is_judged_without_them() -> None:
+@pytest.mark.parametrize(
+    ("section", "key", "without"),
+    [
+        ("commands", "open_ended", ()),
+        ("commands", "checks", ()),
+        ("commands", "completes", ()),
+        ("critique", "risk_in_doubt", 0),
+    ],
+)
+def test_a_session_that_did_not_know_a_key_is_judged_without_it(section: str, key: str, without: object) -> None:
     data = default_policy().model_dump(mode="json")
-    del data["commands"]["open_ended"]
-    assert restore_policy(data).commands.open_ended == ()
-    assert restore_policy(data).commands.timeout == default_policy().commands.timeout
-    assert default_policy().commands.open_ended
+    del data[section][key]
+    found = restore_policy(data)
+    assert getattr(getattr(found, section), key) == without
+    assert getattr(getattr(default_policy(), section), key) != without
+    assert found.commands.timeout == default_policy().commands.timeout
 
 
 @pytest.mark.parametrize(
