@@ -130,7 +130,8 @@ class CounterfactualSearch:
             if above is not None:
                 yield from self._try_policy(path, above, f"with `{key}` at {above} or more", ">=")
             if below is not None:
-                till = f"at {below} or less" if self._judge_with(path, least) else f"from 1 to {below}"
+                some = f"from 1 to {below}" if below > 1 else "at 1"
+                till = f"at {below} or less" if self._judge_with(path, least) else some
                 yield from self._try_policy(path, below, f"with `{key}` {till}", "<=")
             elif above is None and now > 0 == least:
                 yield from self._try_policy(path, 0, f"with `{key}` at 0", "=")

@@ -38,7 +38,7 @@ def test_what_was_not_seen_is_never_verified_and_is_named(result: CheckResult) -
 @pytest.mark.parametrize("result", ["failed", "uncheckable"])
 def test_what_fails_or_needs_more_than_a_look_is_named_to_the_model_once(result: CheckResult) -> None:
     assert decided(result).code == "verification_pending"
-    assert decided(result, fired={"postlude": 1}).code == "unverified"
+    assert decided(result, counters=Counters(verification_rounds=1)).code == "unverified"
 
 
 def test_what_a_look_could_not_settle_passes_marked_and_is_not_sent_back() -> None:
@@ -46,8 +46,9 @@ def test_what_a_look_could_not_settle_passes_marked_and_is_not_sent_back() -> No
 
 
 def test_after_the_rounds_of_the_policy_nothing_is_sent_back() -> None:
-    spent = Counters(verification_rounds=2)
-    assert decided("failed", counters=spent).code == "unverified"
-    assert decided("failed", counters=Counters(verification_rounds=1)).code == "verification_pending"
-    unlimited = policy_with({"limits.verification_rounds": 0})
-    assert decided("failed", counters=spent, policy=unlimited).code == "verification_pending"
+    three, unlimited = (policy_with({"limits.verification_rounds": rounds}) for rounds in (3, 0))
+    second, third = (Counters(verification_rounds=rounds) for rounds in (1, 2))
+    assert decided("failed", policy=policy_with({"limits.verification_rounds": 1})).code == "unverified"
+    assert decided("failed", counters=second, policy=three).code == "verification_pending"
+    assert decided("failed", counters=third, policy=three).code == "unverified"
+    assert decided("failed", counters=third, policy=unlimited).code == "verification_pending"

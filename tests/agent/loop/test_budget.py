@@ -105,8 +105,11 @@ async def test_verification_rounds_bound_how_often_an_answer_is_sent_back() -> N
     policy = policy_with({"plan.due": "first_side_effect", "plan.changed_resources": 1})
     plan = plan_json("note", "k")
     plan["success_criteria"] = [{"text": "tests", "check": "command_succeeds", "target": "make", "expected": None}]
-    outcome = await ended({}, FIRST, answers(plan), says("done"), says("really"), world=World(policy=policy))
-    assert (outcome.status, "unverified" in outcome.text) == ("completed", True)
+    said = [FIRST, answers(plan), says("done"), says("really")]
+    twice = await ended({}, *said, world=World(policy=policy))
+    thrice = await ended({"verification_rounds": 3}, *said, says("at last"), world=World(policy=policy))
+    assert all(one.status == "completed" and "unverified" in one.text for one in (twice, thrice))
+    assert [one.text.split("\n")[0] for one in (twice, thrice)] == ["really", "at last"]
 
 
 async def test_the_safety_budget_is_its_own_and_leaves_model_calls_alone() -> None:

@@ -19,6 +19,7 @@ from tests.agent.corpus import (
     plan_accepted,
     rules_ask,
     uncertainty,
+    unverified,
     verification,
 )
 from tests.policies import policy_with
@@ -78,4 +79,8 @@ async def test_an_answer_in_words_is_judged_again_too() -> None:
     *_, last = await again(verification, {"limits.verification_rounds": 1})
     assert [(call.tool, call.change, call.before.code) for call in last.calls] == [
         ("", "unchanged", "verification_passed")
+    ]
+    *_, last = await again(unverified, {"limits.verification_rounds": 3})
+    assert [(call.change, call.before.code, call.after.code) for call in last.calls] == [
+        ("newly_held", "unverified", "verification_pending")
     ]
