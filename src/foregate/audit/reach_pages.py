@@ -71,11 +71,10 @@ class FrameTexts:
         self.reader = reader
         self._texts: list[str] = []
 
-    def __getitem__(self, number: int) -> str:
-        conditions, texts = self.reader.conditions, self._texts
-        if number >= len(texts):
-            texts += (msgspec.json.encode(one).decode() for one in conditions[len(texts) :])
-        return texts[number]
+    def list_texts(self) -> list[str]:
+        """Return the conditions, by their numbers."""
+        self._texts += (msgspec.json.encode(one).decode() for one in self.reader.conditions[len(self._texts) :])
+        return self._texts
 
 
 class PageWriter:
@@ -100,7 +99,7 @@ class PageWriter:
     def finish(self) -> bytes:
         """Return the page."""
         frames = [
-            PageFrame(key, {number: texts[number] for number in used}, texts.reader.built)
+            PageFrame(key, dict(zip(used, map(texts.list_texts().__getitem__, used), strict=True)), texts.reader.built)
             for key, (_, texts, used) in self._frames.items()
         ]
         return msgspec.msgpack.encode(ReachPage(tuple(frames), tuple(self._traits), tuple(self._turns)))
