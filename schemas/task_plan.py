@@ -11,6 +11,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.event_body import ContextCompressed, EventBody
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import Survey
 
 TaskStatus = Literal["pending", "running", "done", "failed", "skipped", "aborted", "paused"]
 OnFailure = Literal["continue_independent", "stop", "rollback", "ask"]
@@ -102,23 +103,43 @@ class TaskResult(Struct, frozen=True):
         return self.status == "done"
 
 
+class RecordedConfiguration(Struct, frozen=True, forbid_unknown_fields=True):
+    """The configuration a plan is made and run under: what of it is not as shipped, by section and key.
+
+    `digest` is the SHA-256 over all values that a plan rests on, so that a version with other defaults is noticed.
+    """
+
+    digest: str
+    changes: Mapping[str, Mapping[str, Json]] = field(default_factory=dict)
+
+
 class PlanProposed(EventBody, frozen=True, kw_only=True, tag="plan_proposed"):
-    """A plan, bound by its digest; `number` counts the plans made for one request."""
+    """A plan, bound by its digest; `number` counts the plans made for one request.
+
+    `configuration` is what it was made under, None in logs of earlier versions.
+    """
 
     proposal: TaskPlan
     digest: str
     number: int = 1
     notes: tuple[str, ...] = ()
+    configuration: RecordedConfiguration | None = None
 
 
 class PlanConfirmed(EventBody, frozen=True, kw_only=True, tag="plan_confirmed"):
-    """A plan may run. Where a person `approved` the sheet, `plan` is what that covers; `step` asks before each task."""
+    """A plan may run. Where a person `approved` the sheet, `plan` is what that covers; `step` asks before each task.
+
+    `surveys` are what looking at its calls found for the sheet. `configuration` is what it runs under from now on, None
+    where that is what the log named last.
+    """
 
     digest: str
     approved: bool
     plan: PlanInForce | None = None
     step: bool = False
     dry_run: bool = False
+    surveys: tuple[Survey, ...] = ()
+    configuration: RecordedConfiguration | None = None
 
 
 class FillRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -134,7 +155,8 @@ class PlanStepChanged(EventBody, frozen=True, kw_only=True, tag="plan_step_chang
     """The status of a task changed, in the plan with the digest `plan`.
 
     `attempt` counts from 1 where the task begins anew. `final` says why its failure ends the whole plan, `choice` what
-    a person chose after it failed.
+    a person chose after it failed. `configuration` is what the plan runs under from now on, None where that is what the
+    log named last.
     """
 
     plan: str
@@ -145,3 +167,4 @@ class PlanStepChanged(EventBody, frozen=True, kw_only=True, tag="plan_step_chang
     ask: FillRequest | None = None
     final: str = ""
     choice: str = ""
+    configuration: RecordedConfiguration | None = None

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from foregate.agent.loop.cancelling import cancel_task
-from foregate.agent.loop.runner import run
+from foregate.agent.loop.runner import run, run_to_outcome
+from foregate.agent.planning.ask.planner import make_plan, record_proposal
 from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recording import (
+from foregate.agent.rehearsing.recorded_plan import (
+    RecordedExecution,
+    RecordedFailure,
+    RecordedProposal,
+    RecordedResumption,
+    RecordedRound,
+)
+from foregate.agent.rehearsing.recorded_steps import (
     NothingRecorded,
     RecordedEnd,
     RecordedHalt,
@@ -17,6 +26,7 @@ from foregate.agent.rehearsing.recording import (
     RecordedUndo,
     RecordingEnds,
 )
+from foregate.agent.rehearsing.rehearsed_plan import RehearsedPlan
 from foregate.agent.rehearsing.rehearsed_session import RehearsedSession
 from foregate.agent.rehearsing.stage import Stage
 from foregate.agent.session.snapshots import fold_session
@@ -86,7 +96,7 @@ class SessionPlayer:
         lease = await self.stage.log.claim(self.name, create=True)
         session = await self._begin(lease)
         while (step := progress.step) is not None:
-            progress.at += not isinstance(step, (RecordedResponse, RecordedHalt))
+            progress.at += not isinstance(step, (RecordedResponse, RecordedRound, RecordedFailure, RecordedHalt))
             match step:
                 case RecordedMessage():
                     await self._send(session, step)
@@ -98,9 +108,12 @@ class SessionPlayer:
                     await session.take_back(step)
                 case RecordedEnd():
                     await self._end(session, step)
-                case RecordedResponse() if session.state.task is not None:
+                case RecordedProposal() | RecordedExecution() | RecordedResumption():
+                    progress.begin_part(step.seq, step.time)
+                    await self._go_on_with_plan(session, step)
+                case RecordedResponse() | RecordedRound() | RecordedFailure() if session.state.task is not None:
                     raise NothingRecorded(_NOBODY_ANSWERED)
-                case RecordedResponse():
+                case RecordedResponse() | RecordedRound() | RecordedFailure():
                     raise NothingRecorded("the task ends earlier than then, and what came after that is not its own")
                 case RecordedHalt(why=why):
                     raise NothingRecorded(why)
@@ -130,7 +143,39 @@ class SessionPlayer:
         asks = task.paused if task is not None else ""
         if asks != (step.answers if step.answers == "needs_input" else ""):
             raise NothingRecorded(_NOBODY_ANSWERED if asks else "it answers what is not asked now")
-        await run(session, step.text)
+        if self._asks_for_plan(session):
+            session.plans.prepare_round()
+            model, settings = session.plans.model("planning"), session.plans.configuration
+            await make_plan(session, step.text, model, settings, session.plans.assess)
+        else:
+            await run(session, step.text)
+
+    def _asks_for_plan(self, session: RehearsedSession) -> bool:
+        """Whether somebody asked for a plan with the message in hand, and for nothing else."""
+        task, found = session.state.task, self.progress.step
+        return isinstance(found, RecordedRound) and found.gate == "task_plan" and not (task and task.wants_plan)
+
+    async def _go_on_with_plan(
+        self, session: RehearsedSession, step: RecordedProposal | RecordedExecution | RecordedResumption
+    ) -> None:
+        """Bring along a plan, have one carried out, or go on with one that paused."""
+        plans = session.plans
+        match step:
+            case RecordedProposal(body=body):
+                plans.use_configuration(body.configuration)
+                told: dict[str, Any] = {"actor": step.actor, "notes": body.notes, "number": body.number}
+                await record_proposal(session, body.proposal, plans.configuration, **told)
+            case RecordedExecution():
+                plans.use_configuration(step.configuration)
+                await plans.follow()
+                await plans.take_through(unseen=step.unseen and self._asks_unless_unseen(plans), step=step.step)
+            case RecordedResumption():
+                plans.use_configuration(step.configuration)
+                await run_to_outcome(session)
+
+    def _asks_unless_unseen(self, plans: RehearsedPlan) -> bool:
+        """Whether a person is asked whatever the plan is, so that one confirmed without asking was so beforehand."""
+        return plans.state.number > 1 or plans.configuration.execution.confirmation == "always"
 
     async def _end(self, session: RehearsedSession, step: RecordedEnd) -> None:
         """Let a task end as it did, where the loop has not ended it by itself."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from foregate.agent.rehearsing.recording import NothingRecorded
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.schemas.strict_json import Json

@@ -8,21 +8,23 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from foregate.agent.rehearsing.recording import (
+from foregate.agent.rehearsing.plan_progress import PlanProgress
+from foregate.agent.rehearsing.recorded_plan import RecordedRound
+from foregate.agent.rehearsing.recorded_steps import (
     NothingRecorded,
     RecordedAnswer,
     RecordedFate,
     RecordedMessage,
     RecordedResponse,
     RecordedSwitch,
-    Recording,
     Step,
 )
+from foregate.agent.rehearsing.recording import Recording
 from foregate.evidence.state.lineage import join_events
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import is_fitting
 from foregate.schemas.event import Event, ModelResponded
-from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
+from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.session_link import is_of_other_session, name_call
 from foregate.schemas.tool_call import ToolCall
@@ -50,7 +52,14 @@ class Progress:
         """The recorded answers that were given again, by their events."""
         self.response: RecordedResponse | None = None
         """The response in hand."""
+        self.plans = PlanProgress(recording.history)
+        self.mark: tuple[int, int] | None = None
+        """The recorded event with which the part of a plan in hand began, and the event with which it begins now."""
+        self._seq = 0
+        self._is_planned = False
         self._calls: tuple[str, ...] = ()
+        self._untold: dict[str, None] = {}
+        self._looks: dict[str, str] = {}
         self._played: dict[int, tuple[int, tuple[str, ...]]] = {}
         self._repeats: dict[str, str] = {}
         self._told: dict[str, str] = {}
@@ -66,18 +75,49 @@ class Progress:
     def begin_response(self, response: RecordedResponse, calls: Sequence[ToolCall]) -> None:
         """Note that a recorded response is given again, with these of its calls."""
         self.response, self._calls, self.now = response, tuple(call.id for call in calls), response.time
+        self._untold |= dict.fromkeys(self._calls)
+        self._is_planned = False
+
+    def begin_part(self, seq: int, time: str) -> None:
+        """Note that a part of a plan begins that began with a recorded event then."""
+        self.pass_time(time)
+        if self.mark is None or seq > self.mark[0]:
+            self.mark = seq, self._seq + 1
 
     def take_event(self, event: Event) -> None:
         """Take in an event that playing again has recorded."""
+        self.plans.take_event(event)
         match event.body:
-            case ModelResponded(continues=None) if self.response is not None:
-                self._played[event.seq] = self.response.seq, self._calls
+            case ModelResponded(continues=None, places=places) as body if places is not None:
+                self._take_planned_calls(event.seq, self.plans.name_calls(body))
+            case ModelResponded(continues=None, calls=calls) if self.response is not None:
+                self._played[event.seq] = self.response.seq, self._calls if calls else ()
             case CallAnswered(call=call, code=code):
                 self._told[self.find_recorded_id(call)] = code
             case ToolFinished(call=call, early=False) | OutcomeUnknown(call=call):
                 self._told[self.find_recorded_id(call)] = _RAN
+            case TaskEnded(status=status):
+                self._untold |= dict.fromkeys(self.plans.end(status))
+                self.mark = None
             case _:
                 pass
+        self._seq = event.seq
+
+    def _take_planned_calls(self, seq: int, calls: tuple[str, ...]) -> None:
+        """Note which calls of then a plan sends now."""
+        self.note_missing_changes(calls)
+        self._untold |= dict.fromkeys(filter(None, calls))
+        self._is_planned = True
+        self.response = next((self.recording.planned[call] for call in calls if call), None)
+        self._played[seq] = (self.response.seq if self.response is not None else 0), calls
+        if self.response is not None:
+            self.begin_part(self.response.seq, self.response.time)
+
+    def note_missing_changes(self, again: Sequence[str] = ()) -> None:
+        """Note what earlier calls of a plan changed then and not now, but for those it sends `again`."""
+        for call in self._untold:
+            if call not in again and self._told.get(call, "") != _RAN and self.recording.find_fate(call).code == _RAN:
+                self._note_missing(call)
 
     def note_other_answer(self, call: str) -> None:
         """Note that a child task answered the call that began it otherwise than then."""
@@ -115,6 +155,8 @@ class Progress:
     def find_recorded_id(self, call: str) -> str:
         """Return the id that a call had in the recording, from the one it has now; "" where there is none."""
         match = _ID.fullmatch(call)
+        if match is not None and match[1] == "p" and int(match[2]) not in self._played:
+            return self._find_look(call)
         seq, calls = self._played.get(int(match[2]), (0, ())) if match else (0, ())
         if match is None or not seq:
             return ""
@@ -122,6 +164,13 @@ class Progress:
             return f"p{seq}.{match[3]}{match[4]}"
         number = int(match[3])
         return f"{calls[number - 1]}{match[4]}" if number <= len(calls) else ""
+
+    def _find_look(self, call: str) -> str:
+        """Return the recorded id of the look at the workspace before a plan is asked for, "" where none was taken."""
+        if call not in self._looks and isinstance(step := self.step, RecordedRound):
+            self._looks[call] = step.look
+            self.begin_part(step.seq, step.time)
+        return self._looks.get(call, "")
 
     def find_present_id(self, recorded: str) -> str:
         """Return the id that a recorded call has now, "" for one that has not run here.
@@ -138,7 +187,7 @@ class Progress:
         own = next((own for own, repeated in self._repeats.items() if repeated == recorded), recorded)
         if self._told.get(own) != _RAN:
             return ""
-        seq = next(seq for seq, (_, calls) in self._played.items() if own in calls)
+        seq = next(seq for seq, (_, calls) in reversed(self._played.items()) if own in calls)
         return f"c{seq}.{self._played[seq][1].index(own) + 1}"
 
     def find_run(self, call: ToolCall) -> RecordedFate:
@@ -154,7 +203,7 @@ class Progress:
             again = self.recording.find_fate(repeated)
             if again.started is not None and repeated not in self._repeats.values():
                 self._repeats[own] = repeated
-                self.assumptions["repeats"] += 1
+                self.assumptions["repeats"] += not self._is_planned  # a plan sends again by itself, a model may not
                 return again
         raise NothingRecorded(f"`{call.name[:64]}` is let go here, which had not run, so no result is recorded")
 
@@ -169,6 +218,11 @@ class Progress:
 
     def _list_repeating(self) -> Iterator[RecordedResponse]:
         """Yield the responses right after the one in hand that only send again what it had and did not run."""
+        if self._is_planned:
+            yield from {
+                id(one): one for one in map(self.recording.planned.__getitem__, self.plans.list_sent())
+            }.values()
+            return
         if self.response is None:
             return
         left = {call.digest for call in self.response.response.calls}
@@ -200,16 +254,21 @@ class Progress:
 
         Nobody knows what it would have said to that, unless it is assumed that it says the same.
         """
-        for call in self._calls:
+        told, self._untold, self.mark = self._untold, {}, None
+        for call in told:
             then, now = self.recording.find_fate(call).code, self._told.get(call, "")
             if then == now or (now == _RAN and call in self._repeats):
                 continue
-            if self.assumed.model != "same":
-                why = "so nobody knows what the model would have said"
-                raise NothingRecorded(f"{_describe_other(then, now)}, {why} (--assume model=same goes on)")
-            self.assumptions["model"] += 1
+            why = "so nobody knows what the model would have said"
+            self.assume_same(f"{_describe_other(then, now)}, {why} (--assume model=same goes on)")
             if then == _RAN and now != _OTHERWISE:
                 self._note_missing(call)
+
+    def assume_same(self, why: str) -> None:
+        """Assume that a model says the same to something else; raise NothingRecorded where that is not assumed."""
+        if self.assumed.model != "same":
+            raise NothingRecorded(why)
+        self.assumptions["model"] += 1
 
     def _note_missing(self, call: str) -> None:
         """Note what a call changed that does not run now: what touches that is not as it was recorded."""
@@ -230,9 +289,7 @@ class Progress:
 
     def find_answer(self, need: Need, *, sandboxed: bool) -> RecordedAnswer | None:
         """Return the recorded answer to a question that has not been given again yet, None where there is none."""
-        if self.response is None:
-            return None
-        for response in (self.response, *self._list_repeating()):
+        for response in (*([self.response] if self.response is not None else []), *self._list_repeating()):
             for known in response.answers:
                 fits = known.sandboxed == sandboxed and is_fitting(known.answer, need)
                 if fits and known.seq not in self.used:

@@ -6,8 +6,8 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.executor import build_start, check_permit, execute
 from foregate.agent.rehearsing.progress import Progress
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedFate, RecordingEnds
 from foregate.agent.rehearsing.recorded_surveyor import RecordedSurveyor
-from foregate.agent.rehearsing.recording import NothingRecorded, RecordedFate, RecordingEnds
 from foregate.agent.rehearsing.stage import Stage
 from foregate.agent.session.hands import Hands
 from foregate.agent.session.prefetched import PrefetchedResult

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping
 from typing import Any
 
 from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recording import NothingRecorded, RecordedAnswer
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedAnswer, RecordedEnd, RecordingEnds
 from foregate.agent.session.absent_person import AbsentPerson
-from foregate.agent.session.interaction import Interaction, build_override
+from foregate.agent.session.interaction import Interaction, build_override, restore_reply, strip_request
 from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.gates.replay.assumption import CHOICES, UNAVAILABLE, build_value
 from foregate.policy.policy import Policy
-from foregate.schemas.judgement import Need
+from foregate.schemas import strict_json
+from foregate.schemas.event import Draft, NeedAnswered
+from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import Usage
-from foregate.schemas.protocols import Blobs, Model
-from foregate.schemas.strict_json import Json
+from foregate.schemas.protocols import Blobs, Model, Reply
+from foregate.schemas.strict_json import Json, get_list
 
 
 class RecordedInteraction(Interaction):
@@ -43,6 +46,41 @@ class RecordedInteraction(Interaction):
             more |= {"by": body.by}
         await self.record_answer(need, in_hand.turn, value, known.answer.error, at=known.answer.at, **more)
         return True
+
+    async def ask_about_plan(self, need: Need) -> Reply | None:
+        """Record a question about a plan, and what was answered; None where it was left open then."""
+        progress = self._progress
+        known = progress.plans.find_question(need)
+        if known is not None:
+            progress.begin_part(known.seq, known.time)
+        elif not self._can_assume(need):
+            raise NothingRecorded(f"the person is asked here about a plan ({need.key}), which nobody was then")
+        asked = strip_request(need, self._blobs.put(strict_json.canonical(need.request)))
+        await self._log.record(Draft(asked, "foregate"))
+        if known is None:
+            said = progress.assume("person", progress.assumed.person)
+            value: Mapping[str, Json] | None = {"choice": said, "text": "", "by": "assumed"}
+            by = None
+        elif known.body is None:
+            self._leave_open()
+            return None
+        else:
+            value, by = known.body.answer.value, known.body.by
+        bound = need.gate, need.who, need.key, need.digests, "", self.policy.hash
+        answer = Answer(*bound, value, "", progress.now, need.expires_at)
+        await self._log.record(Draft(NeedAnswered(answer=answer, by=by), "person"))
+        return restore_reply(answer)
+
+    def _can_assume(self, need: Need) -> bool:
+        return self._progress.assumed.person in get_list(need.request, "answers")
+
+    def _leave_open(self) -> None:
+        """Leave a question open as it was then: it was cancelled, the log ends with it, or somebody went on later."""
+        step = self._progress.step
+        if step is None:
+            raise RecordingEnds
+        if isinstance(step, RecordedEnd):
+            raise asyncio.CancelledError
 
     def _name_calls_anew(self, known: RecordedAnswer, need: Need) -> Mapping[str, Json] | None:
         """Return a recorded value with what it says of single calls under the ids these have now."""

@@ -8,7 +8,8 @@ from msgspec.structs import replace
 
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recording import NothingRecorded, RecordingEnds
+from foregate.agent.rehearsing.recorded_plan import PREVIEW
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordingEnds
 from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.remote_survey import OPERANDS
 from foregate.evidence.state.session import SessionState
@@ -69,6 +70,8 @@ class RecordedSurveyor:
 
     def _find_recorded(self, call: ToolCall) -> tuple[Survey, InForce] | None:
         """Return the recorded survey of a call and what was in force, None for a call that was never to be judged."""
+        if call.id.startswith(PREVIEW):
+            return self._progress.plans.find_preview(call.id)
         recording, own = self._progress.recording, self._progress.find_recorded_id(call.id)
         if own in recording.changed:
             raise NothingRecorded(f"what `{call.name[:64]}` names had changed while somebody was asked about it")
@@ -80,7 +83,8 @@ class RecordedSurveyor:
         if call.id.endswith(_REMEDY):
             raise NothingRecorded(f"`{call.name[:64]}` would cure a call that is held here, and was not run then")
         response = self._progress.response
-        if self._progress.step is None and response is not None and not recording.was_judged(response):
+        left = self._progress.plans.is_cut_off if response is None else not recording.was_judged(response)
+        if self._progress.step is None and left:
             raise RecordingEnds
         raise NothingRecorded(f"nobody looked at what `{call.name[:64]}` names here")
 

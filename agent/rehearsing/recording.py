@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import TypeAlias
 
 from msgspec.structs import replace
 
+from foregate.agent.rehearsing.recorded_plan import PlanHistory, PlanStep
+from foregate.agent.rehearsing.recorded_steps import (
+    RecordedAnswer,
+    RecordedEnd,
+    RecordedFate,
+    RecordedHalt,
+    RecordedMessage,
+    RecordedResponse,
+    RecordedSwitch,
+    RecordedUndo,
+    Step,
+)
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.schemas.errors import LogError
-from foregate.schemas.event import Actor, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
+from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
     CallAnswered,
     CatalogChanged,
@@ -29,7 +39,6 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Answer, Need
-from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Survey
 from foregate.telemetry.audit.rebuild_turn import LAYING, InForce
@@ -38,128 +47,28 @@ _UNDONE = "an effect was undone here while calls were waiting, and what they wou
 _PLANNED = "a plan of the whole task begins here, and the log does not hold the configuration it was made and run under"
 _PROBED = "a process ended here while a call was running, and what came of that is not played again"
 _MOVED = "the workspace was moved here"
-
-
-class RecordingEnds(BaseException):
-    """The session was left here with something open: it has been played as far as it went.
-
-    As with NothingRecorded, it is no error: nothing that handles errors of a call may stop it.
-    """
-
-
-class NothingRecorded(BaseException):
-    """The log holds nothing for what is asked now: the session cannot be played further. Says why in one sentence."""
-
-
-@dataclass(slots=True)
-class RecordedAnswer:
-    """A question and its answer; `sandboxed` is set where it was about what a sandbox had changed."""
-
-    seq: int
-    time: str
-    need: Need
-    body: NeedAnswered
-    sandboxed: bool = False
-
-    @property
-    def answer(self) -> Answer:
-        return self.body.answer
-
-
-@dataclass(slots=True)
-class RecordedFate:
-    """What became of a call: how it was started and ended, what its sandbox held, or why it did not run."""
-
-    started: ToolStarted | None = None
-    sandbox: SandboxEnded | None = None
-    applied: ToolStarted | None = None
-    end: ToolFinished | OutcomeUnknown | None = None
-    answered: CallAnswered | None = None
-    time: str = ""
-
-    @property
-    def code(self) -> str:
-        """What the model was told: `ran`, or the code by which the call did not run; "" for nothing."""
-        return self.answered.code if self.answered is not None else "ran" if self.end is not None else ""
-
-
-@dataclass(slots=True)
-class RecordedResponse:
-    """A response of the model, whole, with the ids its calls had then, and what was answered about them."""
-
-    seq: int
-    time: str
-    task: int
-    response: ModelResponse
-    answers: list[RecordedAnswer] = field(default_factory=list)
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedMessage:
-    """A message that somebody sent; `answers` what the task had paused for, "" for nothing."""
-
-    seq: int
-    time: str
-    text: str
-    answers: str
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedSwitch:
-    """Something that a person switched, or other tools."""
-
-    seq: int
-    body: PolicyChanged | CatalogChanged
-    actor: Actor
-    in_force: InForce
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedUndo:
-    """A step of taking back what a call changed, and by whom."""
-
-    seq: int
-    body: EffectUndone | Checkpoint
-    actor: Actor
-
-    @property
-    def call(self) -> str:
-        """The id of that call; one of a session that this one goes on with has that session's name before it."""
-        return self.body.undo if isinstance(self.body, Checkpoint) else self.body.call
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedEnd:
-    """How a task ended."""
-
-    seq: int
-    body: TaskEnded
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedHalt:
-    """From here on the session is not played: why, in one sentence."""
-
-    seq: int
-    why: str
-
-
-Step: TypeAlias = RecordedMessage | RecordedResponse | RecordedSwitch | RecordedUndo | RecordedEnd | RecordedHalt
+_SWITCHED = "something was switched here while a plan was carried out, which is not played again"
+_TAKEN_BACK = "what a plan had done was taken back here, which is not played again"
 
 
 class Recording:
     """The events of one session; raises LogError where they do not begin with its first.
 
-    What a child task is told comes from its parent, so that messages are no steps of it.
+    `earlier` is the recording of the session that it goes on with, where that is there. What a child task is told comes
+    from its parent, so that messages are no steps of it.
     """
 
-    def __init__(self, events: Iterable[Event]) -> None:
+    def __init__(self, events: Iterable[Event], earlier: Recording | None = None) -> None:
         self.steps: list[Step] = []
         self.fates: dict[str, RecordedFate] = {}
         self.surveys: dict[tuple[str, bool], tuple[Survey, InForce]] = {}
         """By the id of a call, and whether it is of what its sandbox changed; with what was in force then."""
         self.changed: set[str] = set()
         """The calls of which something had changed while somebody was asked about them."""
+        plans = earlier.history.plans if earlier is not None and earlier.has_configuration else []
+        self.history: PlanHistory = PlanHistory(plans[-1] if plans else None)
+        self.planned: dict[str, RecordedResponse] = {}
+        """By the id of a call that a plan sent in the model's place, the response with which it did."""
         self.in_force = InForce()
         self.attended: bool | None = None
         self.last = 0
@@ -176,6 +85,9 @@ class Recording:
             raise LogError(f"session `{first.session}` does not begin with its start; {why}")
         self.name, self.started, self.time = first.session, first.body, first.time
         self.in_force = self.first_in_force = InForce().apply(first)
+        proposals = [event.body for event in rest if isinstance(event.body, PlanProposed)]
+        named = all(body.configuration is not None for body in proposals)
+        self.has_configuration: bool = named and bool(proposals or self.history.left)
         for event in rest:
             self._take_event(event)
 
@@ -184,6 +96,8 @@ class Recording:
         self._note_look(event)
         if event.kind in LAYING:
             self.in_force = self.in_force.apply(event)
+        if self.has_configuration and self._take_plan_event(event):
+            return
         match event.body:
             case TaskStarted(task=task):
                 self._task = task
@@ -195,6 +109,8 @@ class Recording:
                 self._add_response(event, body)
             case NeedRaised(need=Need(gate="task_plan" | "plan_results")):
                 self._halt(self._looked or event, _PLANNED)
+            case ModelResponded(continues=None) as body:
+                self._add_planned(event, body)
             case NeedRaised() as body:
                 sandboxed = self._is_sandboxed(body.need)
                 self._raised[body.need.gate] = body, sandboxed
@@ -209,9 +125,13 @@ class Recording:
                 self._add_switch(event, body)
             case TaskPaused(reason=reason):
                 self._paused = reason
+                self.history.note_pause(reason)
             case TaskEnded() as body:
                 self._paused = ""
+                self.history.note_end()
                 self.steps.append(RecordedEnd(event.seq, body))
+            case EffectUndone() | Checkpoint() if self.history.is_running:
+                self._halt(event, _TAKEN_BACK)
             case EffectUndone() | Checkpoint() as body if not self._is_waiting:
                 self.steps.append(RecordedUndo(event.seq, body, event.actor))
             case EffectUndone() | Checkpoint():
@@ -228,8 +148,67 @@ class Recording:
         if body.program is not None:
             whole = Dataflow.from_record(event.seq, body.program)
             response = replace(response, calls=whole.calls, order=whole.order, deferred=tuple(sorted(whole.deferred)))
-        self._response = RecordedResponse(event.seq, event.time, self._task, response)
+        asked, self.history.asked = self.history.asked, ""
+        self._response = RecordedResponse(event.seq, event.time, self._task, response, asked, body.refused)
         self.steps.append(self._response)
+
+    def _add_planned(self, event: Event, body: ModelResponded) -> None:
+        """Take in calls that a plan sends in the model's place: what it sends it knows by itself when played again."""
+        calls = tuple(call.id for call in body.response.calls)
+        self._response = RecordedResponse(event.seq, event.time, self._task, body.response)
+        self.planned |= dict.fromkeys(calls, self._response)
+        if self.history.is_running:
+            self.history.take_calls(calls, body.places or (), body.tasks or ())
+
+    def _take_plan_event(self, event: Event) -> bool:
+        """Take in an event that is about a plan and needs nothing else; return whether it was one."""
+        history = self.history
+        found: PlanStep | str | None = None
+        if (again := self._find_resumption(event)) is not None:
+            self.steps.append(again)
+        match event.body:
+            case NeedRaised(need=Need(gate="task_plan" | "plan_results") as need) as body:
+                if need.key.startswith("confirm:"):
+                    self._begin_execution(event)
+                looked = self._looked.body if self._looked is not None else None
+                look = looked.turn.surveys[0].call if isinstance(looked, TurnJudged) else ""
+                found = history.take_need(event, body, self._looked, look)
+            case NeedAnswered(answer=Answer(gate="task_plan" | "plan_results")) as body:
+                self._paused = ""
+                history.take_answer(event, body)
+            case PlanProposed() as body:
+                found = history.take_proposal(event, body)
+            case PlanConfirmed() as body:
+                self._begin_execution(event)
+                found = history.take_confirmation(event, body, self.in_force)
+            case PlanStepChanged() as body:
+                self._paused = ""
+                found = history.take_change(event, body)
+            case _:
+                return False
+        if isinstance(found, str) and found:
+            self._halt(event, found)
+        elif found:
+            self.steps.append(found)
+        return True
+
+    def _find_resumption(self, event: Event) -> PlanStep | None:
+        match event.body:
+            case PlanStepChanged() | ModelResponded() | TurnJudged():
+                return self.history.take_resumption(event)
+            case NeedRaised(need=Need(gate="task_plan", key=key)) if not key.startswith("failure:"):
+                return self.history.take_resumption(event)
+            case _:
+                return None
+
+    def _begin_execution(self, event: Event) -> None:
+        """Note that somebody has a plan carried out where its task begins with this, or was waiting for it."""
+        said = self.steps[-1] if self.steps else None
+        if isinstance(said, RecordedMessage) and said.seq == event.seq - 1 and not self.history.is_running:
+            self.steps[-1] = self.history.begin_execution(said.seq, said.time)
+        elif isinstance(event.body, PlanConfirmed) and not event.body.approved and self._paused == "awaiting_approval":
+            self.steps.append(self.history.begin_execution(event.seq, event.time))
+            self._paused = ""
 
     @property
     def _is_waiting(self) -> bool:
@@ -253,7 +232,8 @@ class Recording:
 
     def _halt(self, event: Event, why: str) -> None:
         """Stop here, before the response in hand where it is in the middle of one."""
-        if self._is_waiting and self._response is not None:
+        if self._is_waiting and any(step is self._response for step in self.steps):
+            assert self._response is not None
             self.steps.insert(self.steps.index(self._response), RecordedHalt(self._response.seq, why))
         else:
             self.steps.append(RecordedHalt(event.seq, why))
@@ -300,11 +280,18 @@ class Recording:
             return  # a child task is switched as its parent is
         if isinstance(body, PolicyChanged) and body.workspace is not None:
             self._halt(event, _MOVED)
+        if self.history.is_carried_out:
+            self._halt(event, _SWITCHED)
         self.steps.append(RecordedSwitch(event.seq, body, event.actor, self.in_force))
 
     def find_fate(self, call: str) -> RecordedFate:
         """Return what became of a call, by the id it had then; of one that nothing is known of, nothing."""
         return self.fates.get(call) or RecordedFate()
+
+    @property
+    def is_attended(self) -> bool:
+        """Whether somebody was there to be asked."""
+        return bool(self.attended or self.history.questions)
 
     def was_judged(self, response: RecordedResponse) -> bool:
         """Whether anything of a response was judged before the session was left."""

@@ -10,7 +10,8 @@ from foregate.agent.rehearsing.counts import SessionCounts, count_events
 from foregate.agent.rehearsing.player import SessionPlayer
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recording import NothingRecorded, Recording
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded
+from foregate.agent.rehearsing.recording import Recording
 from foregate.agent.rehearsing.stage import Read, Stage
 from foregate.agent.session.snapshots import fold_session
 from foregate.gates.replay.assumption import NOTHING, Assumption
@@ -99,7 +100,9 @@ async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehea
     if not stopped and recording.started.depth and not ended and _find_stop(stage, recording):
         stopped = _WAITING
     at, until = progress.find_place() if stopped or progress.is_left_open else recording.last + 1, len(played) + 1
-    if stopped and progress.response is not None and await _is_in_turn(stage, now_named):
+    if stopped and progress.mark is not None:
+        at, until = progress.mark
+    elif stopped and progress.response is not None and await _is_in_turn(stage, now_named):
         at, until = progress.response.seq, max(event.seq for event in played if _is_response(event))
     then = count_events(event for event in recording.events if event.seq < at)
     now = count_events(event for event in played if event.seq < until)

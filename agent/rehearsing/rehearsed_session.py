@@ -13,8 +13,9 @@ from foregate.agent.rehearsing.progress import Progress
 from foregate.agent.rehearsing.recorded_hands import RecordedHands
 from foregate.agent.rehearsing.recorded_interaction import RecordedInteraction
 from foregate.agent.rehearsing.recorded_model import RecordedModel
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedSwitch, RecordedUndo
 from foregate.agent.rehearsing.recorded_surveyor import RecordedSurveyor
-from foregate.agent.rehearsing.recording import NothingRecorded, RecordedSwitch, RecordedUndo
+from foregate.agent.rehearsing.rehearsed_plan import RehearsedPlan
 from foregate.agent.rehearsing.stage import Stage
 from foregate.agent.session.absent_person import AbsentPerson
 from foregate.agent.session.result import DELEGATE
@@ -79,16 +80,29 @@ class RehearsedSession(Session):
             policy=policy,
             workspace=MemoryWorkspace(),
             state=state,
-            person=AbsentPerson() if progress.recording.attended else None,
+            person=AbsentPerson() if progress.recording.is_attended else None,
             clock=lambda: progress.now,
             listeners=[progress.take_event],
             depth=started.depth,
             layers=layers,
             delegate=run_child_task if self._may_delegate() else None,
+            plan_driver=self._drive_plans if progress.recording.has_configuration else None,
             hands=hands,
         )
         model.session = hands.session = self
+        if isinstance(self.plan_driver, RehearsedPlan):
+            self.plan_driver.planner.session = self.plan_driver.filler.session = self
         self.interaction = RecordedInteraction(self.log, self.blobs, model, policy, progress)
+
+    def _drive_plans(self, made: Session) -> RehearsedPlan:
+        return RehearsedPlan(made, self._progress, self._stage.policies)
+
+    @property
+    def plans(self) -> RehearsedPlan:
+        """What takes its tasks through their plans; raises NothingRecorded where no plan was made."""
+        if not isinstance(self.plan_driver, RehearsedPlan):
+            raise NothingRecorded("no plan was made in it")
+        return self.plan_driver
 
     def _may_delegate(self) -> bool:
         """Whether child tasks were offered, or nothing but the policy kept them from being offered."""

@@ -6,9 +6,11 @@ from collections.abc import Callable, Sequence
 
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recording import NothingRecorded, RecordedHalt, RecordedUndo, Recording
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedHalt, RecordedUndo
+from foregate.agent.rehearsing.recording import Recording
 from foregate.gates.replay.assumption import Assumption
-from foregate.schemas.event import Event
+from foregate.schemas.event import Body, Event
+from foregate.schemas.event_body import SessionStarted
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 
 _IN_CHILD = "in its child task "
@@ -28,6 +30,7 @@ class Stage:
         """How far each session has been played, by the name it has now."""
         self._read, self._assumed = read, assumed
         self._recordings: dict[str, Recording] = {}
+        self._sought: set[str] = set()
 
     def find_recording(self, name: str) -> Recording:
         """Return a recorded session, taken apart once; raise NothingRecorded where the log does not hold all of it."""
@@ -35,8 +38,21 @@ class Stage:
             events = self._read(name)
             if not events:
                 raise NothingRecorded(f"the log holds no session `{name}`")
-            self._recordings[name] = Recording(events)
+            self._recordings[name] = Recording(events, self._find_earlier(events[0].body))
         return self._recordings[name]
+
+    def _find_earlier(self, began: Body) -> Recording | None:
+        """Return the recording of the session that one goes on with that began so, None where it is not to be had."""
+        link = began.follows if isinstance(began, SessionStarted) else None
+        if link is None or link.session in self._sought:
+            return None
+        self._sought.add(link.session)
+        try:
+            return self.find_recording(link.session)
+        except NothingRecorded:
+            return None  # whoever plays it says so
+        finally:
+            self._sought.remove(link.session)
 
     def is_child(self, name: str) -> bool:
         """Whether a session is a child task; of one that is not there its name tells."""

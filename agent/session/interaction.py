@@ -81,11 +81,11 @@ class Interaction:
         state, request = self._log.state, self._blobs.put(strict_json.canonical(need.request))
         known = state.task.plan_answer if state.task is not None else None
         if known is not None and known.request == request and _is_about(need, known.answer, self.policy.hash):
-            return _restore_reply(known.answer)
+            return restore_reply(known.answer)
         asked = state.question
-        if asked is None or asked.raised != _strip_request(need, request) or asked.policy != self.policy.hash:
-            (event,) = await self._log.record(Draft(_strip_request(need, request), "foregate"))
-            asked = AskedQuestion(event.seq, event.time, event.policy, _strip_request(need, request))
+        if asked is None or asked.raised != strip_request(need, request) or asked.policy != self.policy.hash:
+            (event,) = await self._log.record(Draft(strip_request(need, request), "foregate"))
+            asked = AskedQuestion(event.seq, event.time, event.policy, strip_request(need, request))
         given = await self._hearing.hear(need, asked.seq)
         if given is None:
             return None
@@ -93,7 +93,7 @@ class Interaction:
         elsewhere = self._hearing.came_from_elsewhere
         body = NeedAnswered(answer=answer, elsewhere=elsewhere, by=given.person)
         await self._log.record(Draft(body, "person"))
-        return _restore_reply(answer)
+        return restore_reply(answer)
 
     async def record_answer(
         self,
@@ -125,14 +125,14 @@ class Interaction:
             raised.policy_hash,
         ):
             return replace(need, expires_at=raised.need.expires_at), raised.seq
-        body = _strip_request(need, self._blobs.put(strict_json.canonical(need.request)), turn.survey_hash)
+        body = strip_request(need, self._blobs.put(strict_json.canonical(need.request)), turn.survey_hash)
         if need.who == "person" and (previews := self._preview(need)):
             body = replace(body, previews=self._blobs.put(previews))
         (event,) = await self._log.record(Draft(body, "foregate"))
         return need, event.seq
 
 
-def _strip_request(need: Need, request: str, survey_hash: str = "") -> NeedRaised:
+def strip_request(need: Need, request: str, survey_hash: str = "") -> NeedRaised:
     """Return the event of a question whose request is kept under its hash."""
     return NeedRaised(need=replace(need, request={}), request=request, survey_hash=survey_hash)
 
@@ -143,7 +143,7 @@ def _is_about(need: Need, answer: Answer, policy_hash: str) -> bool:
     return (answer.gate, answer.key, answer.digests, answer.policy_hash) == asked
 
 
-def _restore_reply(answer: Answer) -> Reply:
+def restore_reply(answer: Answer) -> Reply:
     """Return the reply that an answer records; without one it is a no."""
     return Reply(answer.choice or "no", answer.words)
 

@@ -188,12 +188,14 @@ class PlanState:
 
     `planned` says that the planner wrote the plan for words the person said; a file's are not, nor is what follows it.
     `running` says that it is confirmed, and its session task not ended. `number` counts the plans made for its request,
-    `earlier` are the tasks of those before it. `answer` is what the planning model said to the results.
+    `earlier` are the tasks of those before it. `answer` is what the planning model said to the results, `configuration`
+    what the log named last that the plan stands under.
     """
 
     def __init__(self) -> None:
         self.session = self.digest = self.proposed = self.status = self.answer = ""
         self.plan: task_plan.TaskPlan | None = None
+        self.configuration: task_plan.RecordedConfiguration | None = None
         self.planned = self.confirmed = self.dry_run = self.stepwise = self.running = False
         self.number = 0
         self.steps: dict[int, StepState] = {}
@@ -250,6 +252,7 @@ class PlanState:
             case task_plan.PlanConfirmed() as body:
                 self.confirmed = self.running = True
                 self.dry_run, self.stepwise, self.status, self.answer = body.dry_run, body.step, "", ""
+                self.configuration = body.configuration or self.configuration
             case NeedAnswered(answer=answer) if answer.gate == "plan_results" and answer.value:
                 self.answer = get_text(answer.value, "answer", "")
             case task_plan.PlanStepChanged(plan=self.digest) as body:
@@ -267,6 +270,7 @@ class PlanState:
 
     def _start_plan(self, event: Event, body: task_plan.PlanProposed) -> None:
         self.plan, self.digest, self.proposed = body.proposal, body.digest, event.time
+        self.configuration = body.configuration
         self.confirmed = self.running = False
         self.number, self.answer, self.status = body.number, "", ""
         self.planned = event.actor == "planner" and (self.planned or self.number == 1)
@@ -277,6 +281,7 @@ class PlanState:
 
     def _change_step(self, event: Event, body: task_plan.PlanStepChanged) -> None:
         step = self.steps[body.step]
+        self.configuration = body.configuration or self.configuration
         if step.status == "running" and step.began:
             worked = parse_time(event.time) - parse_time(step.began)
             step.worked, step.began = step.worked + max(0, round(worked.total_seconds() * 1000)), ""

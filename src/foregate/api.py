@@ -199,7 +199,7 @@ class Agent:
             if same and state.running:
                 return await driver.run()
             if not same or state.confirmed:
-                await record_proposal(session, found.plan, actor="person")
+                await record_proposal(session, found.plan, configuration, actor="person")
             return (await driver.take_through(unseen=confirmed))[0]
 
     async def open_questions(self) -> list[Question]:

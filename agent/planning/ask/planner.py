@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final
 
@@ -14,6 +14,7 @@ from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.planning.ask import asking
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.format.reader import Reading, add_own_id, read_plan
+from foregate.agent.planning.format.recorded_configuration import record_configuration
 from foregate.agent.planning.format.validator import validate_reading
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
@@ -68,14 +69,20 @@ class Planning(Struct, frozen=True):
         return f"I could not make a plan of this ({wrong}{more}). {asking.suggest_rewording(self.query, self.defects)}"
 
 
-async def make_plan(session: Session, query: str, model: Model, configuration: Configuration) -> Planning:
+Assess = Callable[[Session, Reading, Configuration, int], Planning]
+"""Says what is to be thought of a plan that was read, after so many requests."""
+
+
+async def make_plan(
+    session: Session, query: str, model: Model, configuration: Configuration, assess: Assess | None = None
+) -> Planning:
     """Hear what the person says, and propose the first sound plan for it.
 
     The session's task ends with the proposal; without a sound plan it pauses with a question to the person, whose next
     message is another query. Where no model answers it fails.
     """
     await session.record_message(query)
-    planning = await propose_plan(session, query, model, configuration)
+    planning = await propose_plan(session, query, model, configuration, assess=assess)
     if planning.plan is None:
         await end_unplanned(session, planning)
     else:
@@ -92,9 +99,15 @@ async def end_unplanned(session: Session, planning: Planning) -> RunResult:
 
 
 async def propose_plan(
-    session: Session, query: str, model: Model, configuration: Configuration, already: Json = None
+    session: Session,
+    query: str,
+    model: Model,
+    configuration: Configuration,
+    already: Json = None,
+    assess: Assess | None = None,
 ) -> Planning:
     """Ask for a plan, the last time in a simpler form, and propose the first sound one; `already` is what was done."""
+    assess = assess or assess_plan
     files, bounds = await list_workspace(session), configuration.planning
     planning, before, tries = Planning(None), "", bounds.planning_tries
     for number in range(1, tries + 1):
@@ -118,9 +131,9 @@ async def propose_plan(
         read = partial(read_plan if simpler else parse_wire_plan, query=query, catalogue=session.catalogue)
         reading, before, notes = await asking.ask_model(session, model, configuration.models.planning, question, read)
         reading = replace(reading, notes=(*reading.notes, *notes))
-        planning = replace(assess_plan(session, reading, configuration, number), query=query)
+        planning = replace(assess(session, reading, configuration, number), query=query)
         if planning.plan is not None:
-            await record_proposal(session, planning.plan, notes=planning.notes)
+            await record_proposal(session, planning.plan, configuration, notes=planning.notes)
             break
         if planning.unreachable:
             break
@@ -153,10 +166,17 @@ def describe_tools(session: Session) -> list[Json]:
 
 
 async def record_proposal(
-    session: Session, plan: TaskPlan, *, actor: Actor = "planner", notes: Sequence[str] = (), number: int = 1
+    session: Session,
+    plan: TaskPlan,
+    configuration: Configuration,
+    *,
+    actor: Actor = "planner",
+    notes: Sequence[str] = (),
+    number: int = 1,
 ) -> None:
     """Record a plan, the how-manieth for its request; nothing of it runs before it is confirmed."""
-    proposed = PlanProposed(proposal=plan, digest=plan.digest, number=number, notes=tuple(notes))
+    kept = record_configuration(configuration)
+    proposed = PlanProposed(proposal=plan, digest=plan.digest, number=number, notes=tuple(notes), configuration=kept)
     await session.record(Draft(proposed, actor))
     await session.log.settle()
 

@@ -43,13 +43,18 @@ _BEFORE = 20_000
 
 
 async def answer_results(
-    session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
+    session: Session,
+    state: PlanState,
+    configuration: Configuration,
+    model: Model,
+    report: PlanReport,
+    assess: planner.Assess = planner.assess_plan,
 ) -> PlanReport:
     """Return the report with the model's answer or the further plan it proposed, or why there is neither."""
     if not is_answer_due(session, state, configuration, report):
         return report
     try:
-        return await ask_until_usable(session, state, configuration, model, report)
+        return await ask_until_usable(session, state, configuration, model, report, assess)
     except asyncio.CancelledError:
         return replace(report, unanswered="the person did not wait for the answer")
 
@@ -71,7 +76,12 @@ def is_answer_due(session: Session, state: PlanState, configuration: Configurati
 
 
 async def ask_until_usable(
-    session: Session, state: PlanState, configuration: Configuration, model: Model, report: PlanReport
+    session: Session,
+    state: PlanState,
+    configuration: Configuration,
+    model: Model,
+    report: PlanReport,
+    assess: planner.Assess = planner.assess_plan,
 ) -> PlanReport:
     """Ask until an answer can be used, at most `planning.planning_tries` times."""
     left, before = max(0, configuration.planning.max_plans - state.number), ""
@@ -87,12 +97,14 @@ async def ask_until_usable(
         said, before, _ = await ask_model(session, model, configuration.models.planning, question, read)
         if said.plan is None and not said.defects:
             return replace(report, answer=said.answer)
-        planning = planner.assess_plan(session, said, configuration, number)
+        planning = assess(session, said, configuration, number)
         if planning.plan is not None and planning.plan.digest == state.digest:
             again = PlanDefect(0, "plan", "this very plan has run", "plan only what is left, or answer in words")
             planning = planner.Planning(None, (again,))
         if planning.plan is not None:
-            await planner.record_proposal(session, planning.plan, notes=planning.notes, number=state.number + 1)
+            await planner.record_proposal(
+                session, planning.plan, configuration, notes=planning.notes, number=state.number + 1
+            )
             return replace(report, answer=said.answer, further=planning.plan)
         defects = planning.defects
         if any(defect.field in (MODEL, ENDPOINT) for defect in defects):

@@ -17,7 +17,14 @@ from foregate.evidence.state.plan import ROLLED_BACK, PlanState, StepState
 from foregate.schemas.errors import RuntimeLost, UsageError
 from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import STATUSES, ToolStarted
-from foregate.schemas.task_plan import FailureChoice, FillRequest, PlanConfirmed, PlanStepChanged, TaskStatus
+from foregate.schemas.task_plan import (
+    FailureChoice,
+    FillRequest,
+    PlanConfirmed,
+    PlanStepChanged,
+    RecordedConfiguration,
+    TaskStatus,
+)
 
 
 async def follow_plan(session: Session) -> PlanState:
@@ -47,13 +54,21 @@ async def preview_open_tasks(session: Session, state: PlanState, uses: int = 0) 
 
 
 async def record_confirmation(
-    session: Session, state: PlanState, looked: PlanPreview, digest: str, *, seen: bool, step: bool = False
+    session: Session,
+    state: PlanState,
+    looked: PlanPreview,
+    digest: str,
+    *,
+    seen: bool,
+    step: bool = False,
+    configuration: RecordedConfiguration | None = None,
 ) -> None:
     """Record that the plan with this digest is confirmed.
 
     Where a person has `seen` the sheet, their yes covers each listed call as it was shown; else the plan is confirmed
     and the judge asks about its calls as about any other. With `step` the person is asked again before each task.
-    Raises UsageError for another plan than the one shown.
+    `configuration` is given where the log does not name it yet as what the plan runs under. Raises
+    UsageError for another plan than the one shown.
     """
     if digest != state.digest or digest != state.current_plan.digest:
         raise UsageError("the plan is not the one that was shown; look at it again")
@@ -61,7 +76,15 @@ async def record_confirmation(
     if seen:
         revision = task.plan.revision + 1 if task is not None and task.plan is not None else 1
         plan = build_scope(state.current_plan.goal or state.current_plan.query, looked, revision)
-    body = PlanConfirmed(digest=digest, approved=seen, plan=plan, step=step, dry_run=session.state.dry_run)
+    body = PlanConfirmed(
+        digest=digest,
+        approved=seen,
+        plan=plan,
+        step=step,
+        dry_run=session.state.dry_run,
+        surveys=looked.surveys,
+        configuration=configuration,
+    )
     await session.record(Draft(body, "person" if seen else "user"))
     await session.log.settle()
 
@@ -95,6 +118,7 @@ async def record_change(
     final: str = "",
     choice: str = "",
     actor: Actor = "foregate",
+    configuration: RecordedConfiguration | None = None,
 ) -> None:
     """Record where tasks stand, all at once; `anew` begins their next attempt. See PlanStepChanged for the rest."""
     bodies = [
@@ -107,6 +131,7 @@ async def record_change(
             ask=ask,
             final=final,
             choice=choice,
+            configuration=configuration if step is steps[0] else None,
         )
         for step in steps
     ]

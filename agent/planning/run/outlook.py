@@ -19,7 +19,7 @@ from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlannedCall, PlanTask
-from foregate.schemas.tool_call import CallFacts, ToolCall
+from foregate.schemas.tool_call import CallFacts, Survey, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
@@ -51,12 +51,13 @@ class CallPreview(Struct, frozen=True):
 class PlanPreview(Struct, frozen=True):
     """What the tasks that are still to be done would do. `open_tasks` list no calls: a model fills them in.
 
-    `permissions` is what a yes to the sheet covers of those.
+    `permissions` is what a yes to the sheet covers of those, `surveys` what looking at all of it found.
     """
 
     calls: tuple[CallPreview, ...]
     open_tasks: tuple[PlanTask, ...]
     permissions: tuple[ScopeItem, ...] = ()
+    surveys: tuple[Survey, ...] = ()
 
     @property
     def is_dangerous(self) -> bool:
@@ -80,7 +81,8 @@ def preview_plan(session: Session, state: PlanState, uses: int) -> PlanPreview:
     listed = tuple(CallPreview(task.id, planned, facts[call.id]) for task, planned, call in ahead if planned)
     leaves = (build_scope_item(task, facts[call.id], uses) for task, planned, call in ahead if not planned)
     filled = tuple(step.task for step in state.open if not step.task.calls)
-    return PlanPreview(listed, filled, tuple(item for item in leaves if item is not None))
+    surveys = tuple(facts[call.id].survey for call in calls)
+    return PlanPreview(listed, filled, tuple(item for item in leaves if item is not None), surveys)
 
 
 def iter_open_calls(state: PlanState, catalogue: Catalogue) -> Iterator[tuple[PlanTask, PlannedCall | None, ToolCall]]:

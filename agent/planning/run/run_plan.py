@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from msgspec.structs import replace
 
@@ -16,7 +17,8 @@ from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.planning.ask import planner
 from foregate.agent.planning.format.configuration import Configuration, Role
-from foregate.agent.planning.format.reader import read_plan
+from foregate.agent.planning.format.reader import Reading, read_plan
+from foregate.agent.planning.format.recorded_configuration import record_other_configuration
 from foregate.agent.planning.run import control, filling, next_step, outlook
 from foregate.agent.planning.run.answering import PlanReport, answer_results, build_report, render_summary
 from foregate.agent.session.result import RunResult
@@ -108,10 +110,15 @@ class PlanController:
             return await self.confirm(step=self._ended is not None and (self.step or state.stepwise))
         before = await planner.collect_prior_work(self.session, self.configuration)
         query = task.messages[-1].text  # after a question of the planner this is another query
-        planning = await planner.propose_plan(self.session, query, self.model("planning"), self.configuration, before)
+        how = self.model("planning"), self.configuration, before, self.assess
+        planning = await planner.propose_plan(self.session, query, *how)
         if planning.plan is not None:
             return None
         return await planner.end_unplanned(self.session, planning)
+
+    def assess(self, session: Session, reading: Reading, configuration: Configuration, tries: int) -> planner.Planning:
+        """Return the plan a text held, or everything that is wrong with it in this workspace."""
+        return planner.assess_plan(session, reading, configuration, tries)
 
     async def cancel(self) -> RunResult | None:
         """End the plan under way because the person cancelled it; see PlanDriver."""
@@ -145,16 +152,17 @@ class PlanController:
                     return await control.end_declined(session, reply.text)
                 step = step or reply.choice == "step"
             self.begin()  # each plan numbers its tasks anew, and is asked about and paused by itself
-            await control.record_confirmation(session, state, looked, digest, seen=seen, step=step)
+            named = record_other_configuration(self.configuration, state.configuration)
+            await control.record_confirmation(session, state, looked, digest, seen=seen, step=step, configuration=named)
             return None
 
     async def _edit(self, text: str) -> planner.Planning:
         session, state = self.session, self.state
         reading = read_plan(text, query=state.current_plan.query, catalogue=session.catalogue)
-        planning = planner.assess_plan(session, reading, self.configuration, 0)
+        planning = self.assess(session, reading, self.configuration, 0)
         if planning.plan is not None:
             await planner.record_proposal(
-                session, planning.plan, actor="person", notes=planning.notes, number=state.number
+                session, planning.plan, self.configuration, actor="person", notes=planning.notes, number=state.number
             )
         return planning
 
@@ -259,9 +267,10 @@ class PlanController:
         bounds = self.session.policy.limits
         return min(bounds.parallel_calls, bounds.calls_per_response or sys.maxsize)
 
-    async def change(self, status: TaskStatus, *steps: StepState, why: str = "", anew: bool = False) -> None:
+    async def change(self, status: TaskStatus, *steps: StepState, **more: Any) -> None:
         """Record where tasks stand; see `record_change`."""
-        await control.record_change(self.session, self.state, status, *steps, why=why, anew=anew)
+        named = record_other_configuration(self.configuration, self.state.configuration)
+        await control.record_change(self.session, self.state, status, *steps, configuration=named, **more)
 
     async def _send(self, steps: list[StepState]) -> None:
         for step in steps:
@@ -275,7 +284,7 @@ class PlanController:
     async def _conclude_task(self, step: StepState) -> bool:
         """Say what came of a task that lists its calls; return whether there was anything to say."""
         if unknown := next((call for call in step.calls if call.status == "unknown"), None):
-            await self._reconcile_call(step, unknown)
+            await self.reconcile_call(step, unknown)
         elif not step.open_places:
             await self._record_done(step)
         elif stopped := next((call for call in step.newest_calls if not filling.may_go_again(call, step)), None):
@@ -302,13 +311,17 @@ class PlanController:
             await self._ask(step, "")
         elif step.responded:
             await self._assess_filled_calls(step)
-        elif error := await filling.ask_for_calls(self.session, self.model("execution"), step, self.configuration):
+        elif error := await self.ask_for_calls(step):
             await self._ask_again(step, error)
+
+    async def ask_for_calls(self, step: StepState) -> str:
+        """Have the execution model fill in a task; return why it did not, "" where it did."""
+        return await filling.ask_for_calls(self.session, self.model("execution"), step, self.configuration)
 
     async def _assess_filled_calls(self, step: StepState) -> None:
         wrong = next((call for call in step.newest_calls if not call.is_settled), None)
         if wrong is not None and wrong.status == "unknown":
-            await self._reconcile_call(step, wrong)
+            await self.reconcile_call(step, wrong)
         elif wrong is not None and wrong.status in ("failed", "denied"):
             await self._record_failure(step, wrong.why, wrong.code)
         elif wrong is not None:
@@ -318,7 +331,7 @@ class PlanController:
         else:
             await self._record_done(step)
 
-    async def _reconcile_call(self, step: StepState, call: CallState) -> None:
+    async def reconcile_call(self, step: StepState, call: CallState) -> None:
         """Look what came of a call with an unknown outcome; where looking does not tell, the task failed."""
         if call.code in filling.ENDING or all(found.call != call.id for found in await reconcile_calls(self.session)):
             why = f"nobody knows whether {call.label} took effect ({call.why})"
@@ -330,7 +343,7 @@ class PlanController:
     async def _ask(self, step: StepState, why: str) -> None:
         model = self.model("execution").name
         request = await filling.build_fill_request(self.session, self.state, step, self.configuration, model, why)
-        await control.record_change(self.session, self.state, "running", step, why=why, ask=request)
+        await self.change("running", step, why=why, ask=request)
 
     async def _record_done(self, step: StepState) -> None:
         dry = any(call.status == "judged_dry" for call in step.calls)
@@ -339,7 +352,7 @@ class PlanController:
     async def _record_failure(self, step: StepState, why: str, code: str = "") -> None:
         """Record that a task failed; a denial by rule and a lost runtime end the whole plan."""
         final = f"task {step.task.id} {filling.ENDING[code]}" if code in filling.ENDING else ""
-        await control.record_change(self.session, self.state, "failed", step, why=why, final=final)
+        await self.change("failed", step, why=why, final=final)
 
     async def _finish_plan(self) -> RunResult | None:
         steps = self.state.steps.values()
@@ -349,10 +362,14 @@ class PlanController:
         complete = not failed and all(step.status != "aborted" for step in steps)
         back = self.state.current_plan.on_failure == "rollback" or any(step.choice == "roll_back" for step in failed)
         if failed and back and not self.state.dry_run:
-            left = await control.undo_plan(self.session, self.state, steps)
+            left = await self.take_back(steps)
             why += "; what was done was taken back" + (f", except: {'; '.join(left)}" if left else "")
         ruled_out = bool(failed) and all(step.is_ruled_out for step in failed)
         return await self.end_plan("blocked" if final or ruled_out else "completed" if complete else "failed", why)
+
+    async def take_back(self, steps: Iterable[StepState]) -> list[str]:
+        """Undo what tasks changed; return what stays done."""
+        return await control.undo_plan(self.session, self.state, steps)
 
     async def break_off_plan(self, status: Status, why: str) -> RunResult | None:
         """End the plan for something that no task is to blame for."""
@@ -363,7 +380,8 @@ class PlanController:
     async def end_plan(self, status: Status, why: str) -> RunResult | None:
         """End the session's task with the planner's answer, or the report in words; a further plan keeps it open."""
         report = build_report(self.state, self.configuration.formatting, status, why)
-        report = await answer_results(self.session, self.state, self.configuration, self.model("planning"), report)
+        model = self.model("planning")
+        report = await answer_results(self.session, self.state, self.configuration, model, report, self.assess)
         self._ended, task = report, self.session.state.task
         if report.further is not None:
             if self.on_further is not None:

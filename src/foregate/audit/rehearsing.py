@@ -12,7 +12,7 @@ from typing import Literal
 
 from foregate.agent.rehearsing.counts import SessionCounts
 from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.recording import NothingRecorded
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded
 from foregate.agent.rehearsing.rehearse import Rehearsal, rehearse
 from foregate.audit.pieces import UNREADABLE, SessionPiece, Workers, work_on_sessions
 from foregate.gates.replay.assumption import Assumption

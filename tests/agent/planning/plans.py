@@ -92,7 +92,7 @@ async def confirmed(
 ) -> PlanRun:
     """Return what leads a session in which this plan was proposed and confirmed."""
     state = await follow_plan(session)
-    await record_proposal(session, wanted)
+    await record_proposal(session, wanted, configuration)
     looked = await preview_open_tasks(session, state, CONFIGURATION.execution.target_uses)
     await record_confirmation(session, state, looked, wanted.digest, seen=seen)
     return PlanRun(session, state, configuration, **more)

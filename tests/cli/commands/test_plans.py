@@ -138,7 +138,7 @@ async def test_the_same_plan_from_a_file_asks_once_as_well(folder: Path) -> None
     work = await at_work(folder, ["y"])
     found = work.check_plan(text)
     assert found.is_sound
-    await record_proposal(work.opened.session, found.plan, actor="person")
+    await record_proposal(work.opened.session, found.plan, work.configuration, actor="person")
     report = await confirmed_and_run(work)
     assert report is not None
     assert (report.status, report.reason) == ("completed", "")
@@ -164,7 +164,9 @@ async def test_a_person_reads_that_results_were_left_out_and_what_the_model_thou
     work.driver.model = ModelRoles(work.configuration, work.opened.session.model, {}).get_model
     reading = PlanTask(1, reason="Read it", calls=(PlannedCall("read_file", {"path": FLAWED}),))
     await record_proposal(
-        work.opened.session, TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error")))
+        work.opened.session,
+        TaskPlan("p", "", "look", (reading, PlanTask(2, action="analyze_error"))),
+        work.configuration,
     )
     report = await confirmed_and_run(work)
     assert report is not None
@@ -254,6 +256,7 @@ async def test_what_is_odd_or_wrong_with_an_edited_plan_is_shown_before_the_shee
     await record_proposal(
         work.opened.session,
         TaskPlan("p", "", "look", (PlanTask(1, reason="Look", calls=(PlannedCall("read_file", {"path": FLAWED}),)),)),
+        work.configuration,
     )
     assert await confirmed_and_run(work) is None
     said = " ".join(shown(work).split())
@@ -325,7 +328,7 @@ async def test_a_program_plans_and_executes(folder: Path, monkeypatch: pytest.Mo
 async def test_the_sheet_shows_what_a_yes_covers_of_a_task_that_is_filled_in(folder: Path) -> None:
     work = await at_work(folder, ["n"])
     tasks = (PlanTask(1, action="write_file", target=FLAWED), PlanTask(2, action="write_file", target="*.sh"))
-    await record_proposal(work.opened.session, TaskPlan("p", "mend it", "mend it", tasks))
+    await record_proposal(work.opened.session, TaskPlan("p", "mend it", "mend it", tasks), work.configuration)
     assert await confirmed_and_run(work) is None
     assert shown(work).count("is leave to") == 1
     assert f"is leave to edit file {FLAWED} with write_file, 3 times at most" in " ".join(shown(work).split())
@@ -342,7 +345,9 @@ async def test_after_a_failure_the_person_sees_what_failed_and_chooses(
     wrong = PlannedCall("edit_file", {"path": FLAWED, "old": "not there", "new": "x"})
     tasks = (PlanTask(1, calls=(wrong,)), PlanTask(2, calls=(PlannedCall("read_file", {"path": FLAWED}),)))
     await record_proposal(
-        work.opened.session, TaskPlan("p", f"edit {FLAWED}", f"edit {FLAWED}", tasks, on_failure="ask")
+        work.opened.session,
+        TaskPlan("p", f"edit {FLAWED}", f"edit {FLAWED}", tasks, on_failure="ask"),
+        work.configuration,
     )
     report = await confirmed_and_run(work)
     assert report is not None

@@ -109,11 +109,14 @@ def test_of_a_session_that_is_open_in_a_process_nothing_is_claimed(cli: Cli) -> 
     assert objects(rehearse(cli, "{}\n", "--json")[1])[0]["stopped"] == ""
 
 
-def test_of_a_plan_of_the_whole_task_nothing_counts_not_even_the_look_before_it(cli: Cli) -> None:
-    with foregate.Agent(model="rehearsal", mode="plan") as agent:
-        agent.run_sync(EDIT)
+def test_a_plan_that_one_process_made_and_another_carried_out_is_played_again(cli: Cli) -> None:
+    assert cli("plan", EDIT)[0] == 0
+    assert cli("execute", "last", "--yes")[0] == 0
     code, out, _ = rehearse(cli, "{}\n", "--json")
-    session, summary = objects(out)
-    assert (code, summary["stopped"]["sessions"]) == (0, 1)
-    assert session["stopped"].startswith("a plan of the whole task begins here")
-    assert session["now"] == session["then"]
+    made, carried_out, summary = objects(out)
+    assert (code, summary["whole"]["sessions"]) == (0, 2)
+    assert (made["now"], carried_out["now"]) == (made["then"], carried_out["then"])
+    assert (made["now"]["planner"], carried_out["now"]["ran"]) == (1, 2)
+    _, refused, _ = objects(rehearse(cli, NO_EDIT, "--json")[1])
+    assert refused["stopped"].startswith("the planning model is told something else than then")
+    assert refused["now"]["held"] == refused["then"]["held"] + 1

@@ -22,7 +22,7 @@ from foregate.cli.terminal.screen import Screen
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.task_plan import PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_call import ToolCall, ToolResult
-from tests.agent.planning.plans import PlanRun
+from tests.agent.planning.plans import CONFIGURATION, PlanRun
 from tests.cli.conftest import Cli
 from tests.cli.typist import Typist
 
@@ -55,7 +55,7 @@ def unclear(cli: Cli) -> str:
         opened = await open_session(SessionOptions(workspace=Path(), model=RehearsalModel()))
         session = opened.session
         state = await follow_plan(session)
-        await record_proposal(session, PLAN)
+        await record_proposal(session, PLAN, CONFIGURATION)
         looked = await preview_open_tasks(session, state)
         await record_confirmation(session, state, looked, PLAN.digest, seen=True)
         session.tools = Dying(session.tools)
@@ -109,7 +109,7 @@ async def test_the_chat_names_what_is_unknown_and_takes_a_word_on_it(home: Path)
     session, screen = opened.session, Screen(Console(file=io.StringIO(), width=100))
     await session.record_message("run touch made.txt")
     state = await follow_plan(session)
-    await record_proposal(session, PLAN)
+    await record_proposal(session, PLAN, CONFIGURATION)
     await record_confirmation(session, state, await preview_open_tasks(session, state), PLAN.digest, seen=True)
     session.tools = Dying(session.tools)
     with pytest.raises(Died):

@@ -26,7 +26,7 @@ async def proposed(session: Session, wanted: TaskPlan, *, run: bool) -> PlanStat
     """Propose a plan, and confirm and run it or decline it."""
     state = await get_plan_state(session)
     with session.subscribe(state.apply):
-        await record_proposal(session, wanted)
+        await record_proposal(session, wanted, CONFIGURATION)
         looked = await preview_open_tasks(session, state)
         if run:
             await record_confirmation(session, state, looked, wanted.digest, seen=True)
@@ -76,7 +76,7 @@ async def test_a_plan_that_was_taken_back_says_so() -> None:
 async def test_a_plan_that_waits_says_for_what_until_it_goes_on() -> None:
     session = await World().open([])
     state = await follow_plan(session)
-    await record_proposal(session, plan(READ))
+    await record_proposal(session, plan(READ), CONFIGURATION)
     looked = await preview_open_tasks(session, state)
     await record_confirmation(session, state, looked, state.digest, seen=True)
     assert [entry.standing for entry in await told(session)] == ["under way"]
@@ -91,8 +91,8 @@ async def test_a_plan_that_waits_says_for_what_until_it_goes_on() -> None:
 async def test_a_plan_under_way_that_another_takes_the_place_of_is_replaced() -> None:
     session = await World().open([])
     state = await follow_plan(session)
-    await record_proposal(session, plan(READ))
+    await record_proposal(session, plan(READ), CONFIGURATION)
     looked = await preview_open_tasks(session, state)
     await record_confirmation(session, state, looked, state.digest, seen=True)
-    await record_proposal(session, plan(READ))
+    await record_proposal(session, plan(READ), CONFIGURATION)
     assert [entry.standing for entry in await told(session)] == ["replaced", "not confirmed"]

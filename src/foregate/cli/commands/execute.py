@@ -71,7 +71,8 @@ def execute(
                 if as_json:
                     typer.echo(to_json_line({"sound": False} | dump_findings(found.plan, found)))
                 return None
-            await record_proposal(work.opened.session, found.plan, actor=actor, notes=found.notes)
+            named = work.opened.session, found.plan, work.configuration
+            await record_proposal(*named, actor=actor, notes=found.notes)
         return await work.take_through(yes=yes or setting.dry_run, step=step)
 
     raise typer.Exit(run_async(go_on(setting, go, as_json)))

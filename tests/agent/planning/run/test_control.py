@@ -50,7 +50,7 @@ async def test_a_plan_that_is_not_confirmed_runs_nothing() -> None:
     world = World()
     session = await world.open([])
     state = await follow_plan(session)
-    await record_proposal(session, plan(task(1, edit("a.txt", "teh", "the"))))
+    await record_proposal(session, plan(task(1, edit("a.txt", "teh", "the"))), CONFIGURATION)
     await preview_open_tasks(session, state)
     assert (world.effects, state.confirmed) == ([], False)
 
@@ -59,7 +59,7 @@ async def test_a_confirmation_is_bound_to_the_plan_that_was_shown() -> None:
     world = World()
     session = await world.open([])
     state = await follow_plan(session)
-    await record_proposal(session, plan(task(1, edit("a.txt", "teh", "the"))))
+    await record_proposal(session, plan(task(1, edit("a.txt", "teh", "the"))), CONFIGURATION)
     looked = await preview_open_tasks(session, state)
     other = plan(task(1, edit("a.txt", "teh", "xxx")))
     with pytest.raises(UsageError, match="not the one that was shown"):

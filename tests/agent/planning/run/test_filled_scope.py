@@ -129,7 +129,7 @@ async def test_what_is_shown_is_what_is_recorded_and_a_task_with_calls_has_none(
 async def leaves(world: World, wanted: TaskPlan) -> list[tuple[object, ...]]:
     session = await world.open([])
     state = await follow_plan(session)
-    await record_proposal(session, wanted)
+    await record_proposal(session, wanted, CONFIGURATION)
     looked = await preview_open_tasks(session, state, CONFIGURATION.execution.target_uses)
     return [(i.effect.value, i.kind, i.pattern, i.uses, i.tool, i.during) for i in looked.permissions]
 

@@ -1,0 +1,102 @@
+"""What takes a task through its plan when it is played again: what the plans were and what was said is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from foregate.agent.planning.ask.planner import Planning
+from foregate.agent.planning.format.configuration import Configuration, Role
+from foregate.agent.planning.format.reader import Reading
+from foregate.agent.planning.format.recorded_configuration import restore_configuration
+from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.rehearsing.policies import PolicyAgain
+from foregate.agent.rehearsing.progress import Progress
+from foregate.agent.rehearsing.recorded_plan import RecordedRound
+from foregate.agent.rehearsing.recorded_planner import RecordedFiller, RecordedPlanner
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded
+from foregate.agent.session.result import RunResult
+from foregate.agent.session.session import Session
+from foregate.evidence.state.plan import CallState, StepState
+from foregate.schemas.errors import UsageError
+from foregate.schemas.event import Draft, ModelResponded
+from foregate.schemas.message import ModelRequest, read_messages
+from foregate.schemas.protocols import Model
+from foregate.schemas.task_plan import PlanDefect, PlanProposed, RecordedConfiguration
+
+_UNSOUND = PlanDefect(0, "plan", "it could not be used then", "")
+
+
+class RehearsedPlan(PlanController):
+    """The real controller, which looks at no workspace: what was found of a plan then is found of it again."""
+
+    def __init__(self, session: Session, progress: Progress, policies: PolicyAgain) -> None:
+        self._progress, self._policies = progress, policies
+        name = progress.recording.started.model
+        self.planner, self.filler = RecordedPlanner(progress, name), RecordedFiller(progress, name)
+        roles: dict[Role, Model] = {"planning": self.planner, "execution": self.filler}
+        known = progress.recording.history.find_configuration()
+        super().__init__(session, _restore(known), roles.__getitem__)
+
+    def use_configuration(self, recorded: RecordedConfiguration | None) -> None:
+        """Go on under another configuration, None for the same."""
+        if recorded is not None:
+            self.configuration = _restore(recorded)
+
+    async def take_step(self) -> RunResult | None:
+        self.prepare_round()
+        return await super().take_step()
+
+    def prepare_round(self) -> None:
+        """Take the configuration under which the round of questions that comes next was asked."""
+        if isinstance(found := self._progress.step, RecordedRound) and found.proposal is not None:
+            self.use_configuration(found.proposal.configuration)
+
+    def assess(self, session: Session, reading: Reading, configuration: Configuration, tries: int) -> Planning:
+        if tries == 0:
+            asked = self._progress.plans.asked
+            proposed = asked.edited if asked is not None else None
+        elif reading.plan is None:
+            return Planning(None, reading.defects, (), reading.notes, tries)
+        else:
+            proposed = None if self.planner.has_more or self.planner.round is None else self.planner.round.proposal
+        return _build_planning(proposed, tries)
+
+    async def confirm(self, *, unseen: bool = False, step: bool = False) -> RunResult | None:
+        ended = await super().confirm(unseen=unseen, step=step)
+        plan = self._progress.plans.plan
+        if ended is None and plan is not None and plan.confirmed is not None:
+            then, now = plan.confirmed, self.state
+            if (then.step, then.dry_run) != (now.stepwise, now.dry_run):
+                raise NothingRecorded("the plan was confirmed otherwise then than it is here")
+        return ended
+
+    async def ask_for_calls(self, step: StepState) -> str:
+        if not (refused := self.filler.refused):
+            return await super().ask_for_calls(step)
+        plan, session = self._progress.plans.plan, self.session
+        then = self._policies.restore(plan.in_force).limits if plan is not None else None
+        if then is None or then.calls_per_response != session.policy.limits.calls_per_response:
+            raise NothingRecorded("calls with which a task was filled in were refused then, and are not recorded")
+        response = await self.filler.respond(ModelRequest(read_messages(session.blobs.get(step.request))))
+        stamped = response.stamp_calls(session.state.seq + 1)
+        await session.record(Draft(ModelResponded.of(stamped, refused=refused), "model"))
+        return ""
+
+    async def reconcile_call(self, step: StepState, call: CallState) -> None:
+        raise NothingRecorded(f"a plan looks here what came of `{call.tool[:64]}`, and what it finds is not recorded")
+
+    async def take_back(self, steps: Iterable[StepState]) -> list[str]:
+        raise NothingRecorded("a plan takes back here what its tasks did, and what comes of that is not recorded")
+
+
+def _build_planning(proposed: PlanProposed | None, tries: int) -> Planning:
+    if proposed is None:
+        return Planning(None, (_UNSOUND,), tries=tries)
+    return Planning(proposed.proposal, notes=proposed.notes, tries=tries)
+
+
+def _restore(recorded: RecordedConfiguration) -> Configuration:
+    try:
+        return restore_configuration(recorded)
+    except UsageError as error:
+        raise NothingRecorded(str(error)) from None
