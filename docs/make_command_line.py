@@ -65,7 +65,7 @@ and its exit code tells how it ended.
 |---|---|
 | 0 | the task was completed, or the command did what it says |
 | 1 | an error, also where standard output could not be written |
-| 2 | the command line, a policy file or the workspace cannot be used as given |
+| 2 | the command line, a policy file or the workspace cannot be used as given, or no judged call is recorded |
 """
 CODES = {
     3: "the task is `blocked`",

@@ -10,6 +10,7 @@ from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.swept_number import Range, SweptNumber
 from foregate.policy.policy import Policy
+from foregate.policy.source.key_names import parse_key
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.strict_yaml import Path, format_path
 from foregate.policy.source.values import list_values, replace_values
@@ -57,10 +58,8 @@ class SweptTurn(NamedTuple):
 
 def find_numeric_key(key: str, policy: Policy) -> tuple[Path, int]:
     """Return the path of a key that can be swept, and its value; raise UsageError, in one sentence, for any other."""
-    path = next((path for path in list_values(policy) if format_path(path) == key), None)
-    if path is None:
-        raise UsageError(f"there is no key `{key[:80]}`; `foregate policy show --effective` lists them")
-    value = list_values(policy)[path]
+    path = parse_key(key)
+    value = list_values(policy).get(path)
     if isinstance(value, bool) or not isinstance(value, int):
         raise UsageError(f"`{key}` is no number, so there is nothing to sweep; `policy what-if` tries another value")
     within = _SWEPT.get(str(path[0]))

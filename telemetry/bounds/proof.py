@@ -13,8 +13,9 @@ from foregate.telemetry.bounds.milestones import list_milestones
 class Proof(NamedTuple):
     """What `labelled` of a `population`, drawn by chance, show where `wrong` of them are wrong.
 
-    At most `bound` of the population are, with `confidence` thousandths. `allowed` is what was asked for, and `shown`
-    whether the labels show it. `more` is how many further labels would, if all of those are right, None where none can.
+    At most `bound` of the population are, with `confidence` thousandths; where some are wrong, that does not hold for
+    who stops when they like the bound. `allowed` is what was asked for, and `shown` whether the labels show it, however
+    often somebody looks. `more` is how many further labels would, if all of those are right, None where none can.
     """
 
     population: int

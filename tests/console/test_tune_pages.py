@@ -137,7 +137,7 @@ async def test_the_change_is_a_file_that_a_policy_is_made_of(serve: Serve, home:
     ("address", "sentence"),
     [
         ("/policy/tune?key=plan.mode", "is no number"),
-        ("/policy/tune?key=nothing", "there is no key"),
+        ("/policy/tune?key=nothing", "is unknown"),
         (f"{DIAL}&value=many", "is no number here"),
         (f"/policy/tune/change.yaml?key={KEY}", "say which value"),
         ("/policy/tune/change.yaml?key=uncertainty.threshold&value=1001", "from 0 to 1000"),

@@ -168,6 +168,18 @@ async def find_sessions(log: Log, wanted: Iterable[str]) -> list[str]:
     return list(dict.fromkeys([await find_session(log, name) for name in wanted]) or await log.sessions())
 
 
+async def find_judged_sessions(log: SqliteLog, wanted: Iterable[str]) -> list[str]:
+    """Return sessions as `find_sessions` does; raise UsageError where no call of them was judged: from none nothing
+    follows."""
+    from foregate.schemas.event import TurnJudged
+
+    names = await find_sessions(log, wanted)
+    bodies = (event.body for name in names for event in log.events(name, kinds=("turn_judged",)))
+    if any(isinstance(body, TurnJudged) and body.judgement.verdicts for body in bodies):
+        return names
+    raise UsageError("no call is judged in what is recorded here, so nothing is claimed; record one by `foregate chat`")
+
+
 async def find_session(log: Log, wanted: str) -> str:
     """Return the session `wanted` names: in full, by a beginning only one has, or `last` for the newest.
 

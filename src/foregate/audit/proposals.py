@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from msgspec import Struct
 
-from foregate.assembly.home import find_session, find_sessions
+from foregate.assembly.home import find_judged_sessions, find_session
 from foregate.audit.let_go import LetGoFinder, Unit, hash_addresses, subtract
 from foregate.audit.pieces import Progress
 from foregate.audit.reach_index import ReachIndex
@@ -67,10 +67,11 @@ async def propose(
     """Write down a path, and return it with what was found for it; `index` and `progress` are those of a LetGoFinder.
 
     It holds the values of one dial as they are given, or the settings of several in an order found on one half of the
-    sessions. Raises UsageError for a path that lets nothing go, or goes from loose to strict.
+    sessions. Raises UsageError where no call is judged, for a path that lets nothing go, or goes from loose to
+    strict.
     """
     names = [await find_session(log, name) for name in wanted.sessions]
-    sessions = await find_sessions(log, names)
+    sessions = await find_judged_sessions(log, names)
     reviews, unit = await kept.read(), "calls" if len(dials) == 1 else "sessions"
     finder = LetGoFinder(log, sessions, now, index, progress)
     before = finder.find(build_layer(wanted.base, wanted.file, {}))

@@ -62,11 +62,6 @@ class RehearsalTally:
         """The three parts, the surest first."""
         return self.whole, self.supposed, self.stopped
 
-    @property
-    def sessions(self) -> int:
-        """How many sessions there are in all."""
-        return sum(part.sessions for part in self.parts)
-
     def add(self, played: Rehearsal) -> None:
         """Take in one session."""
         part = self.stopped if played.stopped else self.supposed if played.assumed else self.whole

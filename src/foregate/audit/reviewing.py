@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from msgspec import Struct
 
-from foregate.assembly.home import find_session, find_sessions
+from foregate.assembly.home import find_judged_sessions, find_session
 from foregate.audit.change_review import ChangeDraw, draw_for_change
 from foregate.audit.review_item import ReviewItem, build_item
 from foregate.audit.what_if import WhatIf
@@ -123,7 +123,7 @@ async def open_review(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by
         drawn = f"; queues are {', '.join(reviews.queues)}" if reviews.queues else ""
         raise UsageError(f"say what to review: SESSION, --queue, --random, --risk, --disagreement or --change{drawn}")
     if request.session:
-        name = await find_session(log, request.session)
+        (name,) = await find_judged_sessions(log, (request.session,))
         items = [row.ruled for row in read_population(log, [name], request.wanted)]
         return OpenReview(log, kept, by, items, name, blind=request.blind, reviews=reviews)
     if request.change:
@@ -166,7 +166,7 @@ async def _draw(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by: Iden
             raise UsageError(f"another queue is named `{name}`; go on with it by --queue, or give this one a --name")
         return known
     canaries = await _find_canaries(log, request)
-    sessions = await find_sessions(log, wanted.sessions)
+    sessions = await find_judged_sessions(log, wanted.sessions)
     rows = [
         row for row in read_population(log, sessions, wanted) if row.time <= now
     ]  # those that begin now are no part

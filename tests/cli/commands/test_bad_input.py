@@ -59,6 +59,43 @@ def test_bad_input_is_one_sentence_and_a_usage_exit_code(name: str, cli: Cli) ->
     assert sentence(err)
 
 
+POPULATIONS = (
+    ("policy", "levers"),
+    ("policy", "what-if", "new.yaml"),
+    ("policy", "what-if", "new.yaml", "--assume", "person=yes"),
+    ("policy", "rehearse", "new.yaml"),
+    ("policy", "sweep", "uncertainty.threshold"),
+    ("policy", "sweep", "uncertainty.threshold", "narration.min_chars"),
+    ("policy", "suggest", "evidence.mode=shadow"),
+    ("policy", "suggest", "evidence.mode=shadow", "narration.mode=shadow"),
+    ("policy", "fuzz"),
+    ("audit", "review", "--random", "3"),
+    ("audit", "review", "--risk"),
+    ("audit", "review", "--disagreement"),
+)
+
+
+NOTHING = "no call is judged in what is recorded here, so nothing is claimed; record one by `foregate chat`"
+
+
+@pytest.mark.parametrize("command", POPULATIONS, ids=" ".join)
+def test_where_nothing_is_judged_every_command_says_so_in_the_same_sentence_and_claims_nothing(
+    cli: Cli, home: Path, command: tuple[str, ...]
+) -> None:
+    Path("new.yaml").write_text("narration: {mode: off}\n")
+    for how in ((), ("--json",)):
+        code, out, err = cli(*command, *how)
+        assert (code, out, err) == (USAGE, "", f"foregate: {NOTHING}\n")
+    assert not (home / "reviews").exists()
+
+
+def test_a_policy_is_changed_where_nothing_is_recorded_and_nothing_is_said_of_what_it_would_have_done(cli: Cli) -> None:
+    Path("mine.yaml").write_text("narration: {mode: enforce}\n")
+    code, out, err = cli("policy", "set", "narration.min_chars", "30", "--policy", "mine.yaml", "--yes")
+    assert (code, err) == (0, "")
+    assert "No call is recorded that could be judged under mine.yaml, so nothing is claimed of it." in out
+
+
 def test_an_unknown_filter_names_the_nearest(cli: Cli) -> None:
     cli("run", "read a.txt")
     code, _, err = cli("audit", "show", "last", "--gate", "evidnce")

@@ -6,7 +6,9 @@ import asyncio
 import json
 import shutil
 import sqlite3
+from collections.abc import Iterable
 from contextlib import closing
+from hashlib import sha256
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -15,11 +17,14 @@ import pytest
 
 import foregate
 from foregate.assembly.home import open_home_log
+from foregate.cli.commands import options
 from foregate.policy.source.load import check_policy_file
 from foregate.policy.source.suggestion import read_suggestion
 from foregate.schemas import strict_json
+from foregate.schemas.review import QueueDrawn
 from foregate.telemetry.bounds.proof import split_in_halves
 from foregate.telemetry.log.chain import build_header, read_line
+from foregate.telemetry.review.review_log import ReviewLog
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
 
@@ -94,6 +99,91 @@ def test_what_is_not_too_strict_and_what_is_skipped_counts_against_a_change(cli:
     assert (step["labelled"], step["wrong"], step["drawn"]) == (6, 4, 7)
 
 
+def read_queues(home: Path) -> list[QueueDrawn]:
+    """Return the queues as they are recorded, in the order they were drawn."""
+    with ReviewLog(home / "reviews" / "reviews.db") as log:
+        return list(asyncio.run(log.read()).queues.values())
+
+
+def list_held(cli: Cli) -> list[str]:
+    """Return the addresses of all rulings that held a call for want of evidence."""
+    rows = parse_lines(cli("audit", "decisions", "--json", "--gate", "evidence", "--verdict", "hold")[1])
+    return [f"{row['session']}/{row['seq']}.evidence:{row['call']}" for row in rows]
+
+
+def hash_held(addresses: Iterable[str]) -> str:
+    """Return the hash that stands for a population."""
+    return sha256("".join(f"{one}\n" for one in sorted(addresses)).encode()).hexdigest()
+
+
+def test_what_was_drawn_for_a_change_is_recorded_so_that_anybody_can_draw_it_again(
+    cli: Cli, home: Path, piped: Piped
+) -> None:
+    change, held = suggest(cli, *SHADOW)["change"], list_held(cli)
+    assert len(held) == 15
+    label(cli, piped, change, [], "--size", "4")
+    (queue,) = read_queues(home)
+    order = sorted(held, key=lambda address: sha256(f"3\0{address}".encode()).digest())
+    assert [ruled.address for ruled in queue.items] == order[:4]
+    assert (queue.way, queue.seed, queue.sessions, queue.blind) == ("random", 3, 5, False)
+    assert (queue.population, queue.population_hash) == (15, hash_held(held))
+    assert queue.probability == 4_000_000 // 15
+    assert queue.filter == {"change": change, "step": 1, "unit": "calls"}
+    told = json.loads(cli("audit", "review", "--agreement", "--json")[1])["queues"]
+    assert [(one["probability"], one["seed"], one["population_hash"]) for one in told] == [
+        (queue.probability, 3, queue.population_hash)
+    ]
+
+
+def test_what_is_skipped_stays_in_the_sample_and_nothing_takes_its_place(cli: Cli, home: Path, piped: Piped) -> None:
+    change = suggest(cli, *SHADOW)["change"]
+    label(cli, piped, change, ["too strict", "", "too strict", "too strict"], "--size", "4")
+    *shown, _ = label(cli, piped, change, ["", ""], "--size", "9")
+    (first,) = read_queues(home)
+    assert shown[0]["decision"] == first.items[1].address, "who goes on is shown what was skipped, and draws no other"
+    label(cli, piped, change, ["unclear"])
+    label(cli, piped, change, [], "--size", "9")
+    _, second = read_queues(home)
+    assert (len(second.items), second.items[:4]) == (9, first.items)
+    assert (second.probability, second.population_hash) == (600_000, first.population_hash)
+
+
+def test_a_looser_setting_is_drawn_from_all_that_it_lets_go_in_the_same_order(
+    cli: Cli, home: Path, piped: Piped
+) -> None:
+    mine = "evidence: {mode: shadow}\nrules: {list: [{id: mine, then: deny, kind: file, resource: '*.txt'}]}\n"
+    Path("mine.yaml").write_text(mine)
+    dial = ("rules.list.mine.resource=y.txt,none", "--policy", "mine.yaml", "--at-most", "10", "--seed", "8")
+    change = suggest(cli, "policy", "suggest", *dial)["change"]
+    for _ in range(2):
+        label(cli, piped, change, ["too strict"] * 15)
+    narrow, wide = read_queues(home)
+    assert [(one.filter["step"], one.population) for one in (narrow, wide)] == [(1, 10), (2, 15)]
+    assert wide.population_hash == hash_held(list_held(cli)) != narrow.population_hash
+    assert narrow.probability == len(narrow.items) * 100_000
+    assert wide.probability == len(wide.items) * 1_000_000 // 15
+    places = [wide.items.index(one) for one in narrow.items if one in wide.items]
+    assert places == sorted(places)
+
+
+def test_sessions_are_drawn_whole_and_each_with_the_probability_that_is_recorded(
+    cli: Cli, home: Path, piped: Piped
+) -> None:
+    with open_home_log() as log:
+        names = asyncio.run(log.sessions())
+    seed = next(seed for seed in count() if len(split_in_halves(names, seed)[1]) == 3)
+    dials = ("evidence.mode=shadow", "narration.mode=shadow", "--at-most", "0", "--seed", str(seed))
+    change = suggest(cli, "policy", "suggest", *dials)["change"]
+    label(cli, piped, change, [], "--size", "2")
+    (queue,) = read_queues(home)
+    tested = split_in_halves(names, seed)[1]
+    order = sorted(tested, key=lambda name: sha256(f"unit\0{seed}\0{name}".encode()).digest())
+    assert [ruled.session for ruled in queue.items] == [name for name in order[:2] for _ in FILES]
+    assert (queue.probability, queue.population) == (2_000_000 // 3, 9)
+    assert queue.population_hash == hash_held(one for one in list_held(cli) if one.partition("/")[0] in tested)
+    assert queue.filter == {"change": change, "step": 1, "unit": "sessions"}
+
+
 def test_labels_of_calls_that_were_not_drawn_say_nothing(cli: Cli, home: Path) -> None:
     change = suggest(cli, *SHADOW)["change"]
     rows = parse_lines(cli("audit", "show", "last", "--json")[1])
@@ -107,6 +197,19 @@ def test_the_walk_stops_at_the_first_setting_that_is_not_shown(cli: Cli, home: P
     assert code == 0
     assert "The walk stops there; 1 looser setting is not looked at." in out
     assert "How far reviewers agree is told from 100 double labels on; there are 0." in out
+
+
+def test_a_report_breaks_between_words_at_a_terminal_and_nowhere_else(
+    cli: Cli, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = cli("policy", "suggest", "evidence.mode=shadow,off", "--at-most", "25", "--seed", "3")[1]
+    change = whole.partition(",")[0]
+    assert any(len(line) > 80 for line in whole.splitlines())
+    monkeypatch.setattr(options, "measure_terminal", lambda: 60)
+    broken = cli("policy", "suggest", change)[1]
+    assert max(map(len, broken.splitlines())) <= 60
+    assert broken.replace("\n  ", " ") == whole
+    assert max(map(len, cli("policy", "suggest")[1].splitlines())) <= 60
 
 
 def test_several_keys_are_tested_on_the_sessions_they_were_not_chosen_by(cli: Cli, home: Path, piped: Piped) -> None:

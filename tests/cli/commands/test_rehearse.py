@@ -61,12 +61,6 @@ def test_what_cannot_be_assumed_is_refused_in_the_same_sentence(cli: Cli, comman
     assert "it was given without a value" in err
 
 
-def test_without_a_session_nothing_is_claimed(cli: Cli) -> None:
-    code, out, _ = rehearse(cli, "{}\n")
-    assert code == 0
-    assert "There is no session to play again, so nothing is said of this policy." in out
-
-
 def test_a_session_that_goes_on_with_an_ended_one_is_played_after_it(cli: Cli) -> None:
     cli("run", EDIT)
     with foregate.Agent(model="rehearsal", resume="last") as agent:

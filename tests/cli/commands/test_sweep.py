@@ -27,12 +27,21 @@ def test_a_sweep_says_where_anything_turns_and_counts_labels(cli: Cli) -> None:
     assert "Nothing is labelled here" in out
 
 
-def test_a_sweep_of_nothing_and_of_no_number_claims_nothing(cli: Cli) -> None:
-    code, out, _ = cli("policy", "sweep", "uncertainty.threshold")
-    assert (code, out) == (0, "There is no judged call in these sessions, so nothing is said of any value.\n")
-    code, out, err = cli("policy", "sweep", "plan.mode")
-    assert (code, out) == (2, "")
-    assert "`plan.mode` is no number" in err
+UNSWEPT = {
+    "plan.mode": "`plan.mode` is no number",
+    "uncertainty.treshold": "is unknown; did you mean `threshold`?",
+    "rules.list": "`rules.list` is no number",
+    "uncertainty": "`uncertainty` is no number",
+    "": "`` is no key",
+}
+
+
+@pytest.mark.parametrize("key", UNSWEPT)
+def test_a_sweep_of_a_key_that_is_no_number_or_none_at_all_is_one_sentence(cli: Cli, key: str) -> None:
+    cli("run", "clean this up")
+    code, out, err = cli("policy", "sweep", key)
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert UNSWEPT[key] in err
 
 
 def test_a_label_counts_where_the_call_comes_out_as_it_wants(cli: Cli) -> None:

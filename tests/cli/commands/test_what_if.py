@@ -93,11 +93,6 @@ def test_an_unknown_session_is_one_sentence(cli: Cli) -> None:
     assert err.startswith("foregate: there is no session `nope`")
 
 
-def test_without_sessions_there_is_nothing_to_judge(cli: Cli) -> None:
-    code, out, _ = what_if(cli, EMPTY)
-    assert (code, out) == (0, "Under new.yaml, of 0 calls in 0 sessions none comes out differently.\n")
-
-
 CHANGES = {
     "no event": ("text = 'x'", "turn_judged"),
     "no verdicts": ("text = json_remove(text, '$.body.judgement.verdicts')", "turn_judged"),
@@ -124,6 +119,8 @@ def test_a_damaged_log_is_one_sentence(name: str, cli: Cli, home: Path) -> None:
     assert err.startswith("foregate: ")
     assert len(err.splitlines()) == 1
     assert "audit verify" in err
+    code, out, err = cli("policy", "levers")
+    assert (code in (1, 2), out, len(err.splitlines())) == (True, "", 1), "what cannot be judged again claims nothing"
 
 
 def test_worker_processes_find_what_one_process_finds_in_the_same_order(

@@ -99,7 +99,7 @@ async def test_two_weights_of_one_score_are_refused_at_the_first_turn_that_adds_
     ("key", "why"),
     [
         ("plan.mode", "is no number"),
-        ("plan.max_amendment", "there is no key"),
+        ("plan.max_amendment", "is unknown; did you mean"),
         ("files.max_read", "cannot be told for all its values"),
         ("plan.max_bytes", "cannot be told for all its values"),
     ],

@@ -16,9 +16,6 @@ _NUMBERS = 43
 
 def format_levers(shown: Sequence[Lever], count: int, search: LeverSearch) -> Iterator[str]:
     """Yield the table, the keys that turned none, and those that recorded turns cannot tell of."""
-    if not shown and not search.quiet:
-        yield "no recorded turn can be judged again; record a session first, or name another"
-        return
     yield f"{'calls':>6} {'held':>5} {'let go':>6} {'plans':>5} {'critics':>7} {'prompts':>7}  change"
     for one in shown:
         asked = f"{one.plans:>+5} {one.critiques:>+7} {one.prompts:>+7}"

@@ -159,6 +159,16 @@ def print_text(text: str, *, err: bool = False) -> None:
     typer.echo(make_visible(text), err=err)
 
 
+def print_paragraph(text: str) -> None:
+    """Print sentences for people as one paragraph: on a terminal broken between words, else on one line."""
+    from foregate.cli.terminal.layout import fold_text
+    from foregate.schemas.visible import make_visible
+
+    shown, width = make_visible(text), measure_terminal()
+    for number, piece in enumerate(fold_text(shown, max(8, width - 2)) if width else (shown,)):
+        typer.echo(f"{'  ' if number else ''}{piece}")
+
+
 def print_problems(sentences: Iterable[str]) -> None:
     """Print sentences that say what is wrong on standard error."""
     for sentence in sentences:

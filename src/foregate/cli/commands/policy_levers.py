@@ -24,7 +24,7 @@ def levers(
     A number is moved to the nearest value up and down at which something turns, a word to each other one, and a rule is
     taken out. Counted is up to each session's first divergence, plans, critics and prompts as more or fewer.
     """
-    from foregate.assembly.home import find_sessions
+    from foregate.assembly.home import find_judged_sessions
     from foregate.audit.levers import LeverSearch
     from foregate.audit.reach_index import open_reach_index
     from foregate.audit.versions import find_other_versions
@@ -33,7 +33,7 @@ def levers(
     from foregate.schemas.errors import UsageError
 
     with open_home_log() as log:
-        names = run_async(find_sessions(log, sessions or ()))
+        names = run_async(find_judged_sessions(log, sessions or ()))
         options.print_problems(find_other_versions(log, names))
         with show_pieces("indexing the log") as tell, open_reach_index(log, names, tell) as index:
             if index is None:
@@ -41,6 +41,8 @@ def levers(
             with show_pieces("trying other values") as tell_tried:
                 search = LeverSearch(log, names, index, progress=tell_tried)
                 found = search.find_levers()
+    if not found and not search.quiet:
+        raise UsageError("no recorded turn can be judged again, so nothing is claimed; name other sessions")
     if as_json:
         beside = {"unread": search.unread, "beside": search.beside}
         for lever in found:

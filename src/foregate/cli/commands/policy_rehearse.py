@@ -27,7 +27,7 @@ def rehearse(
     A session stops where its log holds no result: a call runs that had not, a question nobody answered, or a model that
     is told something else. Until there its counts are those of really playing it again.
     """
-    from foregate.assembly.home import find_sessions
+    from foregate.assembly.home import find_judged_sessions
     from foregate.audit.rehearsing import RehearsalRun
     from foregate.cli.commands.rehearsal_report import build_rehearsal_json, build_tally_json, format_rehearsals
     from foregate.gates.replay.assumption import NOTHING, read_assumption
@@ -40,7 +40,7 @@ def rehearse(
         raise typer.Exit(USAGE)
     with open_home_log() as log:
         run = RehearsalRun(log, read_layer(named, named.name, trusted=True), assumed)
-        played = follow_steps(run, run_async(find_sessions(log, sessions or ())))
+        played = follow_steps(run, run_async(find_judged_sessions(log, sessions or ())))
         if as_json:
             for one in played:
                 options.print_json(build_rehearsal_json(one))

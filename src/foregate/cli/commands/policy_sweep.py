@@ -47,7 +47,7 @@ def sweep(
     turns it counts held calls, prompts, requests to planner and critic, and the labelled calls that come out as their
     labels want it.
     """
-    from foregate.assembly.home import find_sessions
+    from foregate.assembly.home import find_judged_sessions
     from foregate.audit.cube import has_libraries
     from foregate.audit.ray_crew import open_workers
     from foregate.audit.reach_index import open_reach_index
@@ -62,7 +62,7 @@ def sweep(
     keys = names[: 2 if len(names) > 1 and names[1] in known else 1]
     find_paths(keys)
     with open_home_log() as log, open_reviews() as kept:
-        sessions = run_async(find_sessions(log, names[len(keys) :]))
+        sessions = run_async(find_judged_sessions(log, names[len(keys) :]))
         with open_workers(ray) as workers, show_pieces("judging the log") as tell:
             reviews = run_async(kept.read())
             found = sweep_by_cube(log, keys, sessions, reviews, workers, tell)

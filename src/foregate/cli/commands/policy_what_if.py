@@ -30,7 +30,7 @@ def what_if(
 
     With --assume, three lines count apart what is exact, what rests on the assumed answers, and what is an estimate.
     """
-    from foregate.assembly.home import find_sessions
+    from foregate.assembly.home import find_judged_sessions
     from foregate.audit.ray_crew import open_workers
     from foregate.audit.reach_index import open_reach_index
     from foregate.audit.versions import find_other_versions
@@ -45,7 +45,7 @@ def what_if(
         raise typer.Exit(USAGE)
     assumed = read_assumption(assume) if assume is not None else None
     with open_home_log() as log:
-        names = run_async(find_sessions(log, sessions or ()))
+        names = run_async(find_judged_sessions(log, sessions or ()))
         options.print_problems(find_other_versions(log, names))
         with (
             open_workers(ray) as workers,

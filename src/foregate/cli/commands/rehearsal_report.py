@@ -75,9 +75,6 @@ def _name_assumed(part: RehearsedPart) -> str:
 
 
 def _format_remarks(tally: RehearsalTally, file: str) -> Iterator[str]:
-    if not tally.sessions:
-        yield "There is no session to play again, so nothing is said of this policy."
-        return
     yield shorten_text(f"Then and now under {file}. Nothing ran, and nobody was asked.", _WIDTH)
     if repeats := sum(part.assumed["repeats"] for part in tally.parts):
         yield f"{pluralise(repeats, 'call')} not held now: their repeats are left out, and what these came to is used."

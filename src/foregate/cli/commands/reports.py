@@ -155,6 +155,8 @@ def _format_value(value: Data) -> str:
 
 def _summarise(tally: WhatIfTally, file: str) -> str:
     calls = sum(tally.changes.values())
+    if not calls:
+        return f"No call is recorded that could be judged under {file}, so nothing is claimed of it."
     differ = [f"{count} {CHANGES[name]}" for name in CHANGES if (count := tally.changes[name]) and name != "unchanged"]
     where = f"Under {file}, of {pluralise(calls, 'call')} in {pluralise(tally.sessions, 'session')}"
     found = f"{where} {', '.join(differ) or 'none comes out differently'}"

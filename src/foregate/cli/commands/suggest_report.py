@@ -41,7 +41,7 @@ def _format_time(proposal: Proposal) -> str:
 def format_report(
     proposal: Proposal, steps: Sequence[AssessedStep], file: Path | None, agreement: Agreement
 ) -> Iterator[str]:
-    """Yield the lines of a report."""
+    """Yield the paragraphs of a report."""
     body, last = proposal.body, steps[-1]
     yield f"{body.name}, written down {_format_time(proposal)} UTC: {describe_path(body)}"
     for step in steps:

@@ -23,9 +23,6 @@ _PLOT = (640, 300, 60, 30)
 
 def format_sweep(found: SweepResult) -> Iterator[str]:
     """Yield the table, and what it rests on."""
-    if not found.turns:
-        yield "There is no judged call in these sessions, so nothing is said of any value."
-        return
     points = join_alike(found.points)
     most = max((one.prompts + one.requests for one in points), default=0) or 1
     name = shorten_text(" / ".join(found.keys), 26)
