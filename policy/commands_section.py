@@ -76,10 +76,11 @@ class Commands(PolicySection):
     """Which commands only observe, how long one may run (seconds), and the environment it sees. `reads`, `about` and
     `confinement` hold where there are sandboxes, `read_only` where there is none. `access` is what commands want of
     the world outside one, `deletes` are those that delete, `checks` those that test, check or build a project,
-    `installs` those that install. `wrappers` run other programs, and of them `completes` add words they read.
-    `open_ended` are leading words of commands that may go on to run anything,
-    `further_words` those behind which a permission may leave plain words open, `scripts` those that run what a file
-    says without its being named. `execute_command` is the tool behind the tag of that name."""
+    `installs` those that install. `wrappers` run other commands, and of them `completes` add words they read. `code`
+    are those that run texts, with patterns (RE2) of what in one starts a program. `open_ended` are leading words of
+    commands that may go on to run anything, `further_words` those behind which a permission may leave plain words open,
+    `scripts` those that run what a file says without its being named. `execute_command` is the tool behind the tag of
+    that name."""
 
     read_only: dict[str, CommandEntry]
     reads: dict[str, ReadEntry]
@@ -91,6 +92,7 @@ class Commands(PolicySection):
     installs: tuple[str, ...]
     wrappers: tuple[str, ...]
     completes: tuple[str, ...]
+    code: dict[str, tuple[str, ...]]
     open_ended: tuple[str, ...]
     further_words: tuple[str, ...]
     scripts: dict[str, tuple[str, ...]]

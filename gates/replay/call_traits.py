@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from functools import lru_cache
 
 from msgspec import Struct
 
-from foregate.policy.policy import Rule
+from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.commands import list_words, split_shell_words
 from foregate.policy.risk.handed_on import has_handed_words
+from foregate.policy.risk.handed_text import read_handed_texts
 from foregate.policy.risk.program_name import get_program_name
+from foregate.policy.risk.request import remember
 from foregate.policy.risk.rule_matching import is_tool_named
 from foregate.policy.risk.running import is_computed
 from foregate.schemas.errors import PolicyError
@@ -36,8 +37,8 @@ class CallTraits(Struct, frozen=True, array_like=True):
     words: tuple[int, ...] | None
 
 
-def describe_traits(facts: CallFacts, completes: tuple[str, ...]) -> CallTraits:
-    """Return what a call is like, where `completes` are the programs that complete commands."""
+def describe_traits(facts: CallFacts, policy: Policy) -> CallTraits:
+    """Return what a call is like under a policy, which says what programs run."""
     survey, call = facts.survey, facts.call
     return CallTraits(
         call.name,
@@ -49,21 +50,19 @@ def describe_traits(facts: CallFacts, completes: tuple[str, ...]) -> CallTraits:
         tuple(sorted({one.kind.value for one in facts.resources})),
         tuple(sorted({one.protected for one in facts.resources})),
         tuple(sorted({atom.origin.value for atom in survey.atoms})),
-        _sum_words(survey.command, completes),
+        _sum_words(survey.command, policy) if survey.command is not None else (),
     )
 
 
-@lru_cache(maxsize=1024)
-def _sum_words(command: Command | None, completes: tuple[str, ...]) -> tuple[int, ...] | None:
-    if command is None:
-        return ()
-    if command.problem:
+@remember
+def _sum_words(command: Command, policy: Policy) -> tuple[int, ...] | None:
+    if command.problem or read_handed_texts(command, policy):
         return None
     try:
         words = list_words(split_shell_words(command.shell) if command.shell else list(command.argv))
     except PolicyError:
         return None
-    if has_handed_words(words, completes) or any(map(is_computed, words)):
+    if has_handed_words(words, policy.commands.completes) or any(map(is_computed, words)):
         return None  # what is read or computed may be any of them
     return tuple(sorted({checksum(form) for word in words for form in (word, get_program_name(word))}))
 

@@ -29,6 +29,8 @@ OF_GATES = (
     "holds",
 )
 """Sections whose values no fact carries on: a gate reads them itself. Of others, a score takes them along."""
+_RUNNING = ("wrappers", "completes", "code")
+"""Keys of `commands` that say what programs run of what they are given, on which the traits of a call rest."""
 Judge = Callable[[Turn, Policy, Prelude, Mapping[str, CallFacts]], "T"]
 T = TypeVar("T")
 
@@ -106,7 +108,7 @@ class ReachReader:
     """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn."""
 
     def __init__(self, policy: Policy, catalogue: Catalogue) -> None:
-        self._catalogue, self._completes = catalogue, policy.commands.completes
+        self._catalogue, self._recorded = catalogue, policy
         self._reading = PolicyReading(policy)
         self._policy = cast(Policy, self._reading.policy)
         bench = build_prelude(self._policy, catalogue, keeps_rows=False)
@@ -147,7 +149,7 @@ class ReachReader:
         facts = self._prelude.facts(turn)
         found = reading.begin()
         result = judge(turn, self._policy, self._prelude, facts)
-        traits = frozenset(describe_traits(one, self._completes) for one in facts.values())
+        traits = frozenset(describe_traits(one, self._recorded) for one in facts.values())
         return Followed(looks, found, reading.begin(), traits), result
 
 
@@ -176,7 +178,7 @@ class PolicyChange:
 
     def can_match(self, call: CallTraits) -> bool:
         """Whether a rule that is there under one of the policies alone may match a call."""
-        if self._before.commands.completes != self._after.commands.completes:
+        if any(getattr(self._before.commands, key) != getattr(self._after.commands, key) for key in _RUNNING):
             return bool(self._rules)
         return any(may_match(rule, call) for rule in self._rules or ())
 

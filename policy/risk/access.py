@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import get_args
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.command_line import Segment
-from foregate.policy.risk.commands import has_words_at
+from foregate.policy.risk.commands import has_words_at, index_entries
 from foregate.policy.risk.http import normalise_host
 from foregate.policy.risk.program_name import get_program_name
 from foregate.schemas.sandbox import Access, AccessKind
@@ -30,25 +29,11 @@ def find_access(segment: Segment, policy: Policy) -> Iterator[Access]:
     words = [word or "" for word in segment.words]
     if not words or (len(words) == 2 and words[1].startswith("-") and words[1] in policy.commands.about):
         return
-    named, others = _index_commands(tuple(policy.commands.access))
+    named, others = index_entries(tuple(policy.commands.access))
     for leading in (*named.get(get_program_name(words[0]), ()), *others):
         if has_words_at(leading.split(), words):
             for entry in policy.commands.access[leading]:
                 yield from _resolve_entry(entry, words)
-
-
-@lru_cache(maxsize=8)
-def _index_commands(table: tuple[str, ...]) -> tuple[Mapping[str, list[str]], list[str]]:
-    """Return the leading words of a table by their program, and those whose program is a pattern."""
-    named: dict[str, list[str]] = {}
-    others = []
-    for leading in table:
-        program = leading.split()[0]
-        if "*" in program or "?" in program:
-            others.append(leading)
-        else:
-            named.setdefault(program, []).append(leading)
-    return named, others
 
 
 def explain_bad_access(entry: str) -> str:

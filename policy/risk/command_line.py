@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import tree_sitter_bash
@@ -18,12 +19,25 @@ the end of a table (`isalnum`), and the process is gone. The places stay the sam
 _GLOB = re.compile(r"[*?\[]|\{[^}]*(?:,|\.\.)")
 _ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
 _ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
-_SCOPES = ("subshell", "command_substitution", "process_substitution", "pipeline")
+_SCOPES = ("subshell", "command_substitution", "process_substitution")
 """What runs in a shell of its own, so that a `cd` in it ends with it."""
 _PERHAPS = ("if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement")
 """What may not run at all, so that nobody knows the folder after a `cd` in it."""
 _WORDS = ("word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion")
 _REDIRECTS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
+STREAM = "/dev/fd/"
+"""Where a command finds what another one writes for it: `<(...)` is such a file."""
+_EXEC = ("exec",)
+"""Alone it makes what it is given that of all commands behind it."""
+_PRINTS = ("%s", "%s\\n", "%s\n")
+"""Formats with which `printf` writes its words as they are."""
+_ALONE = r"[\w./:@+%-]*"
+_SET_PLAINLY = rf"={_ALONE}(?=[\s;&|)]|$)|=\$\{{\w+:?-{_ALONE}\}}| +in(?: +{_ALONE})+(?=[;\n])"
+"""How a variable comes to be what one word says: by a value, by one it has unless it has another, in a loop."""
+_SET_TO_WORDS = r"='[^'$`\\]*'(?=[\s;&|)]|$)"
+"""How one comes to be some words that stand in the line."""
+_EXPANSION = re.compile(rf"\$(?:(\w+)|\{{(\w+)(?:\[[@*]\])?(?::?-{_ALONE})?\}})", re.ASCII)
+_COMPUTES = ("$(", "`", "<(", "set --")
 
 
 class Segment(NamedTuple):
@@ -31,11 +45,15 @@ class Segment(NamedTuple):
 
     A word is None where only the shell knows it: a variable, a pattern of file names, the output of a command.
     `folder` is relative to where the line runs, "" there, None where it is not known. `variables` are set for it.
+    `input` is the text in the line that it reads, "" for none, None for one that only the shell knows. `splits` tells
+    that its program is computed in the line, and may come to be several words.
     """
 
     words: tuple[str | None, ...]
     folder: str | None = ""
     variables: tuple[str, ...] = ()
+    input: str | None = ""
+    splits: bool = False
 
 
 class Redirection(NamedTuple):
@@ -55,16 +73,16 @@ class CommandLine(NamedTuple):
     problem: str = ""
 
 
-def parse_command_line(line: str, folder: str | None = "") -> CommandLine:
-    """Return the parts of a line for the shell, as far as they can be told apart; nothing raises.
+def parse_command_line(line: str, folder: str | None = "", given: str | None = "") -> CommandLine:
+    """Return the parts of a line for the shell that reads `given`, as far as they can be told apart; nothing raises.
 
     >>> parse_command_line("cd src && grep -c x *.py").segments[1]
-    Segment(words=('grep', '-c', 'x', None), folder='src', variables=())
+    Segment(words=('grep', '-c', 'x', None), folder='src', variables=(), input='', splits=False)
     """
     source = line.encode("utf-8", "replace")
     if len(source) > _LONGEST or b"\0" in source:
         return CommandLine(problem="the line is too long to be read, or holds a null byte")
-    reader = _Reader(source, folder)
+    reader = _Reader(source, folder, given)
     root = Parser(_BASH).parse(source.translate(_PLAIN)).root_node
     if root.has_error:
         reader.problem = "the line is not understood"
@@ -75,8 +93,9 @@ def parse_command_line(line: str, folder: str | None = "") -> CommandLine:
 class _Reader:
     """Walks the tree of a line in the order in which it runs, and keeps the folder that `cd` leads to."""
 
-    def __init__(self, source: bytes, folder: str | None) -> None:
-        self._source, self._folder = source, folder
+    def __init__(self, source: bytes, folder: str | None, given: str | None) -> None:
+        self._source, self._folder, self._input = source, folder, given
+        self._text = source.decode("utf-8", "replace")
         self.segments: list[Segment] = []
         self.redirections: list[Redirection] = []
         self.functions: set[str] = set()
@@ -92,17 +111,23 @@ class _Reader:
                 self._add_command(node, (), depth)
             case "redirected_statement":
                 self._add_redirected(node, depth)
+            case "pipeline":
+                self._visit_pipeline(node, depth)
+                self._folder = before
             case "declaration_command" | "unset_command" | "test_command":
                 self._add_builtin(node, depth)
             case "function_definition":
                 self.functions.add(self._get_text(node.named_children[0]))
-                self._visit_inside(node, depth)
-                self._folder = before  # it runs where it is called
+                self._visit_inside(node, depth, None)
+                self._folder = before  # it runs where it is called, and reads what it is given there
             case "variable_assignment":
                 self._visit_inside(node, depth)
                 self._add_segment((":",), (self._get_name(node),))
             case kind if kind in _REDIRECTS:
                 self._add_redirect(node, depth)
+            case "process_substitution" if self._get_text(node).startswith(">"):
+                self._visit_inside(node, depth, None)
+                self._folder = before
             case kind:
                 self._visit_inside(node, depth)
                 if kind in _SCOPES:
@@ -110,14 +135,59 @@ class _Reader:
                 elif kind in _PERHAPS and self._folder != before:
                     self._folder = None
 
-    def _visit_inside(self, node: Node, depth: int) -> None:
+    def _visit_inside(self, node: Node, depth: int, *given: str | None) -> None:
+        """Visit what is in a node; it reads what is `given`, or what the node reads."""
+        before = self._input
+        self._input = given[0] if given else before
         for child in node.named_children:
             self.visit(child, depth + 1)
+        self._input = before
+
+    def _visit_pipeline(self, node: Node, depth: int) -> None:
+        before = self._input
+        for child in node.named_children:
+            self.visit(child, depth + 1)
+            self._input = self._read_output(child)
+        self._input = before
+
+    def _read_output(self, node: Node) -> str | None:
+        """Return what a command writes, None where that is not known: `echo` and `printf` write their words."""
+        words = [self._read_word(child) for child in node.named_children] if node.type == "command" else []
+        known = [word for word in words if word is not None]
+        if len(known) < max(len(words), 1):
+            return None
+        if known[0] == "printf" and known[1:2] and known[1] in _PRINTS:
+            return "\n".join(known[2:])
+        text = " ".join(known[1:])
+        return None if known[0] not in ("echo", "printf") or "%" in text or "\\" in text else text.removeprefix("-n ")
+
+    def _find_input(self, redirects: Sequence[Node]) -> str | None:
+        """Return what a command with these redirections reads of the line: the last one decides."""
+        found = self._input
+        for node in redirects:
+            if node.type == "herestring_redirect":
+                found = self._read_word(node.named_children[-1])
+            elif node.type == "heredoc_redirect":
+                found = self._read_document(node)
+            elif (operator := self._get_text(node).lstrip("0123456789")).startswith("<"):
+                known = not operator.startswith("<&") and node.named_children[-1].type != "process_substitution"
+                found = "" if known else None
+        return found
+
+    def _read_document(self, node: Node) -> str | None:
+        """Return a text that stands in the line, None where the shell puts something into it."""
+        parts = {child.type: child for child in node.named_children}
+        if (body := parts.get("heredoc_body")) is None:
+            return None
+        start, text = self._get_text(parts["heredoc_start"]), self._get_text(body)
+        plain = all(child.type == "heredoc_content" for child in body.named_children) and not set("`\\") & set(text)
+        return text if plain or start.startswith(("'", '"', "\\")) else None
 
     def _add_command(self, node: Node, further: tuple[Node, ...], depth: int) -> None:
         """Add a simple command; `further` are words of it that stand behind a redirection."""
         words: list[Node] = []
         variables: list[str] = []
+        given = self._find_input([child for child in node.named_children if child.type in _REDIRECTS])
         for child in node.named_children:
             if child.type in _REDIRECTS:
                 words += self._add_redirect(child, depth)
@@ -127,10 +197,18 @@ class _Reader:
             else:
                 words.append(child)
                 self.visit(child, depth + 1)
-        self._add_segment(tuple(self._read_word(word) for word in (*words, *further)), tuple(variables))
+        read = tuple(self._read_argument(word) for word in (*words, *further))
+        self._add_segment(read, tuple(variables), given, bool(words) and self._may_split(words[0]))
+        self._input = given if read == _EXEC else self._input
 
-    def _add_segment(self, words: tuple[str | None, ...], variables: tuple[str, ...] = ()) -> None:
-        self.segments.append(Segment(words, self._folder, variables))
+    def _add_segment(
+        self,
+        words: tuple[str | None, ...],
+        variables: tuple[str, ...] = (),
+        given: str | None = "",
+        splits: bool = False,
+    ) -> None:
+        self.segments.append(Segment(words, self._folder, variables, given, splits))
         if words[:1] in (("cd",), ("pushd",), ("popd",)):
             named = [word for word in words[1:] if word is None or not word.startswith("-")]
             self._folder = join_folder(self._folder, named[0]) if len(named) == 1 else None
@@ -146,17 +224,20 @@ class _Reader:
         for child in node.named_children:
             if child.type in _REDIRECTS:
                 further += self._add_redirect(child, depth)
+        before = self._input
+        self._input = self._find_input([child for child in node.named_children if child.type in _REDIRECTS])
         if body is not None and body.type == "command":
             self._add_command(body, tuple(further), depth)
-            return
-        if further:
-            self.problem = "words stand behind a redirection of more than one command"
-        if body is not None:
+            before = self._input if self._get_text(body) == "exec" else before
+        elif body is not None:
+            self.problem = self.problem or ("words stand behind a redirection of more than one command" * bool(further))
             self.visit(body, depth + 1)
+        self._input = before
 
     def _add_redirect(self, node: Node, depth: int) -> list[Node]:
         """Add a redirection; return the words behind it, which belong to the command."""
-        self._visit_inside(node, depth)
+        piped = node.type == "heredoc_redirect" and any(child.type == "pipeline" for child in node.named_children)
+        self._visit_inside(node, depth, *([None] if piped else []))
         if node.type == "herestring_redirect":
             return []
         if node.type == "heredoc_redirect":
@@ -171,6 +252,35 @@ class _Reader:
         target = self._read_word(targets[0]) if targets else "-"  # `2>&-` closes a stream
         self.redirections.append(Redirection(operator, target, self._folder))
         return targets[1:]
+
+    def _may_split(self, node: Node) -> bool:
+        """Whether a word computed in the line may come to be several: one in quotes does not, one known does not."""
+        if node.type in ("simple_expansion", "expansion"):
+            return self._is_computed(node)
+        if node.type == "string":  # "${a[@]}" and "$@" are as many words as there are
+            inner = [child for child in node.named_children if self._get_text(child).rstrip("}]").endswith("@")]
+            return any(map(self._may_split, inner))
+        inside = node.type in ("command_name", "concatenation") and any(map(self._may_split, node.named_children))
+        return inside or node.type == "command_substitution"
+
+    def _is_computed(self, expansion: Node) -> bool:
+        """Whether what a variable comes to be is not known to be one word, or to be words that stand in the line.
+
+        One that the line never names otherwise is one of those that a command sees, or is empty. With other text beside
+        it, words that stand in the line are not those that it comes to be.
+        """
+        if (found := _EXPANSION.fullmatch(self._get_text(expansion))) is None or "IFS" in self._text:
+            return self._get_text(expansion) != "$@" or any(mark in self._text for mark in _COMPUTES)
+        name = found[1] or found[2]
+        if name.isdigit():
+            return any(mark in self._text for mark in _COMPUTES)
+        named = re.findall(rf"(?<![\w$])(?<!\$\{{){name}(?!\w)", self._text)
+        alone = expansion.parent is None or expansion.parent.type != "concatenation"
+        plain = f"{_SET_PLAINLY}|{_SET_TO_WORDS}" if alone else _SET_PLAINLY
+        return len(re.findall(rf"(?<![\w$]){name}(?:{plain})", self._text)) < len(named)
+
+    def _read_argument(self, node: Node) -> str | None:
+        return f"{STREAM}63" if node.type == "process_substitution" else self._read_word(node)
 
     def _read_word(self, node: Node) -> str | None:
         text = self._get_text(node)

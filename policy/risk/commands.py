@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 
@@ -19,6 +19,7 @@ from foregate.schemas.tool_spec import Effect
 OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
 _UNLISTED = CommandEntry(options=("--",))
 _LINE = " \t\n;|&()`<>"
+_VALUE = re.compile(r"[\w.+-]+=(.*)", re.ASCII | re.DOTALL)
 _MOST_WORDS = 4096
 _STARTS = ("$(", "`", ">", "2>", "&>")
 _FOLLOWS = re.compile(r"\+[0-9]*[bcl]?f")
@@ -131,8 +132,34 @@ def has_words_at(wanted: Sequence[str], words: Sequence[str], at: int = 0) -> bo
     return True
 
 
+@lru_cache(maxsize=16)
+def index_entries(entries: tuple[str, ...]) -> tuple[Mapping[str, list[str]], list[str]]:
+    """Return entries of leading words by their program, and those whose program is a pattern."""
+    named: dict[str, list[str]] = {}
+    others = []
+    for leading in entries:
+        program = leading.split()[0]
+        if "*" in program or "?" in program:
+            others.append(leading)
+        else:
+            named.setdefault(program, []).append(leading)
+    return named, others
+
+
+def is_wrapper(words: Sequence[str], wrappers: tuple[str, ...]) -> bool:
+    """Whether words begin with those of a command that runs another one.
+
+    >>> [is_wrapper(line.split(), ("env", "docker run")) for line in ("env ls", "docker --debug run x", "docker ps")]
+    [True, True, False]
+    """
+    named, others = index_entries(wrappers)
+    entries = (*named.get(get_program_name(words[0]), ()), *others) if words else ()
+    return any(has_words_at(entry.split(), words) for entry in entries)
+
+
 def list_words(words: Sequence[str]) -> list[str]:
-    """Return all words, and the words inside those that are command lines themselves, as after `sh -c`."""
+    """Return all words, and the words inside those that are command lines themselves, as after `sh -c`, or hold one as
+    their value, as `--call='a b'`."""
     found: list[str] = []
     open_words = list(reversed(words))
     while open_words:
@@ -141,7 +168,8 @@ def list_words(words: Sequence[str]) -> list[str]:
         if len(found) > _MOST_WORDS:
             raise PolicyError(f"the command has more than {_MOST_WORDS} words")
         if any(char in word for char in _LINE):
-            inside = split_shell_words(word)
+            value = _VALUE.fullmatch(word)
+            inside = [value[1]] if value else split_shell_words(word)
             if inside != [word]:
                 open_words.extend(reversed(inside))
     return found
@@ -149,7 +177,7 @@ def list_words(words: Sequence[str]) -> list[str]:
 
 def split_shell_words(line: str) -> list[str]:
     """Return the words of a shell line, operators apart; raise PolicyError for one whose quotes do not close."""
-    lexer = shlex.shlex(line, posix=True, punctuation_chars="();<>|&`\n")
+    lexer = shlex.shlex(line.replace("\\\n", ""), posix=True, punctuation_chars="();<>|&`\n")
     lexer.whitespace = " \t\r"
     lexer.whitespace_split = True
     lexer.commenters = ""

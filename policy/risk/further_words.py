@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 
 from foregate.policy.policy import Policy
-from foregate.policy.risk.commands import is_open_ended
+from foregate.policy.risk.commands import is_open_ended, is_wrapper
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.reading import CommandReading, read_command_line
 from foregate.schemas.tool_call import Command
@@ -73,6 +73,6 @@ def explain_open_words(words: Sequence[str], policy: Policy) -> str:
     """Return why further words must not be left open behind these, "" where they may: "" also without any."""
     if not words or any(is_entry(entry.split(), words) for entry in policy.commands.further_words):
         return ""
-    if "/" in words[0] or words[0] in policy.commands.wrappers or is_open_ended(words, policy):
+    if "/" in words[0] or is_wrapper(words, policy.commands.wrappers) or is_open_ended(words, policy):
         return "a command that begins so can go on to run anything; permit it with all its words"
     return ""

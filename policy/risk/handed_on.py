@@ -6,6 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
+from foregate.policy.risk.commands import is_wrapper
 from foregate.policy.risk.expected_words import compare_words
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.program_name import get_program_name
@@ -24,7 +25,7 @@ def has_handed_words(words: Sequence[str], completes: Collection[str]) -> bool:
 
 
 def can_be_completed(
-    wanted: Sequence[str], words: Sequence[str], completes: Collection[str], wrappers: Collection[str]
+    wanted: Sequence[str], words: Sequence[str], completes: Collection[str], wrappers: tuple[str, ...]
 ) -> bool:
     """Whether programs that complete commands can make one the wanted one; `wrappers` run what stands behind them."""
     for at, word in enumerate(words):
@@ -47,7 +48,7 @@ def _list_places(words: Sequence[str]) -> list[str]:
     return found
 
 
-def _list_commands(words: Sequence[str], wrappers: Collection[str]) -> Iterator[Sequence[str]]:
+def _list_commands(words: Sequence[str], wrappers: tuple[str, ...]) -> Iterator[Sequence[str]]:
     """Yield what may be the command: the first word that is no option, and what a wrapper or a shell line runs.
 
     It is empty where a wrapper is told what it runs by what is handed on.
@@ -58,7 +59,7 @@ def _list_commands(words: Sequence[str], wrappers: Collection[str]) -> Iterator[
             may_be_value = _ALONE.fullmatch(word) is None
             continue
         yield words[at:]
-        runs_more = get_program_name(word) in wrappers or any(mark in word for mark in " =")
+        runs_more = is_wrapper(words[at:], wrappers) or any(mark in word for mark in " =")
         if not runs_more and not may_be_value:
             return
         has_wrapper, may_be_value = has_wrapper or runs_more, False

@@ -18,6 +18,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk import commands
 from foregate.policy.risk.access import find_access
 from foregate.policy.risk.command_line import (
+    STREAM,
     CommandLine,
     Redirection,
     Segment,
@@ -150,7 +151,7 @@ def list_scripts(reading: CommandReading, policy: Policy) -> Iterator[list[str]]
     [['sub'], ['sub/posix', 'sub/build.sh']]
     """
     runs_any = any(p in _SOURCE or commands.is_open_ended([p], policy) for p in reading.programs)
-    for words, folder, _ in reading.segments:
+    for words, folder, *_ in reading.segments:
         program = [word for word in words[:1] if word and "/" in word]
         named = [word for word in words[1:] if word and not word.startswith("-")] if runs_any else []
         yield from ([_place(word, folder or "") for word in part] for part in (program, named) if part)
@@ -296,6 +297,6 @@ def list_operands(segment: Segment, policy: Policy) -> tuple[list[str], list[str
 
 def _place(word: str | None, folder: str | None) -> str:
     """Return a path relative to where the line runs, "" for what is none or not known."""
-    if not word or word == "-" or word in ("/dev/null", "/dev/stdin") or "\0" in word:
+    if not word or word in ("-", "/dev/null", "/dev/stdin") or word.startswith(STREAM) or "\0" in word:
         return ""
     return join_folder(folder, word) or ""

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.further_words import explain_open_words, has_further_words
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
+from foregate.policy.risk.handed_text import runs_unread
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
 from foregate.policy.risk.mandate import list_outside_values
 from foregate.policy.risk.reading import read_command_line
@@ -53,7 +54,8 @@ def apply_rules(facts: CallFacts, policy: Policy) -> RulesVerdict:
         if deciding := [rule for rule in hits if rule.then == then]:
             ids = tuple(rule.id for rule in deciding)
             message = next((rule.message for rule in deciding if rule.message), f"the rule `{ids[0]}` says {then}")
-            return RulesVerdict(then, ids, message + explain_protected(deciding, facts, policy))
+            why = explain_protected(deciding, facts, policy) or explain_unread(deciding, facts, policy)
+            return RulesVerdict(then, ids, message + why)
     return RulesVerdict(policy.rules.unmatched, (), "no rule names this call (`rules.unmatched`)")
 
 
@@ -63,6 +65,14 @@ def explain_protected(deciding: Sequence[Rule], facts: CallFacts, policy: Policy
         return ""
     path = next((one.id for one in facts.resources if one.protected == RUNS_BY_ITSELF), None)
     return f" (`{path[:80]}`: {explain_running(path, policy)})" if path is not None else ""
+
+
+def explain_unread(deciding: Sequence[Rule], facts: CallFacts, policy: Policy) -> str:
+    """Return why rules are about a command that none of them names, as more of a message; "" where one does."""
+    command, wanted = facts.survey.command, [rule.command or () for rule in deciding]
+    if command is None or not all(wanted) or any(can_run(words, command, policy) for words in wanted):
+        return ""
+    return " (nobody can read beforehand what this runs, so it may be that; write out the command you mean)"
 
 
 def is_match(rule: Rule, facts: CallFacts, policy: Policy) -> bool:
@@ -164,14 +174,15 @@ def is_command_match(rule: Rule, wanted: Sequence[str], command: Command | None,
     """Whether a command is the rule's program with its leading arguments.
 
     An allow rule wants exactly these words in front of an argument vector. A strict rule knows the program by its last
-    path component, passes over options, and searches all words of a shell line or of a program that runs others.
+    path component, passes over options, and searches all words of a shell line or of a program that runs others. What
+    runs a text that nobody can read beforehand may run the rule's program.
     """
     if command is None:
         return False
     if rule.then == "allow" and not command.problem:
         leading = command.argv[: len(wanted)]
         return not command.shell and len(leading) == len(wanted) and all(map(matches_text, wanted, leading))
-    return can_run(wanted, command, policy)
+    return can_run(wanted, command, policy) or (rule.then != "allow" and runs_unread(command, policy))
 
 
 def find_standing_rule(facts: CallFacts, depth: int, policy: Policy) -> str:

@@ -15,6 +15,8 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 UNREADABLE = Segment((None,))
 """A command nobody can know beforehand."""
+UNREAD = Segment((None,), splits=True)
+"""Whatever a text says that only the shell knows."""
 
 
 class Wrapper(NamedTuple):
@@ -49,10 +51,12 @@ _WRAPPERS = {
 _ITSELF = (("command", "-v"), ("command", "-V"))
 """Options with which a wrapper runs nothing."""
 _UNKNOWN = tuple(
-    [("env", option) for option in ("-S", "--split-string", "-C", "--chdir")]
+    [("env", option) for option in ("-C", "--chdir")]
     + [("time", "-o"), ("time", "--output"), ("xargs", "-a"), ("xargs", "--arg-file")]
 )
-"""Options by which it runs a line of its own, runs elsewhere, or writes to a file."""
+"""Options by which it runs elsewhere, or writes to a file."""
+_SPLITS = re.compile(r"-[iv0]*S.*|--split-string.*", re.DOTALL)
+"""The option by which `env` takes words out of a text by rules of its own."""
 
 
 def unwrap_segment(segment: Segment, depth: int = 0) -> Iterator[Segment]:
@@ -67,12 +71,12 @@ def unwrap_segment(segment: Segment, depth: int = 0) -> Iterator[Segment]:
     if depth > _DEEPEST:
         yield UNREADABLE
     elif name in _SHELLS:
-        yield Segment((":",), segment.folder, segment.variables)
+        yield segment._replace(words=(":",))
         yield from _unwrap_shell(segment, depth)
     elif name == "eval":
         words = segment.words[1:]
         line = None if None in words else " ".join(word for word in words if word is not None)
-        yield from _unwrap_line(line, segment.folder, depth)
+        yield from _unwrap_line(line, segment, depth)
     elif name == "find":
         yield segment
         yield from _unwrap_find(segment, depth)
@@ -88,20 +92,21 @@ def _unwrap_shell(segment: Segment, depth: int) -> Iterator[Segment]:
             break
         if _LINE_OPTION.fullmatch(word):
             line = segment.words[at + 1] if at + 1 < len(segment.words) else None
-            yield from _unwrap_line(line, segment.folder, depth)
+            yield from _unwrap_line(line, segment, depth)
             return
     yield segment  # a script, or its input
 
 
-def _unwrap_line(line: str | None, folder: str | None, depth: int) -> Iterator[Segment]:
-    parsed = parse_command_line(line, folder) if line is not None else None
-    if parsed is None or parsed.problem:
+def _unwrap_line(line: str | None, segment: Segment, depth: int) -> Iterator[Segment]:
+    """Yield the commands of a line that a segment runs."""
+    if line is None:
+        yield UNREAD
+        return
+    parsed = parse_command_line(line, segment.folder, segment.input)
+    if parsed.problem or any(writes_to_file(r.operator, r.target) for r in parsed.redirections):
         yield UNREADABLE
-    if parsed is not None:
-        if any(writes_to_file(r.operator, r.target) for r in parsed.redirections):
-            yield UNREADABLE
-        for inner in parsed.segments:
-            yield from unwrap_segment(inner, depth + 1)
+    for inner in parsed.segments:
+        yield from unwrap_segment(inner, depth + 1)
 
 
 def writes_to_file(operator: str, target: str | None) -> bool:
@@ -129,6 +134,9 @@ def _unwrap_words(segment: Segment, wrapper: Wrapper, depth: int) -> Iterator[Se
             if (name, word) in _ITSELF:
                 yield segment
                 return
+            if name == "env" and _SPLITS.fullmatch(word):
+                yield UNREAD
+                return
             if (name, word.partition("=")[0]) in _UNKNOWN:
                 yield UNREADABLE
                 return
@@ -144,6 +152,7 @@ def _unwrap_words(segment: Segment, wrapper: Wrapper, depth: int) -> Iterator[Se
         yield UNREADABLE
     inner = (*words[at:], *((None,) if wrapper.more else ()))
     if words[at:]:
-        yield from unwrap_segment(Segment(inner, segment.folder, tuple(variables)), depth + 1)
+        given = "" if wrapper.more else segment.input
+        yield from unwrap_segment(Segment(inner, segment.folder, tuple(variables), given), depth + 1)
     else:
         yield segment

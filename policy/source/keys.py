@@ -213,7 +213,7 @@ def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
 
 def find_command_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
     commands = policy.commands
-    for key in ("read_only", "reads", "access"):
+    for key in ("read_only", "reads", "access", "code"):
         for leading in getattr(commands, key):
             if not leading.strip() or "/" in leading.split()[0]:
                 yield ("commands", key, leading), "a program is listed by its bare name, without a path"
@@ -221,6 +221,10 @@ def find_command_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
         for number, pattern in enumerate(entry.patterns):
             if why := explain_bad_expression(pattern):
                 yield ("commands", "reads", leading, "patterns", number), why
+    for leading, starts in commands.code.items():
+        for number, pattern in enumerate(starts):
+            if why := explain_bad_expression(pattern):
+                yield ("commands", "code", leading, number), why
     for leading, wanted in commands.access.items():
         for number, one in enumerate(wanted):
             if why := explain_bad_access(one):

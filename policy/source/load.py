@@ -194,6 +194,7 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("commands", "deletes"): [],
     ("commands", "checks"): [],
     ("commands", "completes"): [],
+    ("commands", "code"): {},
     ("files", "runs_by_itself"): [],
     ("critique", "risk_in_doubt"): 0,
     ("drift", "wishes"): "contract",

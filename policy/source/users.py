@@ -50,6 +50,7 @@ USERS: Mapping[str, tuple[str, ...]] = {
     "commands": _EFFECTS,
     "commands.wrappers": ("rules",),
     "commands.completes": ("rules",),
+    "commands.code": ("rules",),
     "commands.checks": ("uncertainty", "critique"),
     "commands.further_words": ("rules", "approval"),
     "commands.scripts": ("plan", "approval"),

@@ -30,7 +30,7 @@ def list_values(policy: Policy) -> dict[Path, Data]:
 
 def is_whole(path: Path) -> bool:
     """Whether a mapping only makes sense as a whole: what is listed of commands, and the targets of a tool."""
-    if path in (("commands", "reads"), ("commands", "access")):
+    if path in (("commands", "reads"), ("commands", "access"), ("commands", "code")):
         return True
     return len(path) == 3 and (path[:2] == ("commands", "read_only") or (path[0], path[2]) == ("tools", "targets"))
 

@@ -273,7 +273,7 @@ def test_a_deny_sees_what_a_program_runs_that_may_run_anything(runner: str) -> N
 
 
 def test_the_policy_names_the_programs_that_complete_commands() -> None:
-    line = ["xargs", "git"]
+    line = ["parallel", "git"]
     assert denied(facts("run_command", argv=line), command=["git", "push"])
     assert not can_run(("git", "push"), Command(tuple(line)), policy_with({"commands.completes": []}))
 

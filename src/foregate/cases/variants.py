@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import base64
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 
+from foregate.cases.command_variants import split_plain, wrap_words, write_lines
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -48,49 +48,10 @@ def _vary_command(tool: str, arguments: Mapping[str, Json]) -> Iterator[Variant]
     elif tool == "run_shell" and isinstance(line, str):
         yield Variant("sh -c", "run_command", {"argv": ["sh", "-c", line], **rest})
         yield Variant("bash -c", "run_command", {"argv": ["bash", "-c", line], **rest})
-        for how, written in write_lines(line, _split(line)):
+        for how, wrapped in wrap_words(split_plain(line)):
+            yield Variant(how, "run_command", {"argv": wrapped, **rest})
+        for how, written in write_lines(line, split_plain(line)):
             yield Variant(how, "run_shell", {"command": written, **rest})
-
-
-def _split(line: str) -> list[str]:
-    """Return the words of a line that is one plain command, none of any other."""
-    if any(character in line for character in "|&;<>()$`\\\"'\n*?[]{}~#!="):
-        return []
-    return line.split()
-
-
-def wrap_words(argv: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
-    """Yield ways to start a program through another one."""
-    for wrapper in (["env"], ["nice"], ["nohup"], ["timeout", "600"], ["setsid"], ["stdbuf", "-oL"], ["env", "nice"]):
-        yield " ".join(wrapper), [*wrapper, *argv]
-    yield "sh -c", ["sh", "-c", shlex.join(argv)]
-    yield "bash -c", ["bash", "-c", shlex.join(argv)]
-    yield "sh -c with $0", ["sh", "-c", '"$0" "$@"', *argv]
-    if len(argv) > 1:
-        last, first = shlex.quote(argv[-1]), shlex.join(argv[:-1])
-        yield "xargs", ["sh", "-c", f"printf '%s\\0' {last} | xargs -0 {first}"]
-
-
-def write_lines(line: str, argv: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """Yield ways to write a line for a shell; those that take words apart only where `argv` are the words."""
-    yield "a shell", line
-    yield "eval", f"eval {shlex.quote(line)}"
-    yield "a subshell", f"({line})"
-    yield "behind true", f"true && {line}"
-    yield "sh -c", f"sh -c {shlex.quote(line)}"
-    yield "base64", f"echo {base64.b64encode(line.encode()).decode()} | base64 -d | sh"
-    if not argv:
-        return
-    program, rest = argv[0], " ".join(shlex.quote(word) for word in argv[1:])
-    if "'" not in line:
-        yield "quotes", " ".join(f"'{word}'" for word in argv)
-    if program.isalnum() and len(program) > 1:
-        yield "a backslash", f"\\{program} {rest}"
-        yield "quotes in a word", f"{program[0]}''{program[1:]} {rest}"
-        yield "a variable", f"x={program}; $x {rest}"
-        escaped = "".join(f"\\u{ord(character):04x}" for character in program)
-        spelt = shlex.quote(f"$'{escaped}' {rest}")
-        yield "Unicode escapes", f"bash -c {spelt}"
 
 
 def _vary_tool(tool: str, arguments: Mapping[str, Json]) -> Iterator[Variant]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -19,7 +20,7 @@ from tests.gates.turns import CATALOGUE, call, turn
 from tests.policies import policy_with
 
 TOOLS = ["read_file", "edit_file", "delete_path", "send", "run_command", "run_shell", "odd", "fetch"]
-COMPLETES = policy_with().commands.completes
+POLICY = policy_with()
 WORDS = [
     "git push",
     "env git push origin",
@@ -33,6 +34,11 @@ WORDS = [
     "sh -c '$a x'",
     "a=git; $a push",
     "'",
+    "git rebase '-xgit push'",
+    "ssh h 'rm x'",
+    "a='git push'; $a",
+    "python3 -c 'exec(x)'",
+    "echo x | base64 -d | sh",
 ]
 MATCHERS: dict[str, Any] = {
     "tool": st.sampled_from(["*", "run_*", "Bash", "edit_file"]),
@@ -63,24 +69,32 @@ def test_a_rule_that_matches_or_cannot_be_told_may_match(tool: str, words: str, 
     matched = True  # what cannot be told may match
     with suppress(PolicyError, ValueError):
         matched = is_match(rule, facts, policy_with())
-    assert may_match(rule, describe_traits(facts, COMPLETES)) or not matched
+    assert may_match(rule, describe_traits(facts, POLICY)) or not matched
 
 
 def test_a_rule_about_another_program_is_not_about_a_command() -> None:
     rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
-    assert not may_match(rule, describe_traits(facts_of("run_command", "git push"), COMPLETES))
+    assert not may_match(rule, describe_traits(facts_of("run_command", "git push"), POLICY))
 
 
 def test_a_rule_may_be_about_a_command_that_reads_what_it_runs() -> None:
     rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
     facts = facts_of("run_command", "xargs env")
     assert is_match(rule, facts, policy_with())
-    assert may_match(rule, describe_traits(facts, COMPLETES))
+    assert may_match(rule, describe_traits(facts, POLICY))
 
 
 def test_a_new_rule_may_be_about_any_call_where_other_programs_complete_commands_than_before() -> None:
     before = policy_with({"commands.completes": []})
-    traits = describe_traits(facts_of("run_command", "xargs env"), before.commands.completes)
+    traits = describe_traits(facts_of("run_command", "xargs env"), before)
     rules = [{"id": "r", "then": "deny", "command": ["curl"]}]
     assert PolicyChange(before, policy_with({"rules.list": rules})).can_match(traits)
     assert not PolicyChange(before, policy_with({"rules.list": rules, "commands.completes": []})).can_match(traits)
+
+
+@pytest.mark.parametrize("key", ["commands.code", "commands.wrappers"])
+def test_so_may_it_where_other_programs_run_texts_or_commands_than_before(key: str) -> None:
+    before = policy_with({key: {} if key == "commands.code" else []})
+    traits = describe_traits(facts_of("run_command", "odd -e git"), before)
+    rules = [{"id": "r", "then": "deny", "command": ["curl"]}]
+    assert PolicyChange(before, policy_with({"rules.list": rules})).can_match(traits)

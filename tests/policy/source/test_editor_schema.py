@@ -61,7 +61,13 @@ def test_what_is_shipped_fits(name: str) -> None:
 
 def test_null_takes_out_an_entry_and_stands_nowhere_else() -> None:
     for path in PATHS:
-        entry = path[:-1] in (("tools",), ("commands", "read_only"), ("commands", "reads"), ("commands", "access"))
+        entry = path[:-1] in (
+            ("tools",),
+            ("commands", "read_only"),
+            ("commands", "reads"),
+            ("commands", "access"),
+            ("commands", "code"),
+        )
         assert CHECK.is_valid(nest(path, None)) == entry, path
 
 

@@ -135,6 +135,8 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
         ("commands: {open_ended: ['...']}\n", "names no program"),
         ("commands: {open_ended: [env ... x]}\n", "put it last"),
         ("sensitive: {patterns: ['(?=x)']}\n", "is no RE2 pattern"),
+        ("commands: {code: {x -e: ['(?=x)']}}\n", "is no RE2 pattern"),
+        ("commands: {code: {/bin/x -e: []}}\n", "listed by its bare name"),
         ("files: {secret: ['']}\n", "an empty pattern matches nothing"),
         ("commands: {read_only: {/bin/ls: {options: []}}}\n", "by its bare name"),
         ("contract: {negations: ['!']}\n", "holds no word"),

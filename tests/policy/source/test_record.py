@@ -85,6 +85,7 @@ def test_what_is_restored_again_is_the_same_policy_and_what_differs_is_another()
         ("commands", "open_ended", ()),
         ("commands", "checks", ()),
         ("commands", "completes", ()),
+        ("commands", "code", {}),
         ("critique", "risk_in_doubt", 0),
     ],
 )
