@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from foregate.agent.rehearsing.recorded_plan import PlanHistory, RecordedPlan, RecordedQuestion
 from foregate.schemas.event import Event, ModelResponded
@@ -30,6 +31,9 @@ class PlanProgress:
         """The question to a person that was asked again last."""
         self._asked: set[int] = set()
         self._is_running = False
+        self._put_off = set(history.put_off)
+        self.pause: Callable[[], object] = bool
+        """Lets the plan under way pause; set by what takes the session through it."""
         self.places: list[Place] = []
         """The places of the calls that were sent last."""
 
@@ -47,6 +51,12 @@ class PlanProgress:
                 self._attempts[step] = attempt
             case _:
                 pass
+
+    def note_response(self, seq: int) -> None:
+        """Note that a recorded response is given again; where the person paused the plan in its midst, it pauses."""
+        if seq in self._put_off:
+            self._put_off.remove(seq)
+            self.pause()
 
     def name_calls(self, body: ModelResponded) -> tuple[str, ...]:
         """Return the recorded ids of calls that a plan sends in the model's place, "" for one that it had not sent.

@@ -167,8 +167,11 @@ class SessionPlayer:
                 await record_proposal(session, body.proposal, plans.configuration, **told)
             case RecordedExecution():
                 plans.use_configuration(step.configuration)
-                await plans.follow()
+                if (await plans.follow()).plan is None or plans.state.running:
+                    raise NothingRecorded("the plan that was carried out from here on does not wait for that now")
                 await plans.take_through(unseen=step.unseen and self._asks_unless_unseen(plans), step=step.step)
+            case RecordedResumption() if session.state.task is None or session.state.task.paused != "paused":
+                raise NothingRecorded("the plan had paused here, which it does not now")
             case RecordedResumption():
                 plans.use_configuration(step.configuration)
                 await run_to_outcome(session)

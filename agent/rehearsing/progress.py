@@ -77,6 +77,7 @@ class Progress:
         self.response, self._calls, self.now = response, tuple(call.id for call in calls), response.time
         self._untold |= dict.fromkeys(self._calls)
         self._is_planned = False
+        self.plans.note_response(response.seq)
 
     def begin_part(self, seq: int, time: str) -> None:
         """Note that a part of a plan begins that began with a recorded event then."""
@@ -112,6 +113,7 @@ class Progress:
         self._played[seq] = (self.response.seq if self.response is not None else 0), calls
         if self.response is not None:
             self.begin_part(self.response.seq, self.response.time)
+            self.plans.note_response(self.response.seq)
 
     def note_missing_changes(self, again: Sequence[str] = ()) -> None:
         """Note what earlier calls of a plan changed then and not now, but for those it sends `again`."""

@@ -13,7 +13,7 @@ PREVIEW = "plan."
 """With this begins the id of a call that is only looked at for the sheet."""
 _RETRIED = "tasks of an ended plan were retried or taken back here, which is not played again"
 _CHOSEN = "what follows a failed task was chosen here where nobody was asked, which is not played again"
-_PAUSED = "the person paused the plan here in its midst, which is not played again"
+_PAUSED = "the person paused the plan here before its first call, which is not played again"
 _OTHERWISE = "another process went on with the plan here under another configuration, which is not played again"
 
 
@@ -115,7 +115,9 @@ class PlanHistory:
         self._round: RecordedRound | None = None
         self._question: RecordedQuestion | None = None
         self._entry: RecordedExecution | RecordedResumption | None = None
-        self._paused = ""
+        self.put_off: set[int] = set()
+        """The responses in the midst of which a person had their plan pause."""
+        self._paused, self._responded = "", 0
         self._answered = 0
 
     @property
@@ -163,7 +165,7 @@ class PlanHistory:
         """Take in that a plan may run; return why it is not played from here, "" where it is."""
         if not self.plans:
             return _RETRIED
-        plan, self.is_running, self._paused = self.plans[-1], True, ""
+        plan, self.is_running, self._paused, self._responded = self.plans[-1], True, "", 0
         again = plan.confirmed is not None
         plan.confirmed, plan.in_force = body, in_force
         if isinstance(self._entry, RecordedExecution):
@@ -183,7 +185,8 @@ class PlanHistory:
         if body.choice and event.actor == "person" and (self._question is None or self._question.body is None):
             return _CHOSEN
         if body.status == "paused":
-            return _PAUSED
+            self.put_off.add(self._responded)
+            return None if self._responded else _PAUSED
         if body.attempt:
             self.plans[-1].attempts[body.step] = body.attempt
         failed = self._take_fill(event, body)
@@ -191,9 +194,15 @@ class PlanHistory:
         return _name_configuration(entry, body.configuration) or failed
 
     def _take_fill(self, event: Event, body: PlanStepChanged) -> RecordedFailure | None:
+        if body.status == "running" and body.ask is None and not body.attempt:
+            return None  # it goes on after a pause
         unanswered = self.asked and body.status in ("running", "failed")
         self.asked = body.ask.request if body.ask is not None else ""
         return RecordedFailure(event.seq, event.time, body.reason or "") if unanswered else None
+
+    def take_response(self, seq: int) -> None:
+        """Take in that calls were sent or filled in."""
+        self._responded, self.asked = seq, ""
 
     def take_calls(self, calls: tuple[str, ...], places: tuple[int, ...], tasks: tuple[int, ...]) -> None:
         """Take in the calls that were sent for tasks in the model's place."""

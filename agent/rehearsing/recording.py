@@ -148,7 +148,8 @@ class Recording:
         if body.program is not None:
             whole = Dataflow.from_record(event.seq, body.program)
             response = replace(response, calls=whole.calls, order=whole.order, deferred=tuple(sorted(whole.deferred)))
-        asked, self.history.asked = self.history.asked, ""
+        asked = self.history.asked
+        self.history.take_response(event.seq)
         self._response = RecordedResponse(event.seq, event.time, self._task, response, asked, body.refused)
         self.steps.append(self._response)
 
@@ -158,6 +159,7 @@ class Recording:
         self._response = RecordedResponse(event.seq, event.time, self._task, body.response)
         self.planned |= dict.fromkeys(calls, self._response)
         if self.history.is_running:
+            self.history.take_response(event.seq)
             self.history.take_calls(calls, body.places or (), body.tasks or ())
 
     def _take_plan_event(self, event: Event) -> bool:

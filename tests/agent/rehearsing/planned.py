@@ -15,8 +15,8 @@ from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, says
 from foregate.policy.policy import Policy
-from foregate.schemas.event import Draft
-from foregate.schemas.event_body import PolicyChanged
+from foregate.schemas.event import Draft, Event
+from foregate.schemas.event_body import PolicyChanged, ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
@@ -95,7 +95,8 @@ class Somebody:
 class Story:
     """What happens in a session. `begins` says how its plan comes about, `further` what is asked once it has ended.
 
-    `later` is the configuration of the processes that go on with it, None for the same.
+    The plan is paused once so many calls of it began, where `pauses` is not 0. `later` is the configuration of the
+    processes that go on with it, None for the same.
     """
 
     plans: Sequence[str]
@@ -108,6 +109,7 @@ class Story:
     asks_first: bool = False
     unseen: bool = False
     resumes: int = 0
+    pauses: int = 0
     further: str = ""
     configuration: Configuration = CONFIGURATION
     brought: TaskPlan | None = None
@@ -127,6 +129,7 @@ async def live(story: Story, policy: Policy) -> World:
         return PlanController(made, story.later or story.configuration, lambda role: model)
 
     session = await world.open(model, person, plan_driver=drive)
+    pause_after(session, story.pauses)
     if story.dry_run:
         await session.record(Draft(PolicyChanged(dry_run=True), "person"))
     if story.begins == "mode":
@@ -138,6 +141,7 @@ async def live(story: Story, policy: Policy) -> World:
         else:
             await make_plan(session, REQUEST, model, story.configuration)
         session = await _reopen(world, session, model, person, drive_later)
+        pause_after(session, story.pauses)
         if (await get_driver(session).follow()).plan is not None:
             await get_driver(session).take_through(unseen=story.unseen, step=story.asks_first)
     for _ in range(story.resumes):
@@ -150,9 +154,24 @@ async def live(story: Story, policy: Policy) -> World:
     return world
 
 
+def pause_after(session: Session, calls: int) -> None:
+    """Have the person pause the plan once so many calls of it have begun."""
+    begun = 0
+
+    def follow(event: Event) -> None:
+        nonlocal begun
+        task = session.state.task
+        begun += isinstance(event.body, ToolStarted) and task is not None and bool(task.running_plan)
+        if begun == calls and isinstance(event.body, ToolStarted):
+            get_driver(session).pause()
+
+    session.subscribe(follow)
+
+
 async def _reopen(world: World, session: Session, model: Models, person: Somebody, drive: Any) -> Session:
-    """Return the session as another process opens it."""
+    """Return the session as another process opens it an hour later."""
     await world.kill(session)
+    world.clock.seconds += 3600
     return await world.open(model, person, resume=True, plan_driver=drive)
 
 

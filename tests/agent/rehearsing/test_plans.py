@@ -80,6 +80,8 @@ STORIES = {
     "with a task whose calls are refused": Story([FILLS], WANTS_PLAN, fills={2: [calls(SEND), calls(EDIT)]}),
     "followed by a further one": Story([wire(task(1, EDIT))], WANTS_PLAN, results=FURTHER),
     "whose edits wait for a look": Story([wire(task(1, EDIT), task(2, EDIT_B))], begins="made", unseen=True),
+    "paused in its midst": Story([MENDS], WANTS_PLAN, pauses=2, resumes=1),
+    "paused where a task is filled in": Story([FILLS], begins="made", fills={2: [calls(EDIT)]}, pauses=2, resumes=1),
     "brought along": Story([], begins="brought", brought=ASKS),
     "with a failure that is tried again": Story(
         [], begins="brought", brought=ASKS, person={"failure:2": ["retry", "stop"]}
@@ -100,6 +102,7 @@ CHANGES: Sequence[dict[str, Any]] = (
     {"approval.mode": "each"},
     {"limits.parallel_calls": 1},
     {"limits.tool_calls": 3},
+    {"limits.wall_clock": 600},
     {"limits.repeated_holds": 1},
     {"rules.list": [{"id": "ask", "then": "ask", "tool": "edit_file"}]},
     {"rules.list": [{"id": "no", "then": "deny", "tool": "edit_file"}]},
