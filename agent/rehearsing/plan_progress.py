@@ -30,7 +30,7 @@ class PlanProgress:
         self.asked: RecordedQuestion | None = None
         """The question to a person that was asked again last."""
         self._asked: set[int] = set()
-        self._is_running = False
+        self._is_running, self._confirmed = False, 0
         self._put_off = set(history.put_off)
         self.pause: Callable[[], object] = bool
         """Lets the plan under way pause; set by what takes the session through it."""
@@ -45,8 +45,10 @@ class PlanProgress:
                 self.plan = next((one for one in left if one.body.digest == digest), None)
                 self._begun += [self.plan] if self.plan is not None else []
                 self._attempts, self._sent, self.places, self._is_running = {}, Counter(), [], False
+                self._confirmed = 0
             case PlanConfirmed():
                 self._is_running = True
+                self._confirmed += 1
             case PlanStepChanged(step=step, attempt=attempt) if attempt:
                 self._attempts[step] = attempt
             case _:
@@ -87,16 +89,27 @@ class PlanProgress:
         """Note that the task ended; return the recorded ids of calls of its plan of which nothing was sent now."""
         if self.plan is None or not (self._is_running or status == "cancelled"):
             return []
-        unsent = [call for place, calls in self.plan.sent.items() if not self._sent[place] for call in calls]
-        self.plan, self._is_running = None, False
-        return unsent
+        run = max(1, self._confirmed)
+        places = [place for place in self.plan.sent if self.plan.runs[place] == run and not self._sent[place]]
+        self._is_running = False
+        return [call for place in places for call in self.plan.sent[place]]
 
     def find_preview(self, call: str) -> tuple[Survey, InForce] | None:
         """Return what looking at a call for the sheet found then, and what was in force; None where nobody knows."""
-        confirmed = self.plan.confirmed if self.plan is not None else None
-        if self.plan is None or confirmed is None:
+        confirmed = self.get_confirmation(self._confirmed)
+        if confirmed is None:
             return None
-        return next(((one, self.plan.in_force) for one in confirmed.surveys if one.call == call), None)
+        return next(((one, confirmed[1]) for one in confirmed[0].surveys if one.call == call), None)
+
+    @property
+    def confirmed(self) -> tuple[PlanConfirmed, InForce] | None:
+        """How the plan was confirmed then that is confirmed now, and what was in force; None where it was not."""
+        return self.get_confirmation(self._confirmed - 1)
+
+    def get_confirmation(self, number: int) -> tuple[PlanConfirmed, InForce] | None:
+        """Return how the plan in hand was confirmed for one of its runs, the last for a later one."""
+        known = self.plan.confirmed if self.plan is not None else []
+        return known[min(number, len(known) - 1)] if known else None
 
     def find_question(self, need: Need) -> RecordedQuestion | None:
         """Return the recorded question to a person that is asked again, None where it was not asked so often."""

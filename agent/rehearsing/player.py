@@ -10,10 +10,13 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.ask.planner import make_plan, record_proposal
 from foregate.agent.rehearsing.progress import Progress
 from foregate.agent.rehearsing.recorded_plan import (
+    PlanStep,
     RecordedExecution,
     RecordedFailure,
     RecordedProposal,
     RecordedResumption,
+    RecordedRetry,
+    RecordedRollback,
     RecordedRound,
 )
 from foregate.agent.rehearsing.recorded_steps import (
@@ -108,7 +111,13 @@ class SessionPlayer:
                     await session.take_back(step)
                 case RecordedEnd():
                     await self._end(session, step)
-                case RecordedProposal() | RecordedExecution() | RecordedResumption():
+                case (
+                    RecordedProposal()
+                    | RecordedExecution()
+                    | RecordedResumption()
+                    | RecordedRetry()
+                    | RecordedRollback()
+                ):
                     progress.begin_part(step.seq, step.time)
                     await self._go_on_with_plan(session, step)
                 case RecordedResponse() | RecordedRound() | RecordedFailure() if session.state.task is not None:
@@ -155,9 +164,7 @@ class SessionPlayer:
         task, found = session.state.task, self.progress.step
         return isinstance(found, RecordedRound) and found.gate == "task_plan" and not (task and task.wants_plan)
 
-    async def _go_on_with_plan(
-        self, session: RehearsedSession, step: RecordedProposal | RecordedExecution | RecordedResumption
-    ) -> None:
+    async def _go_on_with_plan(self, session: RehearsedSession, step: PlanStep) -> None:
         """Bring along a plan, have one carried out, or go on with one that paused."""
         plans = session.plans
         match step:
@@ -165,6 +172,12 @@ class SessionPlayer:
                 plans.use_configuration(body.configuration)
                 told: dict[str, Any] = {"actor": step.actor, "notes": body.notes, "number": body.number}
                 await record_proposal(session, body.proposal, plans.configuration, **told)
+            case RecordedRetry():
+                await plans.try_again(step)
+            case RecordedRollback() if session.state.task is not None:
+                raise NothingRecorded("a plan that had ended was taken back here, and now it is under way")
+            case RecordedRollback(body=body):
+                await session.record(Draft(body, "foregate"))
             case RecordedExecution():
                 plans.use_configuration(step.configuration)
                 if (await plans.follow()).plan is None or plans.state.running:

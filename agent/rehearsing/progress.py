@@ -180,10 +180,7 @@ class Progress:
         A call of a session that this one goes on with is named with that session, then as now.
         """
         if is_of_other_session(recorded):
-            session, _, call = recorded.partition(":")
-            other = self.earlier
-            while other is not None and other.recording.name != session:
-                other = other.earlier
+            other, session, call = self._find_other(recorded)
             present = other.find_present_id(call) if other is not None else ""
             return name_call(session, present) if present else ""
         own = next((own for own, repeated in self._repeats.items() if repeated == recorded), recorded)
@@ -191,6 +188,21 @@ class Progress:
             return ""
         seq = next(seq for seq, (_, calls) in reversed(self._played.items()) if own in calls)
         return f"c{seq}.{self._played[seq][1].index(own) + 1}"
+
+    def find_recorded_name(self, call: str) -> str:
+        """Return the name that a call had in the recording, also one of a session that this one goes on with."""
+        if not is_of_other_session(call):
+            return self.find_recorded_id(call)
+        other, session, own = self._find_other(call)
+        return name_call(session, other.find_recorded_id(own) if other is not None else "")
+
+    def _find_other(self, call: str) -> tuple[Progress | None, str, str]:
+        """Return how far the session of a call was played that this one goes on with, that session, and the call."""
+        session, _, own = call.partition(":")
+        other = self.earlier
+        while other is not None and other.recording.name != session:
+            other = other.earlier
+        return other, session, own
 
     def find_run(self, call: ToolCall) -> RecordedFate:
         """Return how a call ran, or why it was not started once it might; raise NothingRecorded where it did neither.

@@ -11,7 +11,6 @@ from foregate.telemetry.audit.rebuild_turn import InForce
 
 PREVIEW = "plan."
 """With this begins the id of a call that is only looked at for the sheet."""
-_RETRIED = "tasks of an ended plan were retried or taken back here, which is not played again"
 _CHOSEN = "what follows a failed task was chosen here where nobody was asked, which is not played again"
 _PAUSED = "the person paused the plan here before its first call, which is not played again"
 _OTHERWISE = "another process went on with the plan here under another configuration, which is not played again"
@@ -63,6 +62,25 @@ class RecordedResumption:
     configuration: RecordedConfiguration | None = None
 
 
+@dataclass(slots=True)
+class RecordedRetry:
+    """Somebody had tasks of an ended plan tried again, of all that had failed."""
+
+    seq: int
+    time: str
+    failed: frozenset[int]
+    tasks: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedRollback:
+    """What a task of an ended plan had done was taken back, which was recorded before, and how it stands since."""
+
+    seq: int
+    time: str
+    body: PlanStepChanged
+
+
 @dataclass(frozen=True, slots=True)
 class RecordedFailure:
     """The execution model gave no answer: why."""
@@ -72,7 +90,15 @@ class RecordedFailure:
     why: str
 
 
-PlanStep = RecordedRound | RecordedProposal | RecordedExecution | RecordedResumption | RecordedFailure
+PlanStep = (
+    RecordedRound
+    | RecordedProposal
+    | RecordedExecution
+    | RecordedResumption
+    | RecordedRetry
+    | RecordedRollback
+    | RecordedFailure
+)
 
 
 @dataclass(slots=True)
@@ -88,16 +114,18 @@ class RecordedQuestion:
 
 @dataclass(slots=True)
 class RecordedPlan:
-    """A plan, how it was confirmed, under which policy, and the calls that were sent for it in the model's place.
+    """A plan, how often and under which policy it was confirmed, and the calls it sent in the model's place.
 
-    `sent` has by task, attempt and place the ids of each time the call was sent.
+    `open` are the tasks that have come to nothing good. `sent` has by task, attempt and place the ids of each time the
+    call was sent, `runs` after which confirmation.
     """
 
     body: PlanProposed
-    confirmed: PlanConfirmed | None = None
-    in_force: InForce = field(default_factory=InForce)
+    confirmed: list[tuple[PlanConfirmed, InForce]] = field(default_factory=list)
+    open: set[int] = field(default_factory=set)
     attempts: dict[int, int] = field(default_factory=dict)
     sent: dict[tuple[int, int, int], list[str]] = field(default_factory=dict)
+    runs: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
 
 class PlanHistory:
@@ -108,13 +136,14 @@ class PlanHistory:
     """
 
     def __init__(self, left: RecordedPlan | None = None) -> None:
-        self.plans: list[RecordedPlan] = [] if left is None else [RecordedPlan(left.body, left.confirmed)]
+        self.plans: list[RecordedPlan] = [] if left is None else [RecordedPlan(left.body, open=set(left.open))]
         self.left = None if left is None else self.plans[0]
         self.questions: list[RecordedQuestion] = []
         self.is_running, self.asked = False, ""
         self._round: RecordedRound | None = None
         self._question: RecordedQuestion | None = None
         self._entry: RecordedExecution | RecordedResumption | None = None
+        self._retry: RecordedRetry | None = None
         self.put_off: set[int] = set()
         """The responses in the midst of which a person had their plan pause."""
         self._paused, self._responded = "", 0
@@ -151,7 +180,7 @@ class PlanHistory:
 
     def take_proposal(self, event: Event, body: PlanProposed) -> RecordedProposal | None:
         """Take in a plan: of the planning model, of a person who edited one, or brought along, which is a step."""
-        self.plans.append(RecordedPlan(body))
+        self.plans.append(RecordedPlan(body, open={task.id for task in body.proposal.tasks}))
         self.is_running = False
         if event.seq != self._answered + 1:
             return RecordedProposal(event.seq, event.time, body, event.actor)
@@ -163,15 +192,12 @@ class PlanHistory:
 
     def take_confirmation(self, event: Event, body: PlanConfirmed, in_force: InForce) -> str:
         """Take in that a plan may run; return why it is not played from here, "" where it is."""
-        if not self.plans:
-            return _RETRIED
-        plan, self.is_running, self._paused, self._responded = self.plans[-1], True, "", 0
-        again = plan.confirmed is not None
-        plan.confirmed, plan.in_force = body, in_force
+        self.is_running, self._paused, self._responded = True, "", 0
+        self.plans[-1].confirmed.append((body, in_force))
         if isinstance(self._entry, RecordedExecution):
             self._entry.unseen, self._entry.step = not body.approved, body.step
         entry, self._entry = self._entry, None
-        return _RETRIED if again else _name_configuration(entry, body.configuration)
+        return _name_configuration(entry, body.configuration)
 
     def begin_execution(self, seq: int, time: str) -> RecordedExecution:
         """Return the step with which somebody has the plan carried out that waits."""
@@ -180,18 +206,31 @@ class PlanHistory:
 
     def take_change(self, event: Event, body: PlanStepChanged) -> PlanStep | str | None:
         """Take in where a task of a plan stands."""
-        if not self.is_running or body.plan != self.plans[-1].body.digest:
-            return _RETRIED
+        if not self.is_running:
+            return self._take_retry(event, body)
         if body.choice and event.actor == "person" and (self._question is None or self._question.body is None):
             return _CHOSEN
         if body.status == "paused":
             self.put_off.add(self._responded)
             return None if self._responded else _PAUSED
+        plan = self.plans[-1]
+        (plan.open.discard if body.status in ("done", "skipped") else plan.open.add)(body.step)
         if body.attempt:
-            self.plans[-1].attempts[body.step] = body.attempt
+            plan.attempts[body.step] = body.attempt
         failed = self._take_fill(event, body)
         entry, self._entry = self._entry, None
         return _name_configuration(entry, body.configuration) or failed
+
+    def _take_retry(self, event: Event, body: PlanStepChanged) -> RecordedRetry | RecordedRollback | None:
+        """Take in that a task of an ended plan is taken back, or tried again with others at the same time."""
+        if body.status != "pending":
+            self.plans[-1].open.add(body.step)
+            return RecordedRollback(event.seq, event.time, body)
+        if self._retry is not None and event.seq == self._retry.seq + len(self._retry.tasks):
+            self._retry.tasks.append(body.step)
+            return None
+        self._retry = RecordedRetry(event.seq, event.time, frozenset(self.plans[-1].open), [body.step])
+        return self._retry
 
     def _take_fill(self, event: Event, body: PlanStepChanged) -> RecordedFailure | None:
         if body.status == "running" and body.ask is None and not body.attempt:
@@ -208,7 +247,9 @@ class PlanHistory:
         """Take in the calls that were sent for tasks in the model's place."""
         plan = self.plans[-1]
         for call, place, task in zip(calls, places, tasks, strict=True):
-            plan.sent.setdefault((task, plan.attempts.get(task, 0), place), []).append(call)
+            where = task, plan.attempts.get(task, 0), place
+            plan.sent.setdefault(where, []).append(call)
+            plan.runs[where] = len(plan.confirmed)
 
     def find_configuration(self) -> RecordedConfiguration:
         """Return what the first plan was made under."""

@@ -98,7 +98,7 @@ class RecordedFiller(RecordedVoice):
 
     def _rename(self, messages: Sequence[Message]) -> list[Message]:
         """Return messages with calls under the ids they had then."""
-        find = self._progress.find_recorded_id
+        find = self._progress.find_recorded_name
         return [
             replace(
                 one,

@@ -8,10 +8,11 @@ from foregate.agent.planning.ask.planner import Planning
 from foregate.agent.planning.format.configuration import Configuration, Role
 from foregate.agent.planning.format.reader import Reading
 from foregate.agent.planning.format.recorded_configuration import restore_configuration
+from foregate.agent.planning.run.control import reset_failed_tasks
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_plan import RecordedRound
+from foregate.agent.rehearsing.recorded_plan import RecordedRetry, RecordedRound
 from foregate.agent.rehearsing.recorded_planner import RecordedFiller, RecordedPlanner
 from foregate.agent.rehearsing.recorded_steps import NothingRecorded
 from foregate.agent.session.result import RunResult
@@ -64,9 +65,9 @@ class RehearsedPlan(PlanController):
 
     async def confirm(self, *, unseen: bool = False, step: bool = False) -> RunResult | None:
         ended = await super().confirm(unseen=unseen, step=step)
-        plan = self._progress.plans.plan
-        if ended is None and plan is not None and plan.confirmed is not None:
-            then, now = plan.confirmed, self.state
+        confirmed = self._progress.plans.confirmed
+        if ended is None and confirmed is not None:
+            then, now = confirmed[0], self.state
             if (then.step, then.dry_run) != (now.stepwise, now.dry_run):
                 raise NothingRecorded("the plan was confirmed otherwise then than it is here")
         return ended
@@ -74,14 +75,22 @@ class RehearsedPlan(PlanController):
     async def ask_for_calls(self, step: StepState) -> str:
         if not (refused := self.filler.refused):
             return await super().ask_for_calls(step)
-        plan, session = self._progress.plans.plan, self.session
-        then = self._policies.restore(plan.in_force).limits if plan is not None else None
+        confirmed, session = self._progress.plans.confirmed, self.session
+        then = self._policies.restore(confirmed[1]).limits if confirmed is not None else None
         if then is None or then.calls_per_response != session.policy.limits.calls_per_response:
             raise NothingRecorded("calls with which a task was filled in were refused then, and are not recorded")
         response = await self.filler.respond(ModelRequest(read_messages(session.blobs.get(step.request))))
         stamped = response.stamp_calls(session.state.seq + 1)
         await session.record(Draft(ModelResponded.of(stamped, refused=refused), "model"))
         return ""
+
+    async def try_again(self, step: RecordedRetry) -> None:
+        """Have tasks of an ended plan tried again; raise NothingRecorded where now it is others that failed."""
+        state, parked = await self.follow(), self.session.state.parked
+        failed = {one.task.id for one in state.steps.values() if one.status in ("failed", "aborted")}
+        if state.running or parked or failed != step.failed:
+            raise NothingRecorded("tasks of a plan were tried again here, and now it is others that failed")
+        await reset_failed_tasks(self.session, state, step.tasks[0] if failed != set(step.tasks) else 0)
 
     async def reconcile_call(self, step: StepState, call: CallState) -> None:
         raise NothingRecorded(f"a plan looks here what came of `{call.tool[:64]}`, and what it finds is not recorded")

@@ -5,16 +5,19 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.ask.planner import make_plan, record_proposal
 from foregate.agent.planning.format.configuration import Configuration
+from foregate.agent.planning.run.control import reset_failed_tasks
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import answers, says
 from foregate.policy.policy import Policy
+from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged, ToolStarted
 from foregate.schemas.judgement import Need
@@ -96,7 +99,8 @@ class Story:
     """What happens in a session. `begins` says how its plan comes about, `further` what is asked once it has ended.
 
     The plan is paused once so many calls of it began, where `pauses` is not 0. `later` is the configuration of the
-    processes that go on with it, None for the same.
+    processes that go on with it, None for the same. Where tasks failed, `retries` is the one that is tried again in
+    the end, 0 for all of them, once the files are as `meanwhile` says.
     """
 
     plans: Sequence[str]
@@ -110,10 +114,17 @@ class Story:
     unseen: bool = False
     resumes: int = 0
     pauses: int = 0
+    retries: int | None = None
+    meanwhile: Mapping[str, bytes] = field(default_factory=dict)
     further: str = ""
     configuration: Configuration = CONFIGURATION
     brought: TaskPlan | None = None
     later: Configuration | None = None
+
+
+def drive(made: Session, configuration: Configuration) -> PlanController:
+    """Return what takes a session through plans, of which its own model is every model."""
+    return PlanController(made, configuration, lambda role: made.model)
 
 
 async def live(story: Story, policy: Policy) -> World:
@@ -122,13 +133,13 @@ async def live(story: Story, policy: Policy) -> World:
     model = Models(story.steps, plans=story.plans, results=story.results, fills=story.fills)
     person = Somebody(story.person)
 
-    def drive(made: Session) -> PlanController:
-        return PlanController(made, story.configuration, lambda role: model)
+    def drive_first(made: Session) -> PlanController:
+        return drive(made, story.configuration)
 
     def drive_later(made: Session) -> PlanController:
-        return PlanController(made, story.later or story.configuration, lambda role: model)
+        return drive(made, story.later or story.configuration)
 
-    session = await world.open(model, person, plan_driver=drive)
+    session = await world.open(model, person, plan_driver=drive_first)
     pause_after(session, story.pauses)
     if story.dry_run:
         await session.record(Draft(PolicyChanged(dry_run=True), "person"))
@@ -148,10 +159,22 @@ async def live(story: Story, policy: Policy) -> World:
         if session.state.task is not None and session.state.task.paused == "paused":
             session = await _reopen(world, session, model, person, drive_later)
             await run_to_outcome(session)
+    if story.retries is not None and session.state.task is None:
+        world.workspace.files.update(story.meanwhile)
+        session = await _reopen(world, session, model, person, drive_later)
+        await try_again(session, story.retries)
     if story.further and (session.state.task is None or session.state.task.paused == "needs_input"):
         await run(session, story.further)
     await world.kill(session)
     return world
+
+
+async def try_again(session: Session, only: int) -> None:
+    """Have tasks tried again, or just one, where any failed."""
+    state = await get_driver(session).follow()
+    with suppress(UsageError):
+        await reset_failed_tasks(session, state, only)
+        await get_driver(session).take_through()
 
 
 def pause_after(session: Session, calls: int) -> None:
@@ -168,11 +191,11 @@ def pause_after(session: Session, calls: int) -> None:
     session.subscribe(follow)
 
 
-async def _reopen(world: World, session: Session, model: Models, person: Somebody, drive: Any) -> Session:
+async def _reopen(world: World, session: Session, model: Models, person: Somebody, driver: Any) -> Session:
     """Return the session as another process opens it an hour later."""
     await world.kill(session)
     world.clock.seconds += 3600
-    return await world.open(model, person, resume=True, plan_driver=drive)
+    return await world.open(model, person, resume=True, plan_driver=driver)
 
 
 def get_driver(session: Session) -> PlanController:

@@ -13,8 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.agent.planning.run.control import reset_failed_tasks
-from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.planning.run.control import roll_back_plans
 from foregate.agent.rehearsing.counts import count_events
 from foregate.agent.rehearsing.rehearse import Rehearsal
 from foregate.agent.testing.model import calls, says
@@ -26,7 +25,7 @@ from tests.agent.planning import plans
 from tests.agent.planning.plans import CONFIGURATION
 from tests.agent.rehearsing.families import rehearse_family
 from tests.agent.rehearsing.models import TALK
-from tests.agent.rehearsing.planned import JUNK, Story, get_driver, live, task, wire
+from tests.agent.rehearsing.planned import JUNK, Models, Somebody, Story, drive, get_driver, live, task, try_again, wire
 from tests.agent.rehearsing.test_rehearse import judge_alike
 from tests.events import bodies
 from tests.policies import policy_with
@@ -42,6 +41,7 @@ FILLS = wire(
     task(1, READ), task(2, action="edit_file", target="a.txt", depends_on=[1]), task(3, ("note", {"key": "k"}))
 )
 FAILS = wire(task(1, READ), task(2, LOST, depends_on=[1]), task(3, READ_B), task(4, EDIT_B, depends_on=[3]))
+FAILS_TWICE = wire(task(1, READ), task(2, LOST), task(3, EDIT_B, depends_on=[2]), task(4, SEND))
 ASKS = plans.plan(
     plans.task(1, plans.call("read_file", path="a.txt")),
     plans.task(2, plans.edit("a.txt", "nowhere", "the")),
@@ -82,6 +82,8 @@ STORIES = {
     "whose edits wait for a look": Story([wire(task(1, EDIT), task(2, EDIT_B))], begins="made", unseen=True),
     "paused in its midst": Story([MENDS], WANTS_PLAN, pauses=2, resumes=1),
     "paused where a task is filled in": Story([FILLS], begins="made", fills={2: [calls(EDIT)]}, pauses=2, resumes=1),
+    "tried again once it had ended": Story([FAILS], begins="made", retries=0, meanwhile={"a.txt": b"nowhere"}),
+    "of which one task was tried again": Story([FAILS_TWICE], begins="made", retries=2, further="read a.txt"),
     "brought along": Story([], begins="brought", brought=ASKS),
     "with a failure that is tried again": Story(
         [], begins="brought", brought=ASKS, person={"failure:2": ["retry", "stop"]}
@@ -269,13 +271,23 @@ async def test_a_process_that_goes_on_under_another_configuration_is_played_unde
     assert (played.stopped, judge_alike(played.events)) == ("", judge_alike(events))
 
 
-async def test_where_a_person_tried_a_plan_again_that_had_ended_it_is_not_played_further() -> None:
+async def test_a_plan_that_had_ended_is_rolled_back_again_and_tried_again() -> None:
     world = await live(STORIES["with a task that fails"], policy_with())
-    session = await world.open([], resume=True, plan_driver=lambda made: PlanController(made, CONFIGURATION, {}.get))  # type: ignore[arg-type]
-    await reset_failed_tasks(session, await get_driver(session).follow())
-    played = await play_again(await world.log.read("s"))
-    assert played.stopped == "tasks of an ended plan were retried or taken back here, which is not played again"
-    assert played.now == played.then
+    session = await world.open(Models([]), Somebody(), resume=True, plan_driver=lambda made: drive(made, CONFIGURATION))
+    state = await get_driver(session).follow()
+    assert await roll_back_plans(session, state) == []
+    await try_again(session, 0)
+    events = await world.log.read("s")
+    assert [step.status for step in state.steps.values()] == ["done", "failed", "done", "done"]
+    played = await play_again(events)
+    assert (played.stopped, played.now) == ("", count_events(events))
+    assert judge_alike(played.events) == judge_alike(events)
+
+
+async def test_where_other_tasks_fail_now_than_were_tried_again_then_a_plan_is_not_played_further() -> None:
+    story = dataclasses.replace(STORIES["tried again once it had ended"], configuration=SILENT)
+    played = await play_again(await record(story), deny("read_file"))
+    assert played.stopped == "tasks of a plan were tried again here, and now it is others that failed"
 
 
 async def test_nothing_is_taken_back_where_a_plan_would_take_it_back_now() -> None:
