@@ -24,7 +24,7 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
-from foregate.schemas.task_plan import TaskPlan
+from foregate.schemas.task_plan import PlanStepChanged, TaskPlan
 from tests.agent.planning.plans import CONFIGURATION
 from tests.agent.planning.test_worked_examples import wire_task
 from tests.agent.rehearsing.models import Heedless, Wanted
@@ -178,14 +178,15 @@ async def try_again(session: Session, only: int) -> None:
 
 
 def pause_after(session: Session, calls: int) -> None:
-    """Have the person pause the plan once so many calls of it have begun."""
+    """Have the person pause the plan once so many calls of it have begun, for -1 once a model is to fill in a task."""
     begun = 0
 
     def follow(event: Event) -> None:
         nonlocal begun
         task = session.state.task
         begun += isinstance(event.body, ToolStarted) and task is not None and bool(task.running_plan)
-        if begun == calls and isinstance(event.body, ToolStarted):
+        asks = isinstance(event.body, PlanStepChanged) and event.body.ask is not None
+        if (begun == calls and isinstance(event.body, ToolStarted)) or (calls < 0 and asks):
             get_driver(session).pause()
 
     session.subscribe(follow)

@@ -23,7 +23,7 @@ from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, RecordedConf
 from tests.agent import corpus
 from tests.agent.planning import plans
 from tests.agent.planning.plans import CONFIGURATION
-from tests.agent.rehearsing.families import rehearse_family
+from tests.agent.rehearsing.families import list_events, open_further, rehearse_family
 from tests.agent.rehearsing.models import TALK
 from tests.agent.rehearsing.planned import JUNK, Models, Somebody, Story, drive, get_driver, live, task, try_again, wire
 from tests.agent.rehearsing.test_rehearse import judge_alike
@@ -32,7 +32,8 @@ from tests.policies import policy_with
 
 READ, EDIT = corpus.READ, ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 READ_B, EDIT_B = ("read_file", {"path": "b.txt"}), ("edit_file", EDIT[1] | {"path": "b.txt"})
-LOST, SEND = ("edit_file", EDIT[1] | {"old": "nowhere"}), ("send", {"to": corpus.BOB, "text": "hello"})
+LOST, LOST_B = ("edit_file", EDIT[1] | {"old": "nowhere"}), ("edit_file", EDIT_B[1] | {"old": "nowhere"})
+SEND = ("send", {"to": corpus.BOB, "text": "hello"})
 WANTS_PLAN = [(TALK, [READ, EDIT])]
 MENDS = wire(
     task(1, READ), task(2, EDIT, depends_on=[1]), task(3, READ_B), task(4, EDIT_B, depends_on=[3]), task(5, SEND)
@@ -40,6 +41,7 @@ MENDS = wire(
 FILLS = wire(
     task(1, READ), task(2, action="edit_file", target="a.txt", depends_on=[1]), task(3, ("note", {"key": "k"}))
 )
+FILLS_TWO = wire(task(1, action="edit_file", target="a.txt"), task(2, action="edit_file", target="b.txt"))
 FAILS = wire(task(1, READ), task(2, LOST, depends_on=[1]), task(3, READ_B), task(4, EDIT_B, depends_on=[3]))
 FAILS_TWICE = wire(task(1, READ), task(2, LOST), task(3, EDIT_B, depends_on=[2]), task(4, SEND))
 ASKS = plans.plan(
@@ -84,6 +86,10 @@ STORIES = {
     "paused where a task is filled in": Story([FILLS], begins="made", fills={2: [calls(EDIT)]}, pauses=2, resumes=1),
     "tried again once it had ended": Story([FAILS], begins="made", retries=0, meanwhile={"a.txt": b"nowhere"}),
     "of which one task was tried again": Story([FAILS_TWICE], begins="made", retries=2, further="read a.txt"),
+    "filled in, of which one task was tried again": Story(
+        [FILLS_TWO], begins="made", fills={1: [calls(READ, EDIT)], 2: [calls(READ_B, LOST_B), calls(EDIT_B)]}, retries=0
+    ),
+    "paused before a task is filled in": Story([FILLS], begins="made", fills={2: [calls(EDIT)]}, pauses=-1, resumes=1),
     "brought along": Story([], begins="brought", brought=ASKS),
     "with a failure that is tried again": Story(
         [], begins="brought", brought=ASKS, person={"failure:2": ["retry", "stop"]}
@@ -282,6 +288,20 @@ async def test_a_plan_that_had_ended_is_rolled_back_again_and_tried_again() -> N
     played = await play_again(events)
     assert (played.stopped, played.now) == ("", count_events(events))
     assert judge_alike(played.events) == judge_alike(events)
+
+
+async def test_a_task_that_is_filled_in_again_in_a_further_session_is_asked_of_the_very_same_calls() -> None:
+    story = Story([FILLS], begins="made", fills={2: [calls(LOST)]})
+    world = await live(story, policy_with())
+    await (await world.open([], resume=True)).close()
+    further = await open_further(world, Models([], fills={2: [calls(EDIT)]}), Somebody())
+    further.plan_driver = drive(further, CONFIGURATION)
+    await try_again(further, 0)
+    await further.close()
+    events = await list_events(world)
+    assert [(one.stopped, one.now) for one in (await rehearse_family(events, None)).values()] == [
+        ("", count_events(of_one)) for of_one in events.values()
+    ]
 
 
 async def test_where_other_tasks_fail_now_than_were_tried_again_then_a_plan_is_not_played_further() -> None:
