@@ -26,6 +26,8 @@ _ABSENT = 0.06
 """Share of jobs in which neither planner nor critic can be had."""
 _MISFITTING = 0.12
 """Share of plans for calls that begin with another tool."""
+_CHECKED = 5
+"""One plan in so many promises what a program has to say."""
 _STUBBORN = 0.3
 """Share of answers with calls where words alone are asked for."""
 
@@ -117,13 +119,18 @@ class Worker:
         ]
         first = {key: described[0][key] for key in ("tool", "target", "description")}
         first |= {"tool": "read_file"} if self.draw.random() < _MISFITTING else {}
-        check = {"text": "it is as asked", "check": None, "target": None, "expected": None}
-        return encode_plan(self.job.say, first, [check], 1, described)
+        return encode_plan(self.job.say, first, [self._build_criterion()], 1, described)
 
     def _plan_blindly(self, left: list[Wanted]) -> str:
         steps = [self._build_step(tool, arguments) for tool, arguments in left]
         first = {"tool": steps[0]["tool"] if steps else "read_file", "target": "", "description": "do the first step"}
-        return encode_plan(self.job.say, first, ["it is as asked"], 2, steps, flows=[])
+        return encode_plan(self.job.say, first, [self._build_criterion()], 2, steps, flows=[])
+
+    def _build_criterion(self) -> dict[str, Any]:
+        """Return what a plan promises: now and then that a program says so, which a look cannot tell."""
+        if len(self.job.say) % _CHECKED == 0:
+            return {"text": "tests pass", "check": "command_succeeds", "target": "pytest -q", "expected": None}
+        return {"text": "it is as asked", "check": None, "target": None, "expected": None}
 
     def _build_step(self, tool: str, arguments: dict[str, Any]) -> dict[str, Any]:
         step: dict[str, Any] = {"tool": tool, "description": f"use {tool}", "targets": [], "bounds": []}
