@@ -188,3 +188,15 @@ def console(tmp_path_factory: pytest.TempPathFactory, chromium: Browser) -> Iter
     names = asyncio.run(build_home(root))
     with run_console(root / "home", names) as served:
         yield served
+
+
+@pytest.fixture
+def scriptless(browser: Browser, console: ServedConsole) -> Iterator[Browser]:
+    """The browser, let in as a person is, in which no page runs a script."""
+    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
+    try:
+        browser.open(console.entrance)
+        browser.wait_for("main h1", "Sessions")
+        yield browser
+    finally:
+        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

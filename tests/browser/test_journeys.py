@@ -146,3 +146,26 @@ def test_turn_a_dial_by_keyboard_and_label_what_turns(browser: Browser, console:
         browser.open(f"{address}&value={value}")
         assert browser.read("#figures") == followed, value
     assert browser.read_log() == []
+
+
+def test_without_script_a_dial_is_set_and_what_turns_is_labelled_by_buttons(
+    scriptless: Browser, console: ServedConsole
+) -> None:
+    scriptless.open(f"{console.url}/policy/tune?key=narration.min_chars")
+    scriptless.wait_for("#turned h2", "Move the dial")
+    assert not scriptless.find("#range").is_displayed(), "only a script moves it"
+    scriptless.find("#number").clear()
+    scriptless.find("#number").send_keys("0")
+    scriptless.find("form.set button").click()
+    scriptless.wait_for("#turned h2", "between 20 and 0")
+    for word in ("too lax", "right"):  # the second takes the place of the first
+        scriptless.find(f"#turned button[value='{word}']").click()
+        scriptless.wait_for(f"#turned button[value='{word}'][aria-pressed=true]")
+        assert scriptless.driver.current_url.endswith("value=0#turned")
+    with ReviewLog(console.root / "home" / "reviews" / "reviews.db") as kept:
+        first, second = asyncio.run(kept.read()).given[-2:]
+    assert [(one.body.label, one.body.by.via) for one in (first, second)] == [
+        ("too lax", "console"),
+        ("right", "console"),
+    ]
+    assert first.body.ruled == second.body.ruled

@@ -69,12 +69,6 @@ def test_every_list_is_walked_by_keys_and_the_keys_are_listed(browser: Browser, 
         browser.wait_for("main h1", heading)
 
 
-def test_without_script_a_question_is_found_and_its_buttons_are_there(browser: Browser, console: ServedConsole) -> None:
-    browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        browser.open(console.entrance)
-        browser.wait_for("main h1", "Sessions")
-        browser.find("a.verdict.ask").click()
-        assert browser.wait_for("button[value=yes]").is_displayed()
-    finally:
-        browser.driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
+def test_without_script_a_question_is_found_and_its_buttons_are_there(scriptless: Browser) -> None:
+    scriptless.find("a.verdict.ask").click()
+    assert scriptless.wait_for("button[value=yes]").is_displayed()
