@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from foregate.audit.assessing import AssessedStep
-from foregate.audit.proposals import describe_values
+from foregate.audit.proposals import describe_values, format_value
 from foregate.schemas.review import ChangeProposed
 
 
@@ -20,7 +20,7 @@ def describe_step(body: ChangeProposed, step: AssessedStep) -> str:
         frame = f"This change lets go calls in {proof.population} {half}, {_count(calls, 'call')} in all."
         wrong, of = _count_wrong(proof.wrong, "lets go a wrong one", "let go wrong ones"), "does" if one else "do"
     if not proof.labelled:
-        said = "None of them is labelled: nothing is known"
+        said = "None of them was drawn at random and labelled: nothing is known"
         return f"{frame} {said}. {_describe_rest(body, step)}"
     drawn = f"{proof.labelled} drawn at random {'is' if proof.labelled == 1 else 'are'} labelled, {wrong}"
     bound = f"at most {proof.bound} of the {proof.population} {of}, with {format_share(body.confidence)} % confidence"
@@ -57,5 +57,8 @@ def format_share(thousandths: int) -> str:
 
 
 def describe_path(body: ChangeProposed) -> str:
-    """Return a path in words: the settings in the order they are tried."""
+    """Return a path in words: the settings in the order they are tried, with a key that all share named once."""
+    if body.unit == "calls":
+        (key,) = body.steps[0].values
+        return f"{key}: {' → '.join(format_value(step.values[key]) for step in body.steps)}"
     return " → ".join(describe_values(step.values) for step in body.steps)
