@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from foregate.audit import what_if
-from foregate.audit.let_go import LetGoFinder
+from foregate.audit.let_go import LetGoFinder, is_let_go
 from foregate.audit.reach_index import ReachIndex
+from foregate.audit.what_if import Row
+from foregate.gates.replay.redecide import CallChange, Change, Side
 from foregate.policy.source.layers import Layer
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.varied import varied_log
@@ -59,3 +61,21 @@ def test_the_same_policy_is_judged_once(monkeypatch: pytest.MonkeyPatch) -> None
     first = finder.find(layer)
     monkeypatch.setattr(what_if.WhatIf, "find_changes", None)
     assert finder.find(Layer("another.yaml", "another.yaml", dict(LOOSER[0]), {})) == first
+
+
+SIDES = {standing: Side(standing, "evidence", "stale_evidence") for standing in ("allow", "ask", "hold", "deny")}
+LET_GO = {
+    *(("newly_let_go", standing) for standing in SIDES),
+    *(("no_longer_asked", standing) for standing in SIDES),
+    ("not_decidable", "hold"),
+    ("not_decidable", "deny"),
+}
+
+
+@pytest.mark.parametrize("change", get_args(Change))
+@pytest.mark.parametrize("standing", SIDES)
+def test_a_call_is_let_go_that_was_stopped_or_asked_about_and_would_or_might_run_without(
+    change: Change, standing: str
+) -> None:
+    call = CallChange("c1.1", "edit_file", "a.txt", change, SIDES[standing])
+    assert is_let_go(Row("s", 1, "", 1, 1, "model", call)) == ((change, standing) in LET_GO)

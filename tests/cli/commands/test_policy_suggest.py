@@ -29,6 +29,7 @@ from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
 
 FILES = ("x.txt", "y.txt", "z.txt")
+MINE = "evidence: {mode: shadow}\nrules: {list: [{id: mine, then: deny, kind: file, resource: '*.txt'}]}\n"
 SHADOW = ("policy", "suggest", "evidence.mode=shadow", "--at-most", "25", "--seed", "3")
 
 
@@ -151,8 +152,7 @@ def test_what_is_skipped_stays_in_the_sample_and_nothing_takes_its_place(cli: Cl
 def test_a_looser_setting_is_drawn_from_all_that_it_lets_go_in_the_same_order(
     cli: Cli, home: Path, piped: Piped
 ) -> None:
-    mine = "evidence: {mode: shadow}\nrules: {list: [{id: mine, then: deny, kind: file, resource: '*.txt'}]}\n"
-    Path("mine.yaml").write_text(mine)
+    Path("mine.yaml").write_text(MINE)
     dial = ("rules.list.mine.resource=y.txt,none", "--policy", "mine.yaml", "--at-most", "10", "--seed", "8")
     change = suggest(cli, "policy", "suggest", *dial)["change"]
     for _ in range(2):
@@ -166,14 +166,24 @@ def test_a_looser_setting_is_drawn_from_all_that_it_lets_go_in_the_same_order(
     assert places == sorted(places)
 
 
+def test_what_the_policy_in_force_lets_go_anyway_is_no_part_of_a_change(cli: Cli, home: Path) -> None:
+    Path("mine.yaml").write_text(MINE.replace("*.txt", "y.txt"))
+    (step,) = suggest(cli, "policy", "suggest", "rules.list.mine.resource=none", "--policy", "mine.yaml")["steps"]
+    assert step["population"] == 5
+
+
 def test_sessions_are_drawn_whole_and_each_with_the_probability_that_is_recorded(
     cli: Cli, home: Path, piped: Piped
 ) -> None:
     with open_home_log() as log:
         names = asyncio.run(log.sessions())
     seed = next(seed for seed in count() if len(split_in_halves(names, seed)[1]) == 3)
-    dials = ("evidence.mode=shadow", "narration.mode=shadow", "--at-most", "0", "--seed", str(seed))
-    change = suggest(cli, "policy", "suggest", *dials)["change"]
+    dials = ("evidence.mode=shadow", "narration.mode=shadow", "--at-most", "40", "--seed", str(seed))
+    found = suggest(cli, "policy", "suggest", *dials)
+    (step,), change = found["steps"], found["change"]
+    assert (step["population"], step["allowed"], step["calls"]) == (3, 1, 9), (
+        "one session in three, and not three calls"
+    )
     label(cli, piped, change, [], "--size", "2")
     (queue,) = read_queues(home)
     tested = split_in_halves(names, seed)[1]
@@ -182,6 +192,11 @@ def test_sessions_are_drawn_whole_and_each_with_the_probability_that_is_recorded
     assert (queue.probability, queue.population) == (2_000_000 // 3, 9)
     assert queue.population_hash == hash_held(one for one in list_held(cli) if one.partition("/")[0] in tested)
     assert queue.filter == {"change": change, "step": 1, "unit": "sessions"}
+    label(cli, piped, change, ["too strict", "too strict", "right", "too strict"])
+    (step,) = suggest(cli, "policy", "suggest", change)["steps"]
+    assert (step["labelled"], step["wrong"]) == (1, 1), (
+        "one wrong call makes a session wrong; one label makes none known"
+    )
 
 
 def test_labels_of_calls_that_were_not_drawn_say_nothing(cli: Cli, home: Path) -> None:
@@ -226,6 +241,20 @@ def test_several_keys_are_tested_on_the_sessions_they_were_not_chosen_by(cli: Cl
     (step,) = suggest(cli, "policy", "suggest", found["change"])["steps"]
     assert (step["labelled"], step["shown"], step["bound"]) == (step["population"], True, 0)
     assert "recorded sessions of the half that it was not chosen by" in step["says"]
+
+
+def test_what_is_tried_first_is_chosen_by_the_labels_of_one_half_alone(cli: Cli, home: Path) -> None:
+    Path("mine.yaml").write_text(MINE)
+    with open_home_log() as log:
+        names = asyncio.run(log.sessions())
+    seed = next(seed for seed in count() if all(split_in_halves(names, seed)))
+    choosing, _ = split_in_halves(names, seed)
+    for row in parse_lines(cli("audit", "decisions", "--json", "--gate", "evidence", "--verdict", "hold")[1]):
+        if row["target"] == ("y.txt" if row["session"] in choosing else "x.txt"):
+            assert cli("audit", "label", f"{row['session']}/{row['seq']}.evidence:{row['call']}", "right")[0] == 0
+    dials = ("rules.list.mine.resource=x.txt,y.txt", "narration.mode=shadow", "--policy", "mine.yaml")
+    found = suggest(cli, "policy", "suggest", *dials, "--seed", str(seed))
+    assert [one["rules.list.mine.resource"] for one in found["path"]] == ["y.txt", "x.txt"]
 
 
 def test_what_is_recorded_later_is_no_part_of_what_was_written_down(cli: Cli, home: Path) -> None:
