@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from foregate.schemas.event import Actor, Event, NeedAnswered, NeedRaised
+from foregate.schemas.event_body import Checkpoint, EffectUndone
 from foregate.schemas.judgement import Need
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged, RecordedConfiguration
 from foregate.telemetry.audit.rebuild_turn import InForce
@@ -144,6 +145,8 @@ class PlanHistory:
         self._question: RecordedQuestion | None = None
         self._entry: RecordedExecution | RecordedResumption | None = None
         self._retry: RecordedRetry | None = None
+        self.undone: dict[str, list[EffectUndone | Checkpoint]] = {}
+        """What was recorded when a plan by itself took back what a call did, by the id of that."""
         self.put_off: set[int] = set()
         """The responses in the midst of which a person had their plan pause."""
         self._paused, self._responded = "", 0
@@ -238,6 +241,11 @@ class PlanHistory:
         unanswered = self.asked and body.status in ("running", "failed")
         self.asked = body.ask.request if body.ask is not None else ""
         return RecordedFailure(event.seq, event.time, body.reason or "") if unanswered else None
+
+    def take_undo(self, body: EffectUndone | Checkpoint) -> None:
+        """Take in a step of a plan's taking back what a call did."""
+        call = body.undo if isinstance(body, Checkpoint) else body.call
+        self.undone.setdefault(call, []).append(body)
 
     def take_response(self, seq: int) -> None:
         """Take in that calls were sent or filled in."""

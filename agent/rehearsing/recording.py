@@ -48,7 +48,7 @@ _PLANNED = "a plan of the whole task begins here, and the log does not hold the 
 _PROBED = "a process ended here while a call was running, and what came of that is not played again"
 _MOVED = "the workspace was moved here"
 _SWITCHED = "something was switched here while a plan was carried out, which is not played again"
-_TAKEN_BACK = "what a plan had done was taken back here, which is not played again"
+_TAKEN_BACK = "what a plan had done was taken back here while it had paused, which is not played again"
 
 
 class Recording:
@@ -130,6 +130,8 @@ class Recording:
                 self._paused = ""
                 self.history.note_end()
                 self.steps.append(RecordedEnd(event.seq, body))
+            case EffectUndone() | Checkpoint() as body if self.history.is_running and not self._paused:
+                self.history.take_undo(body)
             case EffectUndone() | Checkpoint() if self.history.is_running:
                 self._halt(event, _TAKEN_BACK)
             case EffectUndone() | Checkpoint() as body if not self._is_waiting:

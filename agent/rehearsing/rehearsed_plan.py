@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
+from foregate.agent.effects.undo import UndoReport
 from foregate.agent.planning.ask.planner import Planning
 from foregate.agent.planning.format.configuration import Configuration, Role
 from foregate.agent.planning.format.reader import Reading
 from foregate.agent.planning.format.recorded_configuration import restore_configuration
-from foregate.agent.planning.run.control import reset_failed_tasks
+from foregate.agent.planning.run.control import reset_failed_tasks, undo_plan
 from foregate.agent.planning.run.run_plan import PlanController
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
@@ -20,6 +23,7 @@ from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, StepState
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft, ModelResponded
+from foregate.schemas.event_body import Checkpoint, EffectUndone
 from foregate.schemas.message import ModelRequest, read_messages
 from foregate.schemas.protocols import Model
 from foregate.schemas.task_plan import PlanDefect, PlanProposed, RecordedConfiguration
@@ -96,7 +100,20 @@ class RehearsedPlan(PlanController):
         raise NothingRecorded(f"a plan looks here what came of `{call.tool[:64]}`, and what it finds is not recorded")
 
     async def take_back(self, steps: Iterable[StepState]) -> list[str]:
-        raise NothingRecorded("a plan takes back here what its tasks did, and what comes of that is not recorded")
+        if self.session.state.parked:
+            raise NothingRecorded("a plan looks here what came of a call, and what it finds is not recorded")
+        return await undo_plan(self.session, self.state, steps, self._undo_again)
+
+    async def _undo_again(self, session: Session, call: str) -> UndoReport:
+        """Record again that a call of the plan was undone; raise NothingRecorded for one that was not."""
+        undone = self._progress.recording.history.undone
+        steps = undone.get(self._progress.find_recorded_name(call), [])
+        if not any(isinstance(step, EffectUndone) for step in steps):
+            raise NothingRecorded("a plan takes back here what a task did, and what comes of that is not recorded")
+        for step in steps:
+            named = {"undo": call} if isinstance(step, Checkpoint) else {"call": call}
+            await session.record(Draft(replace(step, **named), "foregate"))
+        return UndoReport(True, call)
 
 
 def _build_planning(proposed: PlanProposed | None, tries: int) -> Planning:

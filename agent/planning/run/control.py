@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 
 from foregate.agent.effects.reconcile import reconcile_calls
-from foregate.agent.effects.undo import undo
+from foregate.agent.effects.undo import UndoReport, undo
 from foregate.agent.loop.answers import answer_remaining
 from foregate.agent.planning.ask.planner import FROM_FILE
 from foregate.agent.planning.run.answering import PlanReport
@@ -25,6 +25,9 @@ from foregate.schemas.task_plan import (
     RecordedConfiguration,
     TaskStatus,
 )
+
+TakeBack = Callable[[Session, str], Awaitable[UndoReport]]
+"""Takes back what a call of a session did."""
 
 
 async def follow_plan(session: Session) -> PlanState:
@@ -187,7 +190,9 @@ async def roll_back_plans(session: Session, state: PlanState) -> list[str]:
     return await undo_plan(session, state, [*state.earlier, *state.steps.values()])
 
 
-async def undo_plan(session: Session, state: PlanState, steps: Iterable[StepState]) -> list[str]:
+async def undo_plan(
+    session: Session, state: PlanState, steps: Iterable[StepState], take_back: TakeBack = undo
+) -> list[str]:
     """Undo every call of tasks that changed something, in reverse; return what could not be undone.
 
     A task of the plan of which something was undone is `aborted`, so that a retry may do that again, and only that;
@@ -203,7 +208,7 @@ async def undo_plan(session: Session, state: PlanState, steps: Iterable[StepStat
         stays: list[str] = []
         effects = [call for call in step.calls if call.id in changed]
         for call in (call for call in reversed(effects) if call.status in ("done", "unknown")):
-            report = await undo(session, call.id)
+            report = await take_back(session, call.id)
             if not report.done:
                 stays.append(f"{call.tool} {call.target}".strip() + f" ({report.reason})")
         left += stays
