@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.ask.planner import make_plan, record_proposal
@@ -105,7 +105,7 @@ class Story:
 
     plans: Sequence[str]
     steps: Sequence[tuple[str, Sequence[Wanted]]] = ()
-    begins: str = "mode"
+    begins: Literal["plan", "auto", "made", "brought"] = "plan"
     person: Mapping[str, Sequence[Reply | str | None]] = field(default_factory=dict)
     results: Sequence[Any] = ()
     fills: Mapping[int, Sequence[Any]] = field(default_factory=dict)
@@ -143,8 +143,8 @@ async def live(story: Story, policy: Policy) -> World:
     pause_after(session, story.pauses)
     if story.dry_run:
         await session.record(Draft(PolicyChanged(dry_run=True), "person"))
-    if story.begins == "mode":
-        await session.record(Draft(PolicyChanged(mode="plan"), "person"))
+    if story.begins in ("plan", "auto"):
+        await session.record(Draft(PolicyChanged(mode=story.begins), "person"))
         await run(session, REQUEST)
     else:
         if story.brought is not None:
