@@ -17,6 +17,7 @@ from foregate.agent.rehearsing.recorded_steps import (
     RecordedMessage,
     RecordedResponse,
     RecordedSwitch,
+    RecordingEnds,
     Step,
 )
 from foregate.agent.rehearsing.recording import Recording
@@ -45,6 +46,8 @@ class Progress:
         """Why it was stopped before its end, "" while it was not."""
         self.is_left_open = False
         """Whether it was played as far as it went then, with something open."""
+        self.is_torn = False
+        """Whether it went as far as into the midst of a turn, which was played to its end."""
         self.at, self.now = 0, recording.time
         self.assumptions: Counter[str] = Counter()
         """How often something was assumed, by who."""
@@ -128,6 +131,11 @@ class Progress:
     def pass_time(self, time: str) -> None:
         """Let the clock stand at a recorded time, unless it is later already."""
         self.now = max(self.now, time)
+
+    def stop_at_end(self) -> NoReturn:
+        """Stop where the log ends, perhaps in the midst of a turn, of which nobody recorded what came of its calls."""
+        self.is_torn = any(call in self._told and not self.recording.find_fate(call).code for call in self._untold)
+        raise RecordingEnds
 
     def cancel(self) -> NoReturn:
         """Cancel the task where it was cancelled then."""
@@ -273,6 +281,9 @@ class Progress:
             then, now = self.recording.find_fate(call).code, self._told.get(call, "")
             if then == now or (now == _RAN and call in self._repeats):
                 continue
+            if not then and self.step is None:
+                self._untold = told
+                self.stop_at_end()
             why = "so nobody knows what the model would have said"
             self.assume_same(f"{_describe_other(then, now)}, {why} (--assume model=same goes on)")
             if then == _RAN and now != _OTHERWISE:

@@ -17,7 +17,6 @@ from foregate.agent.rehearsing.recorded_steps import (
     RecordedResponse,
     RecordedSwitch,
     RecordedUndo,
-    RecordingEnds,
 )
 from foregate.schemas.errors import ModelError
 from foregate.schemas.message import ModelRequest
@@ -70,7 +69,7 @@ class RecordedVoice:
                 case RecordedEnd(body=body) if body.status == "cancelled" and self._fails_too:
                     raise asyncio.CancelledError
                 case None:
-                    raise RecordingEnds
+                    progress.stop_at_end()
                 case RecordedHalt(why=why):
                     raise NothingRecorded(why)
                 case _ if isinstance(step, kind) or (other is not None and isinstance(step, other)):

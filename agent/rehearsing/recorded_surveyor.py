@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from foregate.agent.rehearsing.policies import PolicyAgain
 from foregate.agent.rehearsing.progress import Progress
 from foregate.agent.rehearsing.recorded_plan import PREVIEW
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordingEnds
+from foregate.agent.rehearsing.recorded_steps import NothingRecorded
 from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.remote_survey import OPERANDS
 from foregate.evidence.state.session import SessionState
@@ -85,7 +85,7 @@ class RecordedSurveyor:
         response = self._progress.response
         left = self._progress.plans.is_cut_off if response is None else not recording.was_judged(response)
         if self._progress.step is None and left:
-            raise RecordingEnds
+            self._progress.stop_at_end()
         raise NothingRecorded(f"nobody looked at what `{call.name[:64]}` names here")
 
     def _refresh(self, call: ToolCall, survey: Survey, spec: ToolSpec | None, state: SessionState) -> Survey:

@@ -102,7 +102,7 @@ async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehea
     at, until = progress.find_place() if stopped or progress.is_left_open else recording.last + 1, len(played) + 1
     if stopped and progress.mark is not None:
         at, until = progress.mark
-    elif stopped and progress.response is not None and await _is_in_turn(stage, now_named):
+    elif progress.response is not None and (progress.is_torn or (stopped and await _is_in_turn(stage, now_named))):
         at, until = progress.response.seq, max(event.seq for event in played if _is_response(event))
     then = count_events(event for event in recording.events if event.seq < at)
     now = count_events(event for event in played if event.seq < until)

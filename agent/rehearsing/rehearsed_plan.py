@@ -41,7 +41,10 @@ class RehearsedPlan(PlanController):
         roles: dict[Role, Model] = {"planning": self.planner, "execution": self.filler}
         known = progress.recording.history.find_configuration()
         super().__init__(session, _restore(known), roles.__getitem__)
-        progress.plans.pause = self.pause
+
+    def begin(self) -> None:
+        super().begin()
+        self._progress.plans.pause = self.pause
 
     def use_configuration(self, recorded: RecordedConfiguration | None) -> None:
         """Go on under another configuration, None for the same."""

@@ -181,6 +181,16 @@ async def test_under_its_own_policy_a_plan_is_made_confirmed_and_run_as_it_was(n
     ]
 
 
+@pytest.mark.parametrize(
+    "name", ["confirmed whole", "with a task whose calls are refused", "taken back after a failure"]
+)
+async def test_a_log_that_ends_anywhere_comes_to_the_same_then_and_now(name: str) -> None:
+    events = await record_once(name, 0)
+    for last in range(1, len(events)):
+        played = await play_again(events[:last])
+        assert played.now == played.then, (events[last - 1].kind, played.stopped)
+
+
 WHICH = st.integers(0, len(CHANGES) - 1)
 
 
