@@ -225,6 +225,9 @@ def test_a_report_breaks_between_words_at_a_terminal_and_nowhere_else(
     assert max(map(len, broken.splitlines())) <= 60
     assert broken.replace("\n  ", " ") == whole
     assert max(map(len, cli("policy", "suggest")[1].splitlines())) <= 60
+    Path("new.yaml").write_text("evidence: {mode: shadow}\n")
+    *_, before, last = cli("policy", "what-if", "new.yaml")[1].splitlines()
+    assert (max(len(before), len(last)) <= 60, last[:2]) == (True, "  "), "so is what a what-if comes to"
 
 
 def test_several_keys_are_tested_on_the_sessions_they_were_not_chosen_by(cli: Cli, home: Path, piped: Piped) -> None:

@@ -161,11 +161,18 @@ def print_text(text: str, *, err: bool = False) -> None:
 
 def print_paragraph(text: str) -> None:
     """Print sentences for people as one paragraph: on a terminal broken between words, else on one line."""
-    from foregate.cli.terminal.layout import fold_text
     from foregate.schemas.visible import make_visible
 
-    shown, width = make_visible(text), measure_terminal()
-    for number, piece in enumerate(fold_text(shown, max(8, width - 2)) if width else (shown,)):
+    print_folded(make_visible(text))
+
+
+def print_folded(shown: str) -> None:
+    """Print what is visible already: broken between words where it is wider than the terminal."""
+    from foregate.cli.terminal.layout import count_columns, fold_text
+
+    width = measure_terminal()
+    fits = not width or count_columns(shown) <= width
+    for number, piece in enumerate((shown,) if fits else fold_text(shown, max(8, width - 2))):
         typer.echo(f"{'  ' if number else ''}{piece}")
 
 

@@ -83,7 +83,7 @@ class PolicyChange:
         new = [row for row in rows if _name_outcome(row) not in known]
         if not as_json:
             for line in format_changes(new, judged.tally, self.file.name):
-                typer.echo(line)
+                options.print_folded(line)
             if left := len(rows) - len(new):
                 typer.echo(f"Not listed: {pluralise(left, 'call')} of which that is so under the file as it is, too.")
         return {**as_object(build_summary_json(judged.tally, self.file.name), "summary"), "new": len(new)}

@@ -73,6 +73,6 @@ def print_changes(
             options.print_json({"kind": "phases", **build_phases_json(phases)})
     else:
         for line in format_changes(rows, tally, file):
-            typer.echo(line)
+            options.print_folded(line)
         for line in format_phases(phases) if phases is not None else ():
             typer.echo(line)
