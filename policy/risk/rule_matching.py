@@ -182,7 +182,7 @@ def is_command_match(rule: Rule, wanted: Sequence[str], command: Command | None,
     if rule.then == "allow" and not command.problem:
         leading = command.argv[: len(wanted)]
         return not command.shell and len(leading) == len(wanted) and all(map(matches_text, wanted, leading))
-    return can_run(wanted, command, policy) or (rule.then != "allow" and runs_unread(command, policy))
+    return can_run(wanted, command, policy) or runs_unread(command, policy)
 
 
 def find_standing_rule(facts: CallFacts, depth: int, policy: Policy) -> str:

@@ -84,6 +84,12 @@ def test_a_rule_may_be_about_a_command_that_reads_what_it_runs() -> None:
     assert may_match(rule, describe_traits(facts, POLICY))
 
 
+@pytest.mark.parametrize("line", ["echo x | base64 -d | sh", "git rebase '-xcurl x'"])
+def test_a_rule_may_be_about_a_command_that_runs_texts(line: str) -> None:
+    rule = Rule.model_validate({"id": "r", "then": "deny", "command": ["curl"]}, strict=False)
+    assert may_match(rule, describe_traits(facts_of("run_shell", line), POLICY))
+
+
 def test_a_new_rule_may_be_about_any_call_where_other_programs_complete_commands_than_before() -> None:
     before = policy_with({"commands.completes": []})
     traits = describe_traits(facts_of("run_command", "xargs env"), before)

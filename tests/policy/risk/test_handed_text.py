@@ -88,6 +88,11 @@ def test_any_line_can_be_read_and_what_is_in_it_matters_only_where_it_may_run(te
     assert not read_handed_texts(command, policy_with({"commands.code": {}}))
 
 
+def test_a_line_too_long_to_be_read_may_be_anything_only_where_it_names_what_runs_texts() -> None:
+    assert matches(Command(shell=f"base64 -d x | sh # {'x' * 4096}"))
+    assert not matches(Command(shell=f"cat x | sort # {'x' * 4096}"))
+
+
 def test_a_text_whose_quotes_do_not_close_cannot_be_told_apart() -> None:
     with pytest.raises(PolicyError):
         can_run(PUSH, Command(("git", "rebase", "-x", "echo 'a")), POLICY)
