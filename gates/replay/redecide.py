@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Literal
+from typing import Literal, get_args
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,6 +30,10 @@ answer to, `no_longer_asked` ran after a yes and would run without one, `other_r
 
 DIVERGING: frozenset[Change] = frozenset({"newly_held", "newly_let_go", "newly_asked", "other_reason", "not_decidable"})
 """Changes after which a session would have gone another way: the model is told something else, or nobody knows what."""
+
+
+_BESIDE = "the calls beside it"
+"""What a call needs that is held together with one that is not decidable."""
 
 
 class Side(Struct, frozen=True):
@@ -57,6 +61,11 @@ class CallChange(Struct, frozen=True):
     after: Side | None = None
     needs: str = ""
     numbers: tuple[Number, ...] = ()
+
+    @property
+    def is_unseen(self) -> bool:
+        """Whether it is not decidable because looking at the call again might find something else."""
+        return self.change == "not_decidable" and self.needs not in (*get_args(Who), _BESIDE)
 
 
 class Redecision(Struct, frozen=True):
@@ -135,7 +144,7 @@ def redecide_surveyed(
         if call.id not in unknown and need is not None and need.who == "person":
             row = replace(row, change="newly_asked", after=Side("ask", need.gate, need.code, asked=True))
         elif call.id in unknown or need is not None or beside:
-            needs = unknown.get(call.id) or (need.who if need is not None else "the calls beside it")
+            needs = unknown.get(call.id) or (need.who if need is not None else _BESIDE)
             row = replace(row, needs=needs)
         else:
             row = compare_verdicts(row, old, now.judgement.find_verdict(call.id), (*now.used, *now.assumed))

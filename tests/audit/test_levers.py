@@ -29,10 +29,11 @@ def count_by_what_if(path: Path, after: Data) -> tuple[int, ...]:
     log, names = varied_log()
     names = names[:SESSIONS]
     judged = WhatIf(log, KeyChange({path: after}), 1, assume=Assumption())
-    turned = len([row for row in judged.find_changes(names) if not row.apart])
+    unseen = [row.call.is_unseen for row in judged.find_changes(names) if not row.apart]
     phases, changes = (judged.phases.before, judged.phases.at), judged.tally.changes
     more = [sum(one.asked[who] - one.was[who] for one in phases) for who in ("planner", "critic", "person")]
-    return turned, changes["newly_held"], changes["newly_let_go"], judged.tally.diverged, *more
+    calls = unseen.count(False), changes["newly_held"], changes["newly_let_go"]
+    return *calls, judged.tally.diverged, *more, unseen.count(True)
 
 
 def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,8 +50,9 @@ def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytes
     assert [one.turned for one in found] == sorted((one.turned for one in found), reverse=True)
     assert {one.key for one in found} | set(search.quiet) == set(TRIED) - {"limits.turns"}
     assert search.beside == ["limits.turns"]
+    assert {one.key for one in found if one.unseen and not one.is_told} == {"files.max_hash"}
     for one in found:
-        told = (one.turned, one.held, one.let_go, one.sessions, one.plans, one.critiques, one.prompts)
+        told = (one.turned, one.held, one.let_go, one.sessions, one.plans, one.critiques, one.prompts, one.unseen)
         assert told == count_by_what_if(paths[one.key], one.after), one.key
 
 
@@ -69,10 +71,12 @@ def test_the_table_and_the_keys_that_turned_none_fit_eighty_columns() -> None:
     quiet = [f"section{number % 7}.some_key_of_it.{number}" for number in range(200)]
     search.quiet, search.unread, search.beside = quiet, quiet[:90], ["limits.turns"]
     rows = [Lever("scores.uncertainty.destructive_without_scope", 250, 0, *range(1_234, 1_241))]
+    rows += [Lever("files.max_hash", 1_000, bytes_, *[0] * 7, 77) for bytes_ in (500, 2_000)]
     lines = list(format_levers(rows, 1, search))
     assert max(map(len, lines[1:])) <= 80
     assert all(key.partition(".")[2] in "\n".join(lines) for key in quiet)
     assert [line for line in lines if line.endswith("by section:")] == [
+        "May turn calls, of which the log cannot tell (1 key), by section:",
         "Turned no recorded decision, whatever the value (110 keys), by section:",
         "Not tried, for no recorded turn has to do with them (90 keys), by section:",
     ]

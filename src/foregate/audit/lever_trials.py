@@ -34,24 +34,30 @@ Wanted = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
 
 @dataclass
 class TrialCounts:
-    """What a trial comes to up to each session's first divergence: calls by how they come out, and questions more."""
+    """What a trial comes to up to each session's first divergence: calls by how they come out, and questions more.
+
+    `unseen` are those that may come out otherwise, as looking at them again might find something else.
+    """
 
     calls: Counter[str] = field(default_factory=Counter)
     more: Counter[Who] = field(default_factory=Counter)
     sessions: int = 0
+    unseen: int = 0
 
     @property
     def turned(self) -> int:
         """The calls that come out otherwise."""
-        return self.calls.total() - self.calls["unchanged"]
+        return self.calls.total() - self.calls["unchanged"] - self.unseen
 
     def differs_from(self, other: TrialCounts) -> bool:
         """Whether more or fewer calls come out otherwise, or somebody is asked more or fewer questions."""
-        return self.turned != other.turned or any(self.more[who] != other.more[who] for who in get_args(Who))
+        turns = (self.turned, self.unseen) != (other.turned, other.unseen)
+        return turns or any(self.more[who] != other.more[who] for who in get_args(Who))
 
     def count(self, recorded: RecordedTurn, result: Redecision) -> bool:
         """Count what a turn comes to; return whether its session would have gone another way."""
         self.calls.update(call.change for call in result.calls)
+        self.unseen += sum(call.is_unseen for call in result.calls)
         self.more.update(result.asked)
         self.more.subtract(list_asked(recorded.turn))
         diverges = any(call.change in DIVERGING for call in result.calls)
@@ -61,6 +67,7 @@ class TrialCounts:
     def add(self, other: TrialCounts) -> None:
         """Take in the counts of further sessions."""
         self.calls.update(other.calls)
+        self.unseen += other.unseen
         self.more.update(other.more)
         self.sessions += other.sessions
 

@@ -36,7 +36,8 @@ _WORDS = (("mandate", "numbers"), ("mandate", "months"))
 class Lever(Struct, frozen=True):
     """A change of one key: how many recorded calls it would have turned, and how many more (or fewer) would be asked.
 
-    Counted is up to each session's first divergence. `sessions` are those that would have gone another way.
+    Counted is up to each session's first divergence. `sessions` are those that would have gone another way, or may
+    have: `unseen` are calls of which that cannot be told, as looking at them again might find something else.
     """
 
     key: str
@@ -49,6 +50,12 @@ class Lever(Struct, frozen=True):
     plans: int
     critiques: int
     prompts: int
+    unseen: int = 0
+
+    @property
+    def is_told(self) -> bool:
+        """Whether the log tells of a call or a question that the change would have turned."""
+        return bool(self.turned or self.count_questions())
 
     def count_questions(self) -> int:
         """Return how many questions more or fewer there are, of planner, critic and person."""
@@ -134,7 +141,7 @@ class LeverSearch:
         turned = {lever.key for lever in found}
         self.quiet = [key for path in values if (key := format_path(path)) not in turned]
         self.unread = [key for path in values if (key := format_path(path)) in self.quiet and not self._is_read(path)]
-        return sorted(found, key=lambda lever: (-lever.turned, -lever.count_questions(), lever.key))
+        return sorted(found, key=lambda lever: (-lever.turned, -lever.count_questions(), -lever.unseen, lever.key))
 
     def _is_read(self, path: Path) -> bool:
         """Whether a recorded turn rests on a key; each may rest on a rule."""
@@ -206,7 +213,7 @@ def build_lever(path: Path, before: Data, after: Data, counts: TrialCounts) -> L
     calls, more = counts.calls, counts.more
     asked = (more["planner"], more["critic"], more["person"])
     key, held, let_go = format_path(path), calls["newly_held"], calls["newly_let_go"]
-    return Lever(key, before, after, counts.turned, held, let_go, counts.sessions, *asked)
+    return Lever(key, before, after, counts.turned, held, let_go, counts.sessions, *asked, counts.unseen)
 
 
 def is_movable(path: Path) -> bool:

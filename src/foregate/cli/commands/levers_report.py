@@ -14,8 +14,10 @@ _NUMBERS = 43
 """Characters before the change of a row."""
 
 
-def format_levers(shown: Sequence[Lever], count: int, search: LeverSearch) -> Iterator[str]:
-    """Yield the table, the keys that turned none, and those that recorded turns cannot tell of."""
+def format_levers(found: Sequence[Lever], most: int, search: LeverSearch) -> Iterator[str]:
+    """Yield the table of at `most` so many, the keys that turned none, and those that recorded turns cannot tell of."""
+    told = [one for one in found if one.is_told]
+    shown = told[:most]
     yield f"{'calls':>6} {'held':>5} {'let go':>6} {'plans':>5} {'critics':>7} {'prompts':>7}  change"
     for one in shown:
         asked = f"{one.plans:>+5} {one.critiques:>+7} {one.prompts:>+7}"
@@ -23,16 +25,20 @@ def format_levers(shown: Sequence[Lever], count: int, search: LeverSearch) -> It
         change = f"{one.key}: {shorten_text(after, _WIDTH - _NUMBERS - 8)}"
         change = change if len(change) <= _WIDTH - _NUMBERS else f"…{change[_NUMBERS - _WIDTH + 1 :]}"
         yield f"{one.turned:>6} {one.held:>5} {one.let_go:>6} {asked}  {change}"
-    if count > len(shown):
-        yield f"... and {count - len(shown)} more; --all lists them"
+    if len(told) > len(shown):
+        yield f"... and {len(told) - len(shown)} more; --all lists them"
     still = [key for key in search.quiet if key not in search.unread]
-    for told, keys in (
+    unseen = {one.key: f"{one.key} ({one.unseen})" for one in reversed(found)}
+    for one in told:
+        unseen.pop(one.key, None)
+    for words, keys in (
+        ("May turn calls, of which the log cannot tell", [*unseen.values()]),
         ("Turned no recorded decision, whatever the value", still),
         ("Not tried, for no recorded turn has to do with them", search.unread),
     ):
         if keys:
             yield ""
-            yield f"{told} ({len(keys)} key{'s' * (len(keys) != 1)}), by section:"
+            yield f"{words} ({len(keys)} key{'s' * (len(keys) != 1)}), by section:"
             yield from format_quiet(keys)
     if search.beside:
         sections = ", ".join(sorted({key.partition(".")[0] for key in search.beside}))

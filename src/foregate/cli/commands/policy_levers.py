@@ -22,7 +22,8 @@ def levers(
     """Rank keys by how many recorded calls a change of them would have turned, and name those that turned none.
 
     A number is moved to the nearest value up and down at which something turns, a word to each other one, and a rule is
-    taken out. Counted is up to each session's first divergence, plans, critics and prompts as more or fewer.
+    taken out. Counted is up to each session's first divergence, plans, critics and prompts as more or fewer. A key that
+    steers how a call is looked at may turn calls of which the log cannot tell; they are counted apart.
     """
     from foregate.assembly.home import find_judged_sessions
     from foregate.audit.levers import LeverSearch
@@ -49,5 +50,5 @@ def levers(
             options.print_json({"kind": "lever", **strict_json.dump(lever)})
         options.print_json({"kind": "summary", "sessions": len(names), "quiet": search.quiet, **beside})
         return
-    for line in format_levers(found if every else found[:_SHOWN], len(found), search):
+    for line in format_levers(found, len(found) if every else _SHOWN, search):
         options.print_text(line)
