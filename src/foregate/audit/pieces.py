@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, contextmanager, nullco
 from dataclasses import dataclass
 from heapq import merge
 from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
@@ -222,6 +223,16 @@ def gather_pieces(pieces: Iterable[SessionPiece]) -> Iterator[list[SessionPiece]
         yield some
 
 
+@contextmanager
+def hold_back_interrupts() -> Iterator[None]:
+    """Keep Ctrl-C from each process that begins in here, also while it loads; this one may see it later."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 @dataclass(frozen=True)
 class ProcessCrew:
     """So many processes of this machine, each of which reads the log's file by itself."""
@@ -234,11 +245,14 @@ class ProcessCrew:
         """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
         assert isinstance(log, SqliteLog), "processes open the log by its path"
         under_way: deque[tuple[list[SessionPiece], Future[list[T]]]] = deque()
-        known = (log.path, prepare, log.read_only)
-        pool = ProcessPoolExecutor(self.count, get_context("spawn"), start_worker, known)
+        spawn = get_context("spawn")
+        wanted, held = spawn.Pipe(duplex=False)
+        known = (log.path, prepare, log.read_only, wanted)
+        pool = ProcessPoolExecutor(self.count, spawn, start_worker, known)
         try:
             for some in gather_pieces(pieces):
-                under_way.append((some, pool.submit(_work_on_pieces, some)))
+                with hold_back_interrupts():
+                    under_way.append((some, pool.submit(_work_on_pieces, some)))
                 if len(under_way) >= AHEAD * self.count:
                     done, future = under_way.popleft()
                     yield from zip(done, future.result(), strict=True)
@@ -247,8 +261,13 @@ class ProcessCrew:
         except BrokenProcessPool:
             why = "a process that judges recorded turns was ended from outside; see whether memory ran out"
             raise LogError(why) from None
+        except BaseException:  # Ctrl-C, say: nobody waits for pieces that are under way
+            held.close()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
+            held.close()
+            wanted.close()
 
 
 _work: Work[Any] | None = None
@@ -256,21 +275,26 @@ _kept = ExitStack()
 """What a worker process keeps open to its end."""
 
 
-def start_worker(path: Path, prepare: Callable[[Readable], Work[Any]], read_only: bool = False) -> None:
-    """Prepare a worker process: it reads the log by itself, leaves Ctrl-C to its parent, and ends with it."""
+def start_worker(
+    path: Path, prepare: Callable[[Readable], Work[Any]], read_only: bool = False, wanted: Connection | None = None
+) -> None:
+    """Prepare a worker process: it reads the log by itself, leaves Ctrl-C to its parent, and ends with it.
+
+    It also ends, in the midst of its work, when the other end of `wanted` is closed.
+    """
     global _work
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, args=(wanted,), daemon=True).start()
     log = SqliteLog(path, create=False, read_only=read_only)
     _kept.enter_context(log.keep_reader())
     _kept.enter_context(collect_seldom())
     _work = prepare(log)
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(wanted: Connection | None) -> None:
     parent = parent_process()
     assert parent is not None
-    parent.join()
+    wait([parent.sentinel, *filter(None, [wanted])])
     os._exit(1)
 
 
