@@ -23,6 +23,7 @@ def find_remarks(policy: Policy, default: Policy) -> Iterator[Remark]:
     """Yield a remark for whatever a policy says that `default` does not say as well."""
     said = set(_find_all(default))
     yield from (remark for remark in _find_all(policy) if remark not in said)
+    yield from find_widened_reads(policy, default)
 
 
 def _find_all(policy: Policy) -> Iterator[Remark]:
@@ -114,6 +115,17 @@ def find_open_reads(policy: Policy) -> Iterator[Remark]:
     for number, host in enumerate(policy.http.hosts):
         if host == "*":
             yield ("http", "hosts", number), "`*` is every host, so nothing is unlisted any more"
+
+
+def find_widened_reads(policy: Policy, default: Policy) -> Iterator[Remark]:
+    """Yield commands that only read as `default` lists them, and here do with options that it does not list."""
+    for leading, entry in policy.commands.read_only.items():
+        usual = default.commands.read_only.get(leading)
+        known = {*usual.options, *usual.valued} if usual else ()
+        if usual and (further := [one for one in (*entry.options, *entry.valued) if one not in known]):
+            named = escape_text(" ".join([leading, *further]))
+            path = ("commands", "read_only", leading)
+            yield path, f"that `{named}` changes nothing is on your word alone: the default policy lists no such option"
 
 
 def _begins(listed: str, leading: str) -> bool:

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.source.strict_yaml import Data, Path
+from foregate.policy.source.strict_yaml import Data, Path, escape_text
 from foregate.policy.source.workspace_file import is_host_covered
 from foregate.schemas.tool_spec import ResourceKind
 
 _STRENGTH = {"allow": 0, "ask": 1, "deny": 2}
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message", "stands_for"))
+_EVERYTHING: Mapping[str, Data] = {"tool": "*", "risk_at_least": 0}
+"""Per matcher what matches every call."""
 _NAMES_HOSTS = (ResourceKind.URL, ResourceKind.HOST)
 
 
@@ -21,6 +23,10 @@ def find_rule_remarks(policy: Policy) -> Iterator[tuple[Path, str]]:
         path: Path = ("rules", "list", rule.id)
         if rule.host is not None and rule.kind is not None and rule.kind not in _NAMES_HOSTS:
             yield (*path, "kind"), f"the rule `{rule.id}` never matches: a {rule.kind.value} has no host"
+        elif rule.command and any(map(str.isspace, rule.command[0])):
+            said = escape_text(rule.command[0])
+            why = f"the rule `{rule.id}` never matches: no program is called `{said}`"
+            yield (*path, "command"), f"{why}; write each word by itself, as in `[{', '.join(said.split())}]`"
         elif (other := _find_stronger(rule, policy)) is not None:
             yield path, _describe_hidden(rule, other)
         elif spares_nothing(rule, policy):
@@ -61,7 +67,7 @@ def covers(wide: Rule, narrow: Rule) -> bool:
     """Whether a rule matches whatever another does; where that is not certain it does not."""
     for name in _MATCHERS:
         wanted, given = getattr(wide, name), getattr(narrow, name)
-        if wanted is None or wanted == given:
+        if wanted is None or wanted == given or _EVERYTHING.get(name) == wanted:
             continue
         if given is None or not _COVER.get(name, _never)(wanted, given):
             return False
