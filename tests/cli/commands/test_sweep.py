@@ -25,6 +25,9 @@ def test_a_sweep_says_where_anything_turns_and_counts_labels(cli: Cli) -> None:
     assert code == 0
     assert all(len(line) <= 82 for line in out.splitlines())
     assert "Nothing is labelled here" in out
+    code, out, err = cli("policy", "sweep", "uncertainty.threshold", "--svg", "nowhere/chart.svg")
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert "cannot be written (No such file or directory); name another file for the chart" in err
 
 
 UNSWEPT = {

@@ -14,6 +14,7 @@ from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
 from foregate.cli.terminal.progress import show_pieces
+from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.audit.pieces import Progress, Workers
@@ -70,7 +71,10 @@ def sweep(
                 with open_reach_index(log, sessions, tell) as index:
                     found = sweep_sessions(log, sessions, keys, reviews, index, workers, tell)
     if svg is not None:
-        svg.write_text(draw_sweep(found), encoding="utf-8")
+        try:
+            svg.write_text(draw_sweep(found), encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"`{svg}` cannot be written ({error.strerror}); name another file for the chart") from None
     if as_json:
         options.print_json(build_sweep_json(found))
         return
