@@ -149,14 +149,17 @@ def build_layer(name: str, label: str, text: str, *, kind: str = "policy", decim
     return Layer(name, label, data, lines)
 
 
-def read_text(file: FilePath, *, trusted: bool = True, kind: str = "policy") -> str:
-    """Return the text of a file; raise PolicyError with one sentence when it cannot be read. See `read_layer`."""
-    name = str(file)
-    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW | os.O_NONBLOCK)
+def read_text(file: FilePath, *, trusted: bool = True, regular: bool = False, kind: str = "policy") -> str:
+    """Return the text of a file; raise PolicyError with one sentence when it cannot be read. See `read_layer`.
+
+    With `regular` it is refused where reading it could wait for another process, as of a pipe.
+    """
+    name, regular = str(file), regular or not trusted
+    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW) | (os.O_NONBLOCK if regular else 0)
     try:
         descriptor = os.open(file, flags)
         with os.fdopen(descriptor, "rb") as stream:
-            if not trusted and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            if regular and not stat.S_ISREG(os.fstat(descriptor).st_mode):
                 raise PolicyError(f"{name}: not a regular file; make it one, or remove it")
             raw = stream.read(MAX_BYTES + 1)
     except FileNotFoundError:

@@ -11,6 +11,7 @@ import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, says
+from foregate.assembly.followed_policy import FollowedPolicy
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.audit.what_if import WhatIf
@@ -150,3 +151,12 @@ async def test_tools_and_children_keep_to_the_policy_that_holds_now(opened: Open
     assert len(second) < len(first) / 2
     assert "delegate" not in one.session.catalogue
     assert [event.kind for event in await one.session.log.read()].count("catalog_changed") == 1
+
+
+def test_no_pipe_in_the_place_of_the_file_is_waited_for(tmp_path: Path) -> None:
+    mine = tmp_path / "mine.yaml"
+    mine.write_text("{}\n")
+    follow = FollowedPolicy(mine)
+    mine.unlink()
+    os.mkfifo(mine)
+    assert follow() == f"{mine}: not a regular file; make it one, or remove it; the policy in force stays"

@@ -46,7 +46,7 @@ class FollowedPolicy:
         if self._file is None or stamp == self._stamp:
             return ""
         try:
-            text = read_text(self._file)
+            text = read_text(self._file, regular=True)
             if _read_stamp(self._file) != stamp:
                 return ""  # somebody writes to it; the next turn looks again
             self._stamp = stamp
