@@ -13,7 +13,7 @@ from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.users import is_outside_judging
-from foregate.policy.source.values import list_values, mark_moved, replace_values
+from foregate.policy.source.values import WORDS, list_values, mark_moved, replace_values
 
 _LOOKING = "sensitive"
 """The section that steers nothing but looking, of which a case keeps what was found."""
@@ -47,7 +47,7 @@ def list_mutations(policy: Policy) -> tuple[Mutation, ...]:
 
 def _find_mutations(policy: Policy) -> Iterator[Mutation]:
     for path, now in list_values(policy).items():
-        if path[0] == _LOOKING or is_outside_judging(path):
+        if path[0] == _LOOKING or path[:2] in WORDS or is_outside_judging(path):
             continue
         for value in [None] if path[: len(RULES)] == RULES else _list_moves(path, now):
             try:

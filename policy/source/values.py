@@ -11,6 +11,9 @@ from foregate.policy.source.load import LoadedPolicy
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, walk_values
 from foregate.schemas import strict_json
 
+WORDS = (("mandate", "numbers"), ("mandate", "months"))
+"""What words mean: no numbers that one would move."""
+
 
 def list_values(policy: Policy) -> dict[Path, Data]:
     """Return every value by its path; a list is one value, a rule stands under its id."""

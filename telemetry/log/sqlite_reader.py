@@ -162,7 +162,7 @@ class SqliteReader:
         for _, seq, text, hash_ in self._stream_events(query, values):
             if text is None:
                 raise build_erased_error(session, self.list_erased(session)[seq])
-            found.append(_read_row(seq, text, hash_))
+            found.append(_read_row(session, seq, text, hash_))
         return found
 
     def _open_reader(self) -> sqlite3.Connection:
@@ -285,13 +285,13 @@ def _build_condition(kinds: Sequence[Kind]) -> str:
 
 
 def _read_rows(rows: Iterator[tuple[str, int, str | None, str]]) -> Iterator[Event]:
-    return (_read_row(seq, text, hash_) for _, seq, text, hash_ in rows if text is not None)
+    return (_read_row(session, seq, text, hash_) for session, seq, text, hash_ in rows if text is not None)
 
 
-def _read_row(seq: int, text: str, hash_: str) -> Event:
+def _read_row(session: str, seq: int, text: str, hash_: str) -> Event:
     """Return the event of a row; raise LogError where it cannot be read."""
     try:
         return chain.read_line(text, hash_)
     except InvalidJson as error:
-        advice = "`foregate audit verify` tells what was changed"
+        advice = f"`foregate audit verify {session[:80]}` tells what was changed"
         raise LogError(f"event {seq} cannot be read ({error}); {advice}") from None

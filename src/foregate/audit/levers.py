@@ -21,7 +21,7 @@ from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.users import is_outside_judging
-from foregate.policy.source.values import list_values
+from foregate.policy.source.values import WORDS, list_values
 from foregate.schemas.protocols import Readable
 
 TRIES = 4
@@ -29,8 +29,6 @@ TRIES = 4
 _MOST = 10**9
 _BESIDE = ("limits", "turns")
 """A key that judging does not read."""
-_WORDS = (("mandate", "numbers"), ("mandate", "months"))
-"""What words mean: no numbers to be moved."""
 
 
 class Lever(Struct, frozen=True):
@@ -218,7 +216,7 @@ def build_lever(path: Path, before: Data, after: Data, counts: TrialCounts) -> L
 
 def is_movable(path: Path) -> bool:
     """Whether a key can be tried: a number, a word of a few, a switch or a rule."""
-    if path[:2] in _WORDS:
+    if path[:2] in WORDS:
         return False
     if path[: len(RULES)] == RULES:
         return True

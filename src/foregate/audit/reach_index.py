@@ -140,6 +140,8 @@ class ReachIndex:
         self._connection = self._open()
         self._frames: dict[tuple[str, str], Frame | None] = {}
         self._pages: dict[str, tuple[tuple[int, str], list[ReachPage]]] = {}
+        self.unreadable: dict[str, None] = {}
+        """The sessions of which something could not be read when the index last caught up, in their order."""
 
     def _open(self) -> sqlite3.Connection:
         with suppress(sqlite3.DatabaseError):
@@ -204,6 +206,8 @@ class ReachIndex:
                 for count, (piece, page) in enumerate(found, start=1):
                     if page is not None:
                         self._keep(piece, heads[piece.session], *page)
+                    else:
+                        self.unreadable[piece.session] = None
                     if count % _AT_ONCE == 0:
                         self._commit()
                     if progress is not None:

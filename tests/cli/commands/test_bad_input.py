@@ -44,6 +44,7 @@ BAD = {
     "no head": (("audit", "verify", "nope", "--head", "x"), 2),
     "unknown policy key": (("policy", "check", "bad.yaml"), 2),
     "broken policy in force": (("run", "--policy", "bad.yaml", "x"), 2),
+    "a rule that is not there": (("policy", "explain", "rules.list.nope.then"), 2),
     "no policy file": (("run", "--policy", "none.yaml", "x"), 2),
     "a policy of an unset variable": (("run", "--policy", "", "x"), 2),
     "a runtime of an unset variable": (("run", "--runtime", "", "x"), 2),

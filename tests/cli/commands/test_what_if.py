@@ -123,6 +123,23 @@ def test_a_damaged_log_is_one_sentence(name: str, cli: Cli, home: Path) -> None:
     assert (code in (1, 2), out, len(err.splitlines())) == (True, "", 1), "what cannot be judged again claims nothing"
 
 
+def test_levers_of_a_log_with_one_damaged_session_name_it_and_claim_nothing(cli: Cli, home: Path) -> None:
+    cli("run", EDIT)
+    cli("run", "run rm a.txt")
+    with closing(sqlite3.connect(home / "events.db")) as log, log:
+        ((session,),) = log.execute("SELECT max(session) FROM events").fetchall()
+        change, kind = CHANGES["no verdicts"]
+        log.execute(
+            f"UPDATE events SET {change} WHERE session = ? AND json_extract(text, '$.kind') = ?", (session, kind)
+        )
+    for _ in range(2):  # the second time most of it is indexed
+        code, out, err = cli("policy", "levers")
+        assert (code, out, len(err.splitlines())) == (1, "", 1)
+        assert f"session `{session}` cannot be read" in err
+    code, _, err = what_if(cli, NO_EDIT)
+    assert (code, f"audit verify {session}" in err) == (1, True)
+
+
 def test_worker_processes_find_what_one_process_finds_in_the_same_order(
     cli: Cli, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -36,4 +36,4 @@ def test_what_is_noticed_is_what_judging_under_every_mutation_notices(of: Turn, 
 
 
 def test_few_mutations_can_reach_a_turn() -> None:
-    assert 0 < len(BENCHES.list_reaching(UNREAD, CATALOGUE)) < len(BENCHES.mutations) / 5
+    assert 0 < len(BENCHES.list_reaching(UNREAD, CATALOGUE)) < len(BENCHES.mutations) / 3

@@ -43,3 +43,7 @@ def test_what_no_ruling_reads_is_not_moved() -> None:
 )
 def test_moving_a_value_is_replacing_it(path: Path, value: object) -> None:
     assert move_value(default_policy(), path, value) == replace_values(default_policy(), {path: value})
+
+
+def test_what_a_word_counts_as_is_no_threshold_to_be_moved() -> None:
+    assert all(one.path[:2] not in (("mandate", "numbers"), ("mandate", "months")) for one in MUTATIONS)

@@ -36,10 +36,14 @@ def explain(
     from foregate.assembly.open import find_policy_file
     from foregate.cli.terminal.layout import format_labelled
     from foregate.policy.source.key_names import parse_key
+    from foregate.policy.source.layers import RULES
     from foregate.policy.source.load import load_policy_layers
+    from foregate.schemas.errors import UsageError
 
     path = parse_key(key)
     loaded = load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace))
+    if is_missing_rule(path, loaded):
+        raise UsageError(f"there is no rule `{path[len(RULES)]}`; `foregate policy show` lists those in force")
     about = describe_key(path, loaded) | {"lately": count_decisions(path, days)}
     if as_json:
         options.print_json({"key": key, **about})
@@ -73,6 +77,14 @@ def describe_key(path: KeyPath, loaded: LoadedPolicy) -> dict[str, Json]:
         "keys": keys,
         "tighter": direction.words if direction is not None else "",
     }
+
+
+def is_missing_rule(path: KeyPath, loaded: LoadedPolicy) -> bool:
+    """Whether a path is about a rule that is not in force."""
+    from foregate.policy.source.layers import RULES
+
+    named = path[: len(RULES) + 1]
+    return len(named) > len(RULES) and named[: len(RULES)] == RULES and find_value(named, loaded) is None
 
 
 def find_value(path: KeyPath, loaded: LoadedPolicy) -> Json:

@@ -31,7 +31,7 @@ def levers(
     from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.levers_report import format_levers
     from foregate.schemas import strict_json
-    from foregate.schemas.errors import UsageError
+    from foregate.schemas.errors import LogError, UsageError
 
     with open_home_log() as log:
         names = run_async(find_judged_sessions(log, sessions or ()))
@@ -39,6 +39,10 @@ def levers(
         with show_pieces("indexing the log") as tell, open_reach_index(log, names, tell) as index:
             if index is None:
                 raise UsageError("the tuning index cannot be opened; make the folder of the log yours to write")
+            for name in index.unreadable:
+                raise LogError(
+                    f"session `{name}` cannot be read; `foregate audit verify {name}` tells what was changed"
+                )
             with show_pieces("trying other values") as tell_tried:
                 search = LeverSearch(log, names, index, progress=tell_tried)
                 found = search.find_levers()
