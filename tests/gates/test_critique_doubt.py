@@ -111,6 +111,14 @@ def test_the_first_call_of_a_tool_that_nobody_declared_is_a_doubt_unless_the_per
     assert codes(said)["critique"] == "critique_not_required"
 
 
+def test_a_further_call_of_a_tool_that_nobody_declared_is_a_doubt_by_the_weight_of_what_nobody_knows() -> None:
+    odd = call("odd")
+    of = turn(odd, surveys=(replace(survey(odd, seen()), values=(value("mentioned", "a.txt"),)),))
+    for weight, who in ((0, "person"), (1000, "critic")):
+        weighed = {"uncertainty.mode": "off", "plan.mode": "off", "scores.risk.effect.unknown": weight}
+        assert need_of(of, policy_with(weighed)).who == who
+
+
 def test_a_dangerous_call_without_values_whose_target_only_outsiders_named_is_a_doubt() -> None:
     plain, foreign = survey(SEND, seen()), (Atom(BOB, Origin.EXTERNAL, 5),)
     assert need_of(turn(SEND, surveys=(plain,)), POLICY).who == "person"
