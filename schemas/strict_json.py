@@ -170,7 +170,7 @@ def _refuse_surrogates(value: Json) -> None:
 
 
 def _is_plain(value: Json) -> bool:
-    """Whether the standard encoder's sorted output is already RFC 8785: no floats, ASCII keys."""
+    """Whether the encoder's sorted output is already RFC 8785: no floats, and keys whose order is that of UTF-16."""
     stack = [value]
     while stack:
         item = stack.pop()
@@ -181,7 +181,7 @@ def _is_plain(value: Json) -> bool:
             return False
         if isinstance(item, (dict, Mapping)):
             for key, inner in item.items():
-                if not key.isascii():
+                if not key.isascii() and max(key) > _SAME_ORDER:
                     return False
                 stack.append(inner)
         elif isinstance(item, (list, tuple)):
@@ -228,6 +228,8 @@ _DECODER = json.JSONDecoder(
     parse_int=_parse_bounded_int,
 )
 _ENCODER = msgspec.json.Encoder(order="deterministic")
+_SAME_ORDER = "\ud7ff"
+"""Up to this character texts stand in the same order by their characters, as UTF-8 and as UTF-16."""
 _RECORDS = msgspec.json.Decoder()
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _SURROGATES = re.compile(r"\\\\|\\u[dD][89abAB].{2}\\u[dD][c-fC-F].{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")

@@ -34,6 +34,11 @@ def test_canonical_bytes_are_those_of_rfc_8785(value: object) -> None:
     assert strict_json.canonical(value) == rfc8785.dumps(value)  # type: ignore[arg-type]
 
 
+@given(st.dictionaries(st.text("a\x7f\xe9\ud7ff\ue000\uffff\U00010000\U0010ffff", max_size=2), st.just(1), min_size=2))
+def test_keys_stand_in_the_order_of_utf_16(value: dict[str, int]) -> None:
+    assert strict_json.canonical(value) == rfc8785.dumps(value)
+
+
 @given(st.recursive(SCALARS.filter(lambda v: not isinstance(v, float)), st.lists))
 def test_what_is_written_canonically_reads_back_equal(value: object) -> None:
     assert strict_json.parse(strict_json.canonical(value).decode()) == value
