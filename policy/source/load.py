@@ -260,11 +260,22 @@ def _restore_policy(text: bytes) -> Policy:
     try:
         return Policy.model_validate_json(text)
     except ValidationError:
-        data = msgspec.json.decode(text)
+        data = _keep_meaning(msgspec.json.decode(text))
         default = dict(default_data())
         for (section, key), value in _ONCE.items():
             default[section] = {**default[section], key: value}
         return build_from_data(fill_defaults(data, default))
+
+
+def _keep_meaning(data: Data) -> Data:
+    """Return a policy of before `commands.code` with what its number of verification rounds came to: an answer went
+    back once whatever it said, as it does by 2."""
+    limits, commands = (data.get(name) if isinstance(data, dict) else None for name in ("limits", "commands"))
+    if not isinstance(limits, dict) or "verification_rounds" not in limits:
+        return data
+    if isinstance(commands, dict) and "code" in commands:
+        return data
+    return {**data, "limits": {**limits, "verification_rounds": 2}}
 
 
 def fill_defaults(data: Data, default: Data) -> Data:

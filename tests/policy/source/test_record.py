@@ -64,7 +64,7 @@ def test_a_policy_recorded_by_an_earlier_version_has_the_defaults_of_what_it_did
     found = restore_policy(data)
     assert (found.plan.due, found.plan.mode) == ("risky", "off")
     assert found.uncertainty == default_policy().uncertainty
-    for wrong in (3, None, {"nope": 1}, data | {"holds": 3}):
+    for wrong in (3, None, {"nope": 1}, data | {"holds": 3}, data | {"commands": 3}, data | {"limits": 3}):
         with pytest.raises(ValidationError):
             restore_policy(wrong)
 
@@ -96,6 +96,15 @@ def test_a_session_that_did_not_know_a_key_is_judged_without_it(section: str, ke
     assert getattr(getattr(found, section), key) == without
     assert getattr(getattr(default_policy(), section), key) != without
     assert found.commands.timeout == default_policy().commands.timeout
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 2, 5])
+def test_an_answer_goes_back_once_under_a_policy_of_when_the_number_of_rounds_changed_nothing(rounds: int) -> None:
+    data = default_policy().model_dump(mode="json")
+    data["limits"]["verification_rounds"] = rounds
+    assert restore_policy(data).limits.verification_rounds == rounds
+    del data["commands"]["code"]
+    assert restore_policy(data).limits.verification_rounds == 2
 
 
 @pytest.mark.parametrize(
