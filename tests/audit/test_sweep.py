@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from foregate.audit.key_change import KeyChange
 from foregate.audit.label_agreement import find_labelled, is_met
 from foregate.audit.pieces import read_turns, split_session
 from foregate.audit.reach_index import ReachIndex
@@ -16,6 +17,7 @@ from foregate.audit.reach_pages import IndexedTurn, PageFrame, ReachPage
 from foregate.audit.recorded_counts import read_turn_end
 from foregate.audit.sweep import SweepResult, sweep_sessions
 from foregate.audit.swept_pieces import list_reached
+from foregate.audit.what_if import WhatIf
 from foregate.cli.commands.sweep_report import format_sweep
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import replay_turn
@@ -76,6 +78,14 @@ def test_judging_only_the_turns_that_rest_on_a_key_counts_what_judging_all_does(
         assert found == sweep_sessions(log, names[:10], [key], Reviews(), None, 1)
         turned += len(found.points) > 1
     assert turned >= 2
+
+
+def test_a_sweep_rests_on_the_turns_that_a_what_if_judges() -> None:
+    log, names = varied_log()
+    few = names[10:]
+    found, judged = sweep_sessions(log, few, KEYS[:1], Reviews(), None, 1), WhatIf(log, KeyChange({}), 1)
+    list(judged.find_changes(few))
+    assert (found.turns, found.calls + 1) == (judged.tally.turns, judged.tally.changes.total())
 
 
 async def test_at_every_value_agreement_is_what_judging_the_labelled_calls_there_says(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ Foregate judged, calls, and figures of gates."""
 
 @dataclass
 class RecordedCounts:
-    """Counts of turns with calls, by the policy they were judged under, and these policies by their hashes."""
+    """Counts of turns, by the policy they were judged under, and these policies by their hashes."""
 
     counts: Counter[Counted] = field(default_factory=Counter)
     policies: dict[str, Mapping[str, Json]] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class PieceCounter:
             events = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=kinds)
             for event in near.follow(events):
                 holds = holds.apply(event) if event.kind in LAYING else holds
-                if isinstance(event.body, TurnJudged) and event.body.judgement.verdicts and not event.body.early:
+                if isinstance(event.body, TurnJudged) and not event.body.early:
                     self._count(event.body, near, holds, found)
                     found.counts[holds.policy_hash, "", "others"] += event.foregate != __version__
         except UNREADABLE as error:

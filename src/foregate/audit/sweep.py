@@ -152,7 +152,7 @@ def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSum
             changes[lowest, Figure(gate, what)] += count
     for place, by in list_agreement(sums.labelled.calls, sums.by_call, lowest):
         changes[place, _AGREED] += by
-    points = list(_sum_up(changes, paths)) if totals["turns"] else []
+    points = list(_sum_up(changes, paths)) if totals["calls"] else []
     points = mark_front(points, has_labels=bool(labels.calls))
     return SweepResult(
         tuple(keys),
