@@ -146,7 +146,7 @@ async def test_labels_of_changed_decisions_and_turns_of_another_version_are_name
     monkeypatch.setattr("foregate.audit.recorded_counts.__version__", "another")
     found = sweep_sessions(log, names[:2], KEYS[:1], reviews, None, 1)
     assert (found.labels, found.changed, found.others) == (2, 1, found.turns)
-    told = "\n".join(format_sweep(found))
+    told = "\n".join(format_sweep(found, 80))
     assert "Left out: 1 label, since" in told
     assert f"Judged by another version of Foregate: {found.turns} turns" in told
 
@@ -167,6 +167,17 @@ def test_what_each_gate_comes_to_adds_up_to_the_whole() -> None:
         assert sum(gate.held for gate in one.gates) == one.held
         assert sum(gate.prompts for gate in one.gates) == one.prompts
         assert sum(gate.requests for gate in one.gates) == one.requests
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_the_table_names_both_keys_in_full_and_is_no_wider_than_the_terminal(width: int) -> None:
+    log, names = varied_log()
+    found = sweep_sessions(log, names[:8], KEYS[:2], Reviews(), None, 1)
+    lines = list(format_sweep(found, width))
+    table = lines[: next(at for at, line in enumerate(lines) if " turns, recorded with " in line)]
+    assert max(map(len, table)) <= width
+    assert " / ".join(KEYS[:2]) in " ".join(table)
+    assert ("#" in "".join(table)) == (width >= 80)
 
 
 def test_a_key_named_twice_is_refused() -> None:

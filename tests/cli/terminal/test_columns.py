@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from prompt_toolkit.utils import get_cwidth
 from rich.cells import cell_len
 
-from foregate.cli.terminal.layout import chop_text, count_columns, make_visible
+from foregate.cli.terminal.layout import chop_text, count_columns, format_table, make_visible
 
 TEXT = st.text(st.characters() | st.sampled_from("a漢🇩🏽\u0301\u0903☰"), max_size=60)
 
@@ -27,3 +27,15 @@ def test_chopping_loses_nothing_and_every_piece_fits(text: str, room: int) -> No
 
 def test_chopping_always_goes_on() -> None:
     assert chop_text("漢字", 1) == ["漢", "字"]
+
+
+ROW = st.tuples(st.text("ab 漢", max_size=50), *[st.integers(0, 99_999).map(str)] * 3)
+
+
+@given(st.lists(ROW, min_size=1, max_size=5), st.integers(18, 60))
+def test_a_table_fits_and_the_cells_of_all_rows_end_below_each_other(rows: list[tuple[str, ...]], width: int) -> None:
+    lines = list(format_table([("label", "one", "two", "three"), *rows], width))
+    assert all(count_columns(line) <= width for line in lines)
+    counts = [line for line in lines if line[-1:].isdigit()]
+    assert [tuple(line.split()[-3:]) for line in counts] == [row[1:] for row in rows]
+    assert len({count_columns(line) for line in counts}) == 1

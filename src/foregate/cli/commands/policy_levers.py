@@ -54,5 +54,6 @@ def levers(
             options.print_json({"kind": "lever", **strict_json.dump(lever)})
         options.print_json({"kind": "summary", "sessions": len(names), "quiet": search.quiet, **beside})
         return
-    for line in format_levers(found, len(found) if every else _SHOWN, search):
+    width = options.measure_terminal() or 80
+    for line in format_levers(found, len(found) if every else _SHOWN, search, width):
         options.print_text(line)

@@ -9,30 +9,31 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foregate.audit.sweep import SweepPoint, SweepResult
-from foregate.cli.terminal.layout import pluralise, shorten_text
+from foregate.cli.terminal.layout import format_table, pluralise, shorten_text
 from foregate.gates.replay.sweep_turn import LARGEST
 from foregate.schemas.strict_json import Json
 
 SHOWN = 60
 """Ranges that are shown; all of them stand in the JSON."""
-_BAR, _WIDTH = 18, 79
+_BAR = 18
+_WITH_BARS = 72
+"""Columns from which on there is room for the bars."""
 _CURVES = (("held", "#b45309"), ("prompts", "#1d4ed8"), ("requests", "#047857"))
 _PLOT = (640, 300, 60, 30)
 """Width, height and margins of the picture: to the left and above, and to the right and below."""
 
 
-def format_sweep(found: SweepResult) -> Iterator[str]:
-    """Yield the table, and what it rests on."""
+def format_sweep(found: SweepResult, width: int) -> Iterator[str]:
+    """Yield the table in `width` columns, and what it rests on, in sentences that may be longer."""
     points = join_alike(found.points)
     most = max((one.prompts + one.requests for one in points), default=0) or 1
-    name = shorten_text(" / ".join(found.keys), 26)
-    yield f"{name:<26} {'held':>6} {'prompts':>8} {'requests':>9} {'agreed':>7}"
+    rows = [(" / ".join(found.keys), "held", "prompts", "requests", "agreed", "", " " * _BAR)]
     for one in points[:SHOWN]:
         bar = "#" * round(_BAR * (one.prompts + one.requests) / most)
         agreed = f"{100 * one.agreed // found.labels} %" if found.labels else "-"
-        mark = "*" if one.front else " "
-        line = f"{describe_range(one):<26} {one.held:>6} {one.prompts:>8} {one.requests:>9} {agreed:>7} {mark} {bar}"
-        yield line.rstrip()[:_WIDTH]
+        counts = str(one.held), str(one.prompts), str(one.requests)
+        rows.append((describe_range(one), *counts, agreed, "*" if one.front else "", f"{bar:<{_BAR}}"))
+    yield from format_table(rows if width >= _WITH_BARS else [row[:-1] for row in rows], width)
     if len(points) > SHOWN:
         yield f"... and {len(points) - SHOWN} more ranges; --json lists them all"
     yield from _format_remarks(found)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
 from rich.cells import get_character_cell_size
@@ -232,6 +232,22 @@ def pack_parts(parts: Iterable[str], width: int, style: str = "") -> Iterator[Te
             line = ""
         line = f"{line}   {part}" if line else f"  {part}"
     yield Text(line, style)
+
+
+def format_table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
+    """Yield rows of a label and of cells, the first row their names, in `width` columns: cells right-aligned.
+
+    A label that leaves too little room for the cells stands on a line of its own.
+    """
+    widths = [max(map(count_columns, column)) for column in zip(*rows, strict=True)]
+    room = max(0, min(widths[0], width - sum(widths[1:]) - len(widths) + 1))
+    for label, *cells in rows:
+        if count_columns(label) > room:
+            yield from fold_text(label, width)
+            label = ""
+        line = [label + " " * (room - count_columns(label))]
+        line += [" " * (wide - count_columns(cell)) + cell for wide, cell in zip(widths[1:], cells, strict=True)]
+        yield " ".join(line).rstrip()
 
 
 def fold_text(content: str, room: int) -> list[str]:
