@@ -17,7 +17,7 @@ def format_levers(found: Sequence[Lever], most: int, search: LeverSearch, width:
     cannot tell of."""
     told = [one for one in found if one.is_told]
     shown = told[:most]
-    rows = [("change", "calls", "held", "let go", "plans", "critics", "prompts")]
+    rows: list[tuple[str, ...]] = [("change", "calls", "held", "let go", "plans", "critics", "prompts")]
     for one in shown:
         after = "taken out" if one.after is None else format_value(one.after)
         counts = f"{one.turned} {one.held} {one.let_go} {one.plans:+} {one.critiques:+} {one.prompts:+}"
