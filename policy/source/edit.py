@@ -52,10 +52,12 @@ NULL = _Null()
 
 
 def change_text(text: str, name: str, changes: Iterable[Change]) -> str:
-    """Return the text of a file with these changes; `name` is the file's for errors.
+    """Return the text of a file with these changes; `name` is the file's for errors. Lines end as they did.
 
     Raises PolicyError where the text is no policy, or the change cannot be made without touching something else.
     """
+    if 0 < text.count("\n") == text.count("\r\n"):
+        return change_text(text.replace("\r\n", "\n"), name, changes).replace("\n", "\r\n")
     for change in changes:
         before, _ = parse_yaml(text, name)
         wanted = copy.deepcopy(before)
@@ -229,7 +231,9 @@ def _find_end(text: str, node: Node) -> int:
 
 
 def _join_lines(text: str, lines: str) -> str:
-    return text + ("\n" if text and not text.endswith("\n") else "") + lines
+    if not text.strip("\ufeff") or text.endswith("\n"):
+        return text + lines
+    return f"{text}\n{lines}".removesuffix("\n")  # as its last line had no end, it has none
 
 
 def render_block(value: dict[str, Data], column: int) -> str:

@@ -87,6 +87,17 @@ def test_files_of_every_form_take_a_new_section(text: str) -> None:
     assert parse_yaml(after, "x")[0] == parse_yaml(text, "x")[0] | rule
 
 
+@pytest.mark.parametrize("key", ["narration.mode", "narration.new", "c.d", "rules.list.new"])
+def test_lines_end_as_they_did_and_a_mark_before_the_first_stays(key: str) -> None:
+    written = (key, {"id": "new", "then": "ask"} if key.startswith("rules") else 7)
+    ends, mark = FILE.replace("\n", "\r\n"), "\ufeff"
+    assert change(written, text=mark + ends) == mark + change(written).replace("\n", "\r\n")
+    for text in (FILE.rstrip("\n"), "narration:\n  mode: enforce", "# words", mark + "# words"):
+        assert change(written, text=text)[-1] != "\n"
+        assert change(written, text=f"{text}\n")[-1] == "\n"
+    assert change(written, text=mark).startswith(f"{mark}{key.partition('.')[0]}:")
+
+
 def test_what_is_there_already_changes_nothing_and_a_rule_nobody_has_cannot_be_changed_in_part() -> None:
     assert change(("narration.mode", "shadow"), ("plan.mode", None)) == FILE
     with pytest.raises(PolicyError, match="there is no rule `other`"):
