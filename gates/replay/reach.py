@@ -15,6 +15,7 @@ from foregate.gates.replay.redecide import redecide_surveyed
 from foregate.policy.followed import Condition, Path, PolicyReading, is_kept, list_paths
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.resurvey import resurvey
+from foregate.policy.risk.running import RUNNING
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Judgement, Mode, Need, Opinion, Standing
 from foregate.schemas.protocols import Gate, SoFar
@@ -29,8 +30,6 @@ OF_GATES = (
     "holds",
 )
 """Sections whose values no fact carries on: a gate reads them itself. Of others, a score takes them along."""
-_RUNNING = ("wrappers", "completes", "code")
-"""Keys of `commands` that say what programs run of what they are given, on which the traits of a call rest."""
 Judge = Callable[[Turn, Policy, Prelude, Mapping[str, CallFacts]], "T"]
 T = TypeVar("T")
 
@@ -178,7 +177,7 @@ class PolicyChange:
 
     def can_match(self, call: CallTraits) -> bool:
         """Whether a rule that is there under one of the policies alone may match a call."""
-        if any(getattr(self._before.commands, key) != getattr(self._after.commands, key) for key in _RUNNING):
+        if any(getattr(self._before.commands, key) != getattr(self._after.commands, key) for key in RUNNING):  # on which traits rest
             return bool(self._rules)
         return any(may_match(rule, call) for rule in self._rules or ())
 

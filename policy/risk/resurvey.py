@@ -15,7 +15,7 @@ from foregate.policy.risk import commands
 from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.globs import find_protection
 from foregate.policy.risk.reading import is_held_read, is_read, read_command_line
-from foregate.policy.risk.running import can_run
+from foregate.policy.risk.running import RUNNING, can_run
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, find_entry
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
@@ -101,11 +101,11 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
     """Return the key by which what would be committed or sent is searched for secrets otherwise, "" where it is not."""
     commits = any(r.kind is ResourceKind.REPOSITORY and r.access is Effect.COMMIT for r in survey.resources)
     if survey.command is not None:
-        git = [[_can_run_git(what, survey.command, policy) for what in _COMMITTING] for policy in (before, after)]
-        if git[0] != git[1]:
-            name = "wrappers" if before.commands.wrappers != after.commands.wrappers else "completes"
-            return f"commands.{name}"
-        if git[0][0]:
+        git = _list_git_commands(survey.command, before)
+        if after is not before and git != _list_git_commands(survey.command, after):
+            differ = (key for key in RUNNING if getattr(before.commands, key) != getattr(after.commands, key))
+            return f"commands.{next(differ, RUNNING[0])}"
+        if "commit" in git:
             commits = True
             for name in ("max_entries", "max_read", "max_hash"):
                 if getattr(before.files, name) != getattr(after.files, name):
@@ -121,12 +121,12 @@ def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Poli
     return "files.secret" if commits and before.files.secret != after.files.secret else ""
 
 
-def _can_run_git(what: str, command: Command, policy: Policy) -> bool:
-    """Whether a command runs that command of git; one whose words cannot be told apart may."""
+def _list_git_commands(command: Command, policy: Policy) -> list[str]:
+    """Return which of the committing commands of git a command may run; all where its words cannot be told apart."""
     try:
-        return can_run(("git", what), command, policy)
+        return [what for what in _COMMITTING if can_run(("git", what), command, policy)]
     except PolicyError:
-        return True
+        return list(_COMMITTING)
 
 
 def _list_protecting(before: Policy, after: Policy) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:

@@ -20,6 +20,8 @@ from foregate.schemas.tool_call import Command
 
 COMPUTED = "$`*?["
 """What in a word tells that only the shell knows what becomes of it, beside braces with several parts."""
+RUNNING = ("wrappers", "completes", "code")
+"""Keys of `commands` that say what programs run of what they are given: which programs a command may run."""
 _ENDS = frozenset(";&|()\n")
 """Of these an operator consists behind which another command begins."""
 

@@ -83,6 +83,7 @@ def test_under_the_same_policy_nothing_looks_different(survey: Survey) -> None:
         (GIT, {"files.max_read": 9}, "files.max_read"),
         (GIT, {"files.secret": []}, "files.secret"),
         (replace(GIT, command=Command(("env", "git", "commit"))), {"commands.wrappers": []}, "commands.wrappers"),
+        (replace(GIT, command=Command(("odd", "-x=git add"))), {"commands.code": {"odd -x": []}}, "commands.code"),
         (replace(CAT, resources=CAT.resources[:1]), {"files.protected": [".git", "a.txt"]}, "files.protected"),
     ],
 )
