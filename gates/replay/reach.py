@@ -177,7 +177,9 @@ class PolicyChange:
 
     def can_match(self, call: CallTraits) -> bool:
         """Whether a rule that is there under one of the policies alone may match a call."""
-        if any(getattr(self._before.commands, key) != getattr(self._after.commands, key) for key in RUNNING):  # on which traits rest
+        if any(
+            getattr(self._before.commands, key) != getattr(self._after.commands, key) for key in RUNNING
+        ):  # on which traits rest
             return bool(self._rules)
         return any(may_match(rule, call) for rule in self._rules or ())
 
