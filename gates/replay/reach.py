@@ -177,9 +177,8 @@ class PolicyChange:
 
     def can_match(self, call: CallTraits) -> bool:
         """Whether a rule that is there under one of the policies alone may match a call."""
-        if any(
-            getattr(self._before.commands, key) != getattr(self._after.commands, key) for key in RUNNING
-        ):  # on which traits rest
+        before, after = self._before.commands, self._after.commands
+        if any(getattr(before, key) != getattr(after, key) for key in RUNNING):  # the traits of a call rest on them
             return bool(self._rules)
         return any(may_match(rule, call) for rule in self._rules or ())
 
