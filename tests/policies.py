@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 from foregate.policy.policy import Policy
-from foregate.policy.source.load import default_policy
+from foregate.policy.source.layers import read_layer
+from foregate.policy.source.load import check_layer, default_policy
+from foregate.schemas.errors import PolicyError
 
 
 def policy_with(changes: dict[str, Any] | None = None, base: Policy | None = None) -> Policy:
@@ -20,6 +23,14 @@ def policy_with(changes: dict[str, Any] | None = None, base: Policy | None = Non
     if wanted not in _BUILT:
         _BUILT[wanted] = _build(base, json.loads(wanted[1]))
     return _BUILT[wanted]
+
+
+def check_policy_file(file: Path) -> list[str]:
+    """Return the problems of a policy file, one sentence each."""
+    try:
+        return check_layer(read_layer(file, file.name, trusted=True))
+    except PolicyError as error:
+        return [str(error)]
 
 
 _BUILT: dict[tuple[str, str], Policy] = {}

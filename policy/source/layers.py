@@ -152,16 +152,21 @@ def build_layer(name: str, label: str, text: str, *, kind: str = "policy", decim
 def read_text(file: FilePath, *, trusted: bool = True, regular: bool = False, kind: str = "policy") -> str:
     """Return the text of a file; raise PolicyError with one sentence when it cannot be read. See `read_layer`.
 
-    With `regular` it is refused where reading it could wait for another process, as of a pipe.
+    A pipe is read to its end where somebody writes to it. With `regular` it is refused, as is all else where reading
+    could wait for another process.
     """
     name, regular = str(file), regular or not trusted
-    flags = os.O_RDONLY | os.O_CLOEXEC | (0 if trusted else os.O_NOFOLLOW) | (os.O_NONBLOCK if regular else 0)
+    flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK | (0 if trusted else os.O_NOFOLLOW)
     try:
-        descriptor = os.open(file, flags)
-        with os.fdopen(descriptor, "rb") as stream:
-            if regular and not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        with open(file, "rb", opener=lambda name, _: os.open(name, flags)) as stream:
+            mode = os.fstat(stream.fileno()).st_mode
+            if regular and not stat.S_ISREG(mode):
                 raise PolicyError(f"{name}: not a regular file; make it one, or remove it")
-            raw = stream.read(MAX_BYTES + 1)
+            begin = stream.raw.read(1)  # None where there will be something
+            if begin == b"" and stat.S_ISFIFO(mode):
+                raise PolicyError(f"{name}: a pipe that nobody writes to; name a file, or write to it first")
+            os.set_blocking(stream.fileno(), True)
+            raw = (begin or b"") + stream.read(MAX_BYTES)
     except FileNotFoundError:
         raise PolicyError(f"{name}: there is no such {kind} file; name one that exists") from None
     except (OSError, ValueError) as error:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path as FilePath
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import combine_reasons
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.source.layers import RULES, Layer, get_rule_id, read_layer
+from foregate.policy.source.layers import RULES, Layer, get_rule_id
 from foregate.policy.source.load import LoadedPolicy, default_policy, layer_policy
 from foregate.policy.source.rule_lint import find_rule_remarks
 from foregate.policy.source.strict_yaml import Path, escape_text, format_path
@@ -147,12 +146,11 @@ def find_idle_tools(policy: Policy) -> Iterator[Remark]:
                 yield ("tools", name, key), why
 
 
-def list_file_remarks(file: FilePath, fired: tuple[Mapping[str, int], int] = ({}, 0)) -> list[tuple[str, int, str]]:
-    """Return key, line (0 for none of its own) and sentence for each remark on a usable policy file, by line.
+def list_layer_remarks(layer: Layer, fired: tuple[Mapping[str, int], int] = ({}, 0)) -> list[tuple[str, int, str]]:
+    """Return key, line (0 for none of its own) and sentence for each remark on a usable user's layer, by line.
 
     `fired` tells how often each rule of the recorded sessions fired, and in how many sessions.
     """
-    layer = read_layer(file, file.name, trusted=True)
     loaded = layer_policy(layer)
     found = list(find_remarks(loaded.policy, default_policy()))
     told = {path[: len(RULES) + 1] for path, _ in found}

@@ -131,23 +131,14 @@ def lay_over_checked(tree: Tree, layer: Layer) -> None:
     raise_first(find_problems(own, tree, POLICY, find_senseless), layer, "foregate policy check")
 
 
-def check_policy_file(file: FilePath) -> list[str]:
-    """Return every problem of a user's policy file as a sentence; an empty list means it can be used."""
-    try:
-        return check_layer(read_layer(file, file.name, trusted=True))
-    except PolicyError as error:
-        return [str(error)]
-
-
 def check_layer(layer: Layer) -> list[str]:
     """Return every problem of a user's layer as a sentence, by line; an empty list means it can be used."""
     found = find_problems(layer, Tree(copy.deepcopy(default_data())), POLICY, find_senseless)
     return [sentence for _, sentence in found]
 
 
-def list_surprises(file: FilePath) -> list[str]:
-    """Return a sentence for whatever in a usable policy file may look like more than it is; see check."""
-    layer = read_layer(file, file.name, trusted=True)
+def list_surprises(layer: Layer) -> list[str]:
+    """Return a sentence for whatever in a usable user's layer may look like more than it is; see `check_layer`."""
     tree = Tree(copy.deepcopy(default_data()))
     lay_over(tree, layer)
     found = (locate_problem(tree, *one) for one in find_surprises(build_policy(tree, [layer])))

@@ -10,7 +10,7 @@ from textwrap import wrap
 from msgspec import Struct
 
 from foregate.policy.source.edit import Change, change_text, list_changes
-from foregate.policy.source.layers import Layer, read_layer
+from foregate.policy.source.layers import Layer, build_layer, read_text
 from foregate.schemas.errors import UsageError
 from foregate.schemas.visible import make_visible
 
@@ -35,10 +35,9 @@ def format_suggestion(words: Sequence[str], changes: Iterable[Change]) -> str:
 
 def read_suggestion(file: FilePath) -> Suggestion:
     """Return what a file suggests; any fragment of a policy is a suggestion. Raises PolicyError for what is none."""
-    layer = read_layer(file, file.name, trusted=True, kind="suggestion")
-    with file.open(encoding="utf-8") as stream:
-        words = read_words(stream)
-    return Suggestion(words, tuple(list_changes(layer.data)), layer)
+    text = read_text(file, kind="suggestion")
+    layer = build_layer(str(file), file.name, text, kind="suggestion")
+    return Suggestion(read_words(text.splitlines()), tuple(list_changes(layer.data)), layer)
 
 
 def read_words(lines: Iterable[str]) -> tuple[str, ...]:

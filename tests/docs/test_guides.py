@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import foregate
-from foregate.policy.source.load import check_policy_file
 from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson, calls, says
 from tests.docs.pages import DOCS, code_of
+from tests.policies import check_policy_file
 
 GUIDES = ("write-a-policy", "tune-a-policy", "cure-a-complaint", "write-tools", "use-mcp-servers")
 POLICIES = [(name, text) for name in GUIDES for text in code_of(DOCS / "how-to" / f"{name}.md", "yaml")]

@@ -16,7 +16,6 @@ from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import (
     SHIPPED,
-    check_policy_file,
     default_policy,
     load_policy_layers,
     resolve_policy_file,
@@ -44,7 +43,7 @@ from tests.gates.turns import (
     survey,
     turn,
 )
-from tests.policies import policy_with
+from tests.policies import check_policy_file, policy_with
 
 CLASSIC = load_policy_layers(resolve_policy_file("classic")).policy
 DEFAULT = default_policy()

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
+
+import pytest
 
 from tests.cli.conftest import Cli
 
@@ -61,6 +64,24 @@ def test_policies_are_compared_with_files_shipped_ones_and_sessions(cli: Cli) ->
     keys = {row["key"] for row in rows}
     assert keys == {"narration.min_chars", "evidence.mode", "rules.list.no-push", "files.protected"}
     assert cli("policy", "diff", "default", "session:none")[0] == 2
+
+
+@pytest.mark.parametrize("command", ["check", "lint", "what-if", "rehearse", "apply"])
+def test_a_pipe_is_read_once_and_comes_to_what_a_file_of_the_same_words_does(cli: Cli, command: str) -> None:
+    cli("run", "run rm a.txt")
+    text = "# why\nrules: {list: [{id: a, then: deny, tool: '*'}, {id: b, then: ask, tool: '[ab]'}]}\n"
+    Path("mine.yaml").write_text(text)
+    Path("own.yaml").write_text("{}\n")
+    more = ("--policy", "own.yaml", "--dry-run") if command == "apply" else ()
+    code, out, err = cli("policy", command, "mine.yaml", *more)
+    reading, writing = os.pipe()
+    os.write(writing, text.encode())
+    os.close(writing)
+    Path("piped").mkdir()
+    Path("piped/mine.yaml").symlink_to(f"/dev/fd/{reading}")
+    piped = cli("policy", command, "piped/mine.yaml", *more)
+    os.close(reading)
+    assert (piped[0], *(said.replace("piped/", "") for said in piped[1:])) == (code, out, err)
 
 
 def test_lint_names_what_it_finds_and_fails_only_where_that_is_wanted(cli: Cli) -> None:

@@ -18,7 +18,6 @@ import pytest
 import foregate
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.policy.source.load import check_policy_file
 from foregate.policy.source.suggestion import read_suggestion
 from foregate.schemas import strict_json
 from foregate.schemas.review import QueueDrawn
@@ -27,6 +26,7 @@ from foregate.telemetry.log.chain import build_header, read_line
 from foregate.telemetry.review.review_log import ReviewLog
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
+from tests.policies import check_policy_file
 
 FILES = ("x.txt", "y.txt", "z.txt")
 MINE = "evidence: {mode: shadow}\nrules: {list: [{id: mine, then: deny, kind: file, resource: '*.txt'}]}\n"

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.policy.policy import Rule
 from foregate.policy.risk.rule_matching import is_match
-from foregate.policy.source.lint import compute_most_risk, compute_most_uncertainty, list_file_remarks
+from foregate.policy.source.layers import build_layer, read_layer
+from foregate.policy.source.lint import compute_most_risk, compute_most_uncertainty, list_layer_remarks
 from foregate.policy.source.load import SHIPPED, default_policy, resolve_policy_file
 from foregate.policy.source.rule_lint import covers
 from foregate.schemas.tool_spec import Effect
@@ -19,11 +18,10 @@ from tests.policy.making import TOOLS, facts, file
 RULES = "rules:\n  list:\n"
 
 
-def remarks(tmp_path: Path, text: str, fired: dict[str, int] | None = None) -> list[str]:
+def remarks(text: str, fired: dict[str, int] | None = None) -> list[str]:
     """What is said of a file, each with its line."""
-    mine = tmp_path / "mine.yaml"
-    mine.write_text(text)
-    return [f"{line}: {said}" for _, line, said in list_file_remarks(mine, (fired or {}, 7))]
+    layer = build_layer("mine.yaml", "mine.yaml", text)
+    return [f"{line}: {said}" for _, line, said in list_layer_remarks(layer, (fired or {}, 7))]
 
 
 @pytest.mark.parametrize(
@@ -64,8 +62,8 @@ def remarks(tmp_path: Path, text: str, fired: dict[str, int] | None = None) -> l
         ("tools: {run_command: {effect: observation}}\n", "1: it changes nothing: a command is judged by its words"),
     ],
 )  # fmt: skip
-def test_what_does_not_do_what_it_says_is_remarked_on_with_its_line(tmp_path: Path, text: str, says: str) -> None:
-    assert [said for said in remarks(tmp_path, text) if said.startswith(says)], remarks(tmp_path, text)
+def test_what_does_not_do_what_it_says_is_remarked_on_with_its_line(text: str, says: str) -> None:
+    assert [said for said in remarks(text) if said.startswith(says)], remarks(text)
 
 
 @pytest.mark.parametrize(
@@ -78,18 +76,19 @@ def test_what_does_not_do_what_it_says_is_remarked_on_with_its_line(tmp_path: Pa
         f"{RULES}    - {{id: a, then: ask, tool: x}}\n    - {{id: b, then: deny, tool: x, effect: [edit]}}\n",
     ],
 )
-def test_nothing_is_said_of_what_does_what_it_says(tmp_path: Path, text: str) -> None:
-    assert remarks(tmp_path, text, {"a": 3, "b": 1}) == []
+def test_nothing_is_said_of_what_does_what_it_says(text: str) -> None:
+    assert remarks(text, {"a": 3, "b": 1}) == []
 
 
 @pytest.mark.parametrize("name", SHIPPED)
 def test_shipped_policies_do_what_they_say(name: str) -> None:
-    assert [key for key, _, _ in list_file_remarks(resolve_policy_file(name))] in ([], ["mandate.mode"])
+    layer = read_layer(resolve_policy_file(name), name, trusted=True)
+    assert [key for key, _, _ in list_layer_remarks(layer)] in ([], ["mandate.mode"])
 
 
-def test_a_rule_that_never_fired_is_said_only_where_the_log_knows_it(tmp_path: Path) -> None:
+def test_a_rule_that_never_fired_is_said_only_where_the_log_knows_it() -> None:
     text = f"{RULES}    - {{id: a, then: ask, tool: x}}\n    - {{id: b, then: ask, tool: y}}\n"
-    assert remarks(tmp_path, text, {"a": 0}) == ["3: the rule `a` has never fired in the 7 sessions of the log"]
+    assert remarks(text, {"a": 0}) == ["3: the rule `a` has never fired in the 7 sessions of the log"]
 
 
 RULE = st.builds(

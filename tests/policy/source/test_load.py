@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from hypothesis import strategies as st
 from foregate.policy.commands_section import CommandEntry, ReadEntry
 from foregate.policy.policy import Policy, Rule, ToolEntry
 from foregate.policy.section import PolicySection
+from foregate.policy.source.layers import build_layer, read_text
 from foregate.policy.source.load import (
     SHIPPED,
     LoadedPolicy,
-    check_policy_file,
     default_data,
     default_policy,
     list_surprises,
@@ -24,6 +25,7 @@ from foregate.policy.source.load import (
 )
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import canonical
+from tests.policies import check_policy_file
 
 
 @pytest.fixture
@@ -148,6 +150,17 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
 def test_a_mistake_is_told_with_file_line_key_and_what_is_allowed(file: Path, text: str, says: str) -> None:
     sentence = refused(file, text)
     assert says in sentence
+
+
+def test_a_pipe_is_read_to_its_end_unless_nobody_writes_to_it(file: Path) -> None:
+    os.mkfifo(file)
+    with pytest.raises(PolicyError, match=f"{file}: a pipe that nobody writes to; name a file"):
+        read_text(file)
+    reading, writing = os.pipe()
+    os.write(writing, b"limits: {turns: 5}\n")
+    os.close(writing)
+    assert load_policy_layers(Path(f"/dev/fd/{reading}")).policy.limits.turns == 5
+    os.close(reading)
 
 
 def test_all_mistakes_of_a_file_are_listed_by_check_in_the_order_of_lines(file: Path) -> None:
@@ -300,11 +313,11 @@ def test_brackets_that_only_elsewhere_mean_a_choice_are_named_and_the_file_stays
 ) -> None:
     user(file, text)
     assert check_policy_file(file) == []
-    (warning,) = list_surprises(file)
-    assert warning.startswith(f"{file}:2: `{key}`: `{literal}` in ")
+    (warning,) = list_surprises(build_layer("x", "x", file.read_text()))
+    assert warning.startswith(f"x:2: `{key}`: `{literal}` in ")
     assert "write a pattern for each" in warning
 
 
 def test_brackets_that_mean_themselves_anywhere_are_no_surprise(file: Path) -> None:
     user(file, 'files: {secret: ["a[", "a]", "[]", "{x}", "x{", "a,b"]}\nhttp: {hosts: ["[::1]"]}')
-    assert list_surprises(file) == []
+    assert list_surprises(build_layer("x", "x", file.read_text())) == []

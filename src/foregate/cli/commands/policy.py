@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli.commands import options
+from foregate.cli.terminal.exit_codes import USAGE
+
+if TYPE_CHECKING:
+    from foregate.policy.source.layers import Layer
 
 app = options.build_group()
 File = Annotated[str, typer.Argument(metavar="FILE", help="A policy file, or the name of a shipped one.")]
@@ -20,3 +24,17 @@ def require_folder(workspace: Path) -> Path:
     space = LocalWorkspace(workspace)
     space.close()
     return space.root
+
+
+def require_usable(file: str) -> Layer:
+    """Return what a policy file says, which is read once, as it may be a pipe; where it cannot be used, print why and
+    exit with 2. Raises PolicyError where it cannot be read."""
+    from foregate.policy.source.layers import read_layer
+    from foregate.policy.source.load import check_layer, resolve_policy_file
+
+    named = resolve_policy_file(file)
+    layer = read_layer(named, named.name, trusted=True)
+    if problems := check_layer(layer):
+        options.print_problems(problems)
+        raise typer.Exit(USAGE)
+    return layer

@@ -15,11 +15,17 @@ def check(file: File, as_json: options.AsJson = False) -> None:
 
     Warnings, about what may not mean what it looks like, change nothing.
     """
-    from foregate.policy.source.load import check_policy_file, list_surprises, resolve_policy_file
+    from foregate.policy.source.layers import read_layer
+    from foregate.policy.source.load import check_layer, list_surprises, resolve_policy_file
+    from foregate.schemas.errors import PolicyError
 
-    named = resolve_policy_file(file)
-    problems = check_policy_file(named)
-    warnings = [] if problems else list_surprises(named)
+    named, warnings = resolve_policy_file(file), list[str]()
+    try:
+        layer = read_layer(named, named.name, trusted=True)
+        problems = check_layer(layer)
+        warnings = [] if problems else list_surprises(layer)
+    except PolicyError as error:
+        problems = [str(error)]
     if as_json:
         options.print_json({"usable": not problems, "problems": problems, "warnings": warnings})
     else:

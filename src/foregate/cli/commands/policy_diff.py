@@ -8,8 +8,8 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import take
-from foregate.cli.commands.policy import File, app
-from foregate.cli.terminal.exit_codes import ERROR, USAGE
+from foregate.cli.commands.policy import File, app, require_usable
+from foregate.cli.terminal.exit_codes import ERROR
 
 if TYPE_CHECKING:
     from foregate.policy.policy import Policy
@@ -77,19 +77,15 @@ def lint(
 ) -> None:
     """Find rules that others hide, contradict or that never fired, thresholds that no score reaches, gates that are off
     and others rely on, and reads that open a hole."""
-    from foregate.policy.source.lint import list_file_remarks
-    from foregate.policy.source.load import check_policy_file, resolve_policy_file
+    from foregate.policy.source.lint import list_layer_remarks
 
-    named = resolve_policy_file(file)
-    if problems := check_policy_file(named):
-        options.print_problems(problems)
-        raise typer.Exit(USAGE)
-    found = list_file_remarks(named, _count_rules())
+    layer = require_usable(file)
+    found = list_layer_remarks(layer, _count_rules())
     if as_json:
         options.print_json([{"key": key, "line": line, "remark": said} for key, line, said in found])
     else:
         for _, line, said in found:
-            options.print_text(f"{named.name}:{line}: {said}" if line else f"{named.name}: {said}")
+            options.print_text(f"{layer.label}:{line}: {said}" if line else f"{layer.label}: {said}")
         if not found:
             options.print_text(f"{file}: nothing to remark")
     if strict and found:

@@ -9,8 +9,8 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.commands.policy import File, app
-from foregate.cli.terminal.exit_codes import USAGE, run_async
+from foregate.cli.commands.policy import File, app, require_usable
+from foregate.cli.terminal.exit_codes import run_async
 from foregate.cli.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
@@ -31,22 +31,17 @@ def rehearse(
     from foregate.audit.rehearsing import RehearsalRun
     from foregate.cli.commands.rehearsal_report import build_rehearsal_json, build_tally_json, format_rehearsals
     from foregate.gates.replay.assumption import NOTHING, read_assumption
-    from foregate.policy.source.layers import read_layer
-    from foregate.policy.source.load import check_policy_file, resolve_policy_file
 
-    assumed, named = NOTHING if assume is None else read_assumption(assume), resolve_policy_file(file)
-    if problems := check_policy_file(named):
-        options.print_problems(problems)
-        raise typer.Exit(USAGE)
+    assumed, layer = NOTHING if assume is None else read_assumption(assume), require_usable(file)
     with open_home_log() as log:
-        run = RehearsalRun(log, read_layer(named, named.name, trusted=True), assumed)
+        run = RehearsalRun(log, layer, assumed)
         played = follow_steps(run, run_async(find_judged_sessions(log, sessions or ())))
         if as_json:
             for one in played:
                 options.print_json(build_rehearsal_json(one))
-            options.print_json(build_tally_json(run.tally, named.name, assumed.to_json()))
+            options.print_json(build_tally_json(run.tally, layer.label, assumed.to_json()))
         else:
-            for line in format_rehearsals(played, run.tally, named.name):
+            for line in format_rehearsals(played, run.tally, layer.label):
                 typer.echo(line)
 
 

@@ -124,12 +124,14 @@ def _read_wanted(
 
 def _read_text(file: Path | None) -> str:
     """Return the text of a policy file that can be used, "" for none."""
-    from foregate.policy.source.load import load_policy
+    from foregate.policy.source.layers import build_layer, read_text
+    from foregate.policy.source.load import layer_policy
 
     if file is None:
         return ""
-    load_policy(file)
-    return file.read_text("utf-8")
+    text = read_text(file)
+    layer_policy(build_layer(str(file), file.name, text))
+    return text
 
 
 def read_percent(text: str, flag: str) -> int:

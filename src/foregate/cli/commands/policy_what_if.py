@@ -9,8 +9,8 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
-from foregate.cli.commands.policy import File, app
-from foregate.cli.terminal.exit_codes import USAGE, run_async
+from foregate.cli.commands.policy import File, app, require_usable
+from foregate.cli.terminal.exit_codes import run_async
 from foregate.cli.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
@@ -36,13 +36,8 @@ def what_if(
     from foregate.audit.versions import find_other_versions
     from foregate.audit.what_if import WhatIf
     from foregate.gates.replay.assumption import read_assumption
-    from foregate.policy.source.layers import read_layer
-    from foregate.policy.source.load import check_policy_file, resolve_policy_file
 
-    named = resolve_policy_file(file)
-    if problems := check_policy_file(named):
-        options.print_problems(problems)
-        raise typer.Exit(USAGE)
+    layer = require_usable(file)
     assumed = read_assumption(assume) if assume is not None else None
     with open_home_log() as log:
         names = run_async(find_judged_sessions(log, sessions or ()))
@@ -52,10 +47,9 @@ def what_if(
             show_pieces("indexing the log") as tell,
             open_reach_index(log, names, tell) as index,
         ):
-            layer = read_layer(named, named.name, trusted=True)
             judged = WhatIf(log, layer, workers, index=index, assume=assumed)
             rows = judged.find_changes(names)
-            print_changes(rows, judged.tally, named.name, judged.phases if assumed else None, as_json=as_json)
+            print_changes(rows, judged.tally, layer.label, judged.phases if assumed else None, as_json=as_json)
 
 
 def print_changes(
