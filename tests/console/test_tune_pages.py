@@ -90,10 +90,10 @@ async def test_a_dial_says_what_a_value_turns_and_takes_labels_beside_it(serve: 
     assert strange.status_code == 403
 
 
-async def test_all_calls_that_turn_are_paged_through_and_the_value_stays(
+async def test_all_calls_that_turn_are_named_and_paged_through_and_the_value_stays(
     serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await be_silent(home, *[("edit_file", {"path": "a.txt", "old": "teh", "new": f"the{n}"}) for n in range(5)])
+    await be_silent(home, *[("write_file", {"content": "", "path": f"the{n}"}) for n in range(5)])
     served = await serve()
     monkeypatch.setattr(dial, "PAGE", 2)
     address, shown, links = f"{DIAL}&value=0", list[str](), dict[str, str]()
@@ -101,7 +101,7 @@ async def test_all_calls_that_turn_are_paged_through_and_the_value_stays(
         page = await open_page(served, address)
         assert f"5 calls turn between 20 and 0; here stand {part}, newest first" in page
         turned, _, pager = page.partition('id="turned"')[2].partition('class="pager"')
-        shown += re.findall(r"the\d", turned)
+        shown += re.findall(r">write_file (the\d)</a>", turned)
         action, fields = read_form_beside(turned)
         sent = await served.send(action, **fields, label="right")
         assert sent.headers["location"] == f"{address.removesuffix('#turned')}#turned"
@@ -160,10 +160,10 @@ async def test_a_value_beyond_the_key_is_the_nearest_it_takes(serve: Serve, home
 
 
 async def test_what_a_model_wrote_is_text_on_the_page_of_a_dial(serve: Serve, home: Path) -> None:
-    await be_silent(home, ("edit_file", {"path": "a.txt", "old": "teh", "new": "</script><b>\u202e\x1b"}))
+    await be_silent(home, ("write_file", {"path": "</script><b>\u202e\x1b", "content": "<i>"}))
     page = (await (await serve()).browser.get(f"{DIAL}&value=0")).text
-    assert "</script><b>" not in page
-    assert "&lt;/script&gt;" in page
+    assert not any(written in page for written in ("</script><b>", "<i>"))
+    assert "&lt;/script&gt;" in page.partition("data-open")[2].partition("</a>")[0]
     assert not {"\u202e", "\x1b"} & set(page)
 
 

@@ -9,21 +9,23 @@ from msgspec import Struct
 from foregate.audit.cube_view import TurnedCall
 from foregate.audit.pieces import UNREADABLE
 from foregate.audit.recorded_counts import read_end
+from foregate.cli.terminal.event_rows import name_call
 from foregate.console.console import LINKS
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.review import RuledCall
-from foregate.schemas.tool_call import ToolCall
 from foregate.telemetry.audit.rebuild_turn import EventWindow, rebuild_turn
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.reviews import Reviews
 
 
 class TurnedRow(Struct, frozen=True):
-    """A call: its words, what became of it, what would now, where its decision is shown, and the reviewer's label."""
+    """A call: what it is about, its arguments, what became of it, what would now, where its decision is shown, and the
+    reviewer's label."""
 
     ruled: RuledCall
-    words: str
+    about: str
+    arguments: str
     then: str
     would: str
     time: str
@@ -56,21 +58,19 @@ def _build_row(log: SqliteLog, reviews: Reviews, reviewer: str, one: TurnedCall)
     held = next((name for call, name in end.stopped if call == one.call), "")
     then = f"held by {held}" if held else "asked about, and ran" if asked else "ran"
     given = reviews.find_label(ruled, reviewer)
-    call = next(call for call in rebuild_turn(event.body.turn, near).calls if call.id == one.call)
+    turn = rebuild_turn(event.body.turn, near)
+    call = next(call for call in turn.calls if call.id == one.call)
+    target = next((survey.target for survey in turn.surveys if survey.call == one.call), "")
     return TurnedRow(
         ruled,
-        describe_call(call),
+        name_call(call.name, target),
+        call.raw,
         then,
         describe_turn(one),
         event.time,
         LINKS.decision(one.session, one.seq, gate, one.call),
         given.body.label if given is not None else "",
     )
-
-
-def describe_call(call: ToolCall) -> str:
-    """Return a call in a line: its tool and arguments."""
-    return f"{call.name} {call.raw}"
 
 
 def describe_turn(one: TurnedCall) -> str:
