@@ -11,8 +11,8 @@ from foregate.testing import MemoryLog, ScriptedModel, ScriptedPerson, calls, sa
 from tests.docs.pages import DOCS, code_of
 from tests.policies import check_policy_file
 
-GUIDES = ("write-a-policy", "tune-a-policy", "cure-a-complaint", "write-tools", "use-mcp-servers")
-POLICIES = [(name, text) for name in GUIDES for text in code_of(DOCS / "how-to" / f"{name}.md", "yaml")]
+GUIDES = ("how-to/write-a-policy", "how-to/tune-a-policy", "tuning", "how-to/write-tools", "how-to/use-mcp-servers")
+POLICIES = [(name, text) for name in GUIDES for text in code_of(DOCS / f"{name}.md", "yaml")]
 (FREEZE,) = (text for _, text in POLICIES if "freeze" in text)
 
 

@@ -19,7 +19,7 @@ from foregate.policy.source.load import default_policy
 from foregate.testing import ScriptedPerson
 from tests.docs.pages import DOCS, FENCE, text_of
 
-PAGE = DOCS / "how-to" / "cure-a-complaint.md"
+PAGE = DOCS / "tuning.md"
 MORNINGS = 3
 CHANGING = re.compile(r"[0-9]{8}-[0-9]{6}-[0-9a-f]{4}|[0-9]{4}-[0-9]{2}-[0-9]{2} [0-9:]{8}")
 """What no two runs print alike: names of sessions, and times."""
