@@ -86,6 +86,8 @@ def test_the_worked_example_is_played_and_prints_what_its_page_shows(
                 chat(place, requests, [] if played else ["yes"] * len(requests))
             played += 1
         else:
+            for name in re.findall(r"^\$ mkdir (\w+)$", block, re.MULTILINE):
+                (place / name).mkdir()
             for words, shown in read_commands(block):
                 code, printed = main(words), capsys.readouterr().out
                 assert code == any(line.startswith("FAIL") for line in shown)

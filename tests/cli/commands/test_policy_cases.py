@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from foregate.cli.commands.policy_case import write_new
+from foregate.cli.commands.new_file import write_new
 from foregate.schemas.errors import UsageError
 from tests.cli.conftest import Cli, parse_lines
 
@@ -35,7 +35,12 @@ def case(home: Path) -> Path:
 def test_a_recorded_decision_becomes_a_case_that_holds_under_its_policy_and_not_under_another(cli: Cli) -> None:
     cli("run", "run rm a.txt")
     rows = [row for row in parse_lines(cli("audit", "show", "last", "--json")[1]) if row["code"].startswith("missing")]
-    code, out, err = cli("policy", "case", f"last:{rows[0]['address']}", "--name", "rm-unread", "--output", "a/rm.yaml")
+    cut = ("policy", "case", f"last:{rows[0]['address']}", "--name", "rm-unread", "--output", "a/rm.yaml")
+    code, out, err = cli(*cut)
+    assert (code, out, Path("a").exists()) == (2, "", False)
+    assert "`a/rm.yaml` cannot be written (No such file or directory); name a file in a folder of yours" in err
+    Path("a").mkdir()
+    code, out, err = cli(*cut)
     assert (code, err) == (0, "")
     assert out == "a/rm.yaml: rm-unread, hold by evidence (missing_pre_execution_evidence)\n"
     text = Path("a/rm.yaml").read_text()
@@ -132,6 +137,10 @@ def test_calls_that_get_around_a_rule_are_written_as_cases_that_fail_until_they_
     Path("p.yaml").write_text('rules: {list: [{id: no-rm, then: deny, command: [rm, "**"]}]}\n')
     cli("run", "--policy", "p.yaml", "run rm a.txt")
     assert cli("policy", "fuzz", "--policy", "p.yaml", "--turns", "0")[0] == 2
+    Path("wider.yaml").write_text("rules: {list: [{id: no-run, then: deny, tool: run_command}]}\n")
+    code, out, err = cli("policy", "fuzz", "--policy", "wider.yaml", "--output", "none/found")
+    assert (code, out, err.count("\n"), Path("none").exists()) == (2, "", 1, False)
+    assert "`none/found/fuzz-001.yaml` cannot be written (No such file or directory)" in err
     code, out, err = cli("policy", "fuzz", "--policy", "p.yaml", "--output", "found")
     assert err == ""
     files = sorted(Path("found").glob("*.yaml")) if Path("found").exists() else []

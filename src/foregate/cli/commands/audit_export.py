@@ -34,7 +34,8 @@ def export(
     What the policy in force calls sensitive is masked. Exit code 8 where the log did not verify; the file says so too.
     """
     from foregate.assembly.home import Home, find_session
-    from foregate.cli.commands.trajectories import find_hidden, open_new_file
+    from foregate.cli.commands.new_file import open_new_file
+    from foregate.cli.commands.trajectories import find_hidden
 
     if (html is None) == (markdown is None):
         raise UsageError("name one file to write: `--html FILE` or `--markdown FILE`")

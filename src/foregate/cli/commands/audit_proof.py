@@ -12,6 +12,7 @@ import typer
 from foregate.assembly.home import Home, find_session, find_sessions, open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.audit import app
+from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import NOT_VERIFIED, run_async
 from foregate.cli.terminal.progress import show_steps
@@ -230,14 +231,3 @@ def prove(
 
 
 _DIGITS = 18
-
-
-def write_new(file: Path, text: str) -> None:
-    """Write a file that is not there yet; raise UsageError where it is, or cannot be written."""
-    try:
-        with file.open("x", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise UsageError(f"`{file}` is there already; name another file") from None
-    except OSError as error:
-        raise UsageError(f"`{file}` cannot be written ({error.strerror}); name another file") from None

@@ -9,10 +9,10 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
+from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
-from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.schemas.review import RuledCall
@@ -55,16 +55,3 @@ async def _find_ruling(log: SqliteLog, decision: str) -> RuledCall:
 
     address = parse_address(decision)
     return find_ruling(log, await find_session(log, address.session), address.seq, address.gate, address.call)
-
-
-def write_new(file: Path, text: str) -> None:
-    """Write a file that is not there yet, and its folder; raise UsageError where it is, or cannot be written."""
-    try:
-        if not file.parent.exists():
-            file.parent.mkdir(parents=True)
-        with file.open("x", encoding="utf-8") as stream:
-            stream.write(text)
-    except FileExistsError:
-        raise UsageError(f"`{file}` is there already, so nothing was written; name another file") from None
-    except OSError as error:
-        raise UsageError(f"`{file}` cannot be written ({error.strerror}); name another file") from None

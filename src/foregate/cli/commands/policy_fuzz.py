@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,9 +11,9 @@ import typer
 
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
+from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
-from foregate.cli.commands.policy_case import write_new
 from foregate.cli.commands.policy_test import load_tested
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 
@@ -48,7 +49,7 @@ def fuzz(
         _report(address, finding, tested, output, count, as_json)
     if not as_json:
         ways = "1 way to write a recorded call comes" if count == 1 else f"{count} ways to write recorded calls come"
-        options.print_text(f"{ways} out milder")
+        options.print_paragraph(f"{ways} out milder")
     raise typer.Exit(ERROR if count else COMPLETED)
 
 
@@ -78,17 +79,18 @@ def _report(address: str, finding: Finding, policy: Policy, output: Path | None,
     file = output / f"fuzz-{number:03}.yaml" if output is not None else None
     case = cut_finding(finding, policy) if file is not None or as_json else finding.case
     if file is not None:
-        file.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(OSError):  # writing into it says what is wrong
+            file.parent.mkdir()
         write_new(file, format_case(case, f"{how}: a variant of a call of {address} that came out {found}."))
     if as_json:
         row: dict[str, Json] = {"how": how, "from": address, "found": found, "expected": expected}
         options.print_json({**row, "case": dump_case(case), "file": str(file) if file is not None else None})
         return
     tool, arguments = finding.variant.tool, _shorten(finding)
-    options.print_text(f"{how}: {tool} {arguments}")
-    options.print_text(f"  of {address}: {expected}; so written: {found}")
+    options.print_paragraph(f"{how}: {tool} {arguments}")
+    options.print_paragraph(f"  of {address}: {expected}; so written: {found}")
     if file is not None:
-        options.print_text(f"  {file}")
+        options.print_paragraph(f"  {file}")
 
 
 def _shorten(finding: Finding) -> str:

@@ -206,7 +206,7 @@ def _report(assessor: Assessor, reviews: Reviews, output: Path | None, as_json: 
 
 def _write_suggestion(proposal: Proposal, steps: Sequence[AssessedStep], output: Path | None) -> Path | None:
     """Write the loosest setting that is shown where `policy apply` finds it; return the file, None for none."""
-    from foregate.cli.commands.policy_case import write_new
+    from foregate.cli.commands.new_file import write_new
     from foregate.cli.commands.suggest_report import choose_step, format_file
 
     file = Home.path() / "suggestions" / f"{proposal.body.name}.yaml"

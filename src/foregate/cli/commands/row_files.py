@@ -12,8 +12,8 @@ from typing import Any, BinaryIO, Literal, TextIO
 
 from msgspec import Struct
 
+from foregate.cli.commands.new_file import open_new_file
 from foregate.cli.commands.options import print_text
-from foregate.cli.commands.trajectories import open_new_file
 from foregate.cli.terminal.layout import pluralise
 from foregate.schemas.errors import UsageError
 from foregate.schemas.visible import make_visible

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import closing, nullcontext
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TextIO
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from foregate.cli.commands import options
+from foregate.cli.commands.new_file import open_new_file
 from foregate.cli.commands.options import take
 from foregate.cli.terminal.exit_codes import ERROR, NOT_VERIFIED, run_async
 from foregate.schemas.errors import UsageError
@@ -208,34 +208,3 @@ def parse_moment(text: str, now: datetime | None = None) -> datetime:
             f"`{text[:60]}` is no moment; write a date (2026-01-31), a time (2026-01-31T08:00) or an age (7d, 12h)"
         ) from None
     return found if found.tzinfo is not None else found.replace(tzinfo=UTC)
-
-
-@contextmanager
-def open_new_file(path: Path, *, replacing: bool = False, flag: str = "--overwrite") -> Iterator[TextIO]:
-    """Yield a private text file that gets its name when the block ends well. Raises UsageError where there is something
-    already (unless `replacing` a file, as `flag` wants) or nothing can be written."""
-    if os.path.lexists(path) and not (replacing and path.is_file()):
-        raise UsageError(f"there is a `{path}` already; name another file, or write `{flag}` for a file")
-    part = path.with_name(f".{path.name[:200]}.{os.urandom(4).hex()}")
-    try:
-        handle = os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_CLOEXEC, 0o600)
-    except OSError as error:
-        raise _build_error(path, error) from None
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
-            yield file
-        if replacing:
-            part.replace(path)
-        else:
-            os.link(part, path)  # unlike a rename it fails where something came there meanwhile
-    except FileExistsError:
-        raise UsageError(f"there is a `{path}` now; it was left as it is, and nothing was written") from None
-    except OSError as error:
-        raise _build_error(path, error) from None
-    finally:
-        with suppress(FileNotFoundError):
-            part.unlink()
-
-
-def _build_error(path: Path, error: OSError) -> UsageError:
-    return UsageError(f"`{path}` cannot be written ({error.strerror}); name a file in a folder of yours")
