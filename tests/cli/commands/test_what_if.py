@@ -176,7 +176,10 @@ def test_with_assumed_answers_three_lines_say_how_sure_each_part_is(cli: Cli) ->
     assert all(len(line) <= 80 for line in out.splitlines()[-5:])
 
 
-@pytest.mark.parametrize("command", [["what-if", "new.yaml"], ["levers"]], ids=lambda one: one[0])
+SET = ["set", "narration.min_chars", "3", "--policy", "new.yaml", "--dry-run"]
+
+
+@pytest.mark.parametrize("command", [["what-if", "new.yaml"], ["levers"], ["fuzz"], SET], ids=lambda one: one[0])
 def test_sessions_that_another_version_recorded_are_named(
     cli: Cli, monkeypatch: pytest.MonkeyPatch, command: list[str]
 ) -> None:

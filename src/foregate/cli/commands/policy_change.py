@@ -71,11 +71,13 @@ class PolicyChange:
 
     def _judge_again(self, layer: Layer, last: int, as_json: bool) -> Json:
         """Show what the newest sessions would have been under the changed file; return the summary."""
+        from foregate.audit.versions import find_other_versions
         from foregate.audit.what_if import WhatIf
         from foregate.cli.commands.reports import build_summary_json, format_changes
 
         with closing(Home.open().open_log()) as log:
             sessions = sorted(run_async(log.sessions()), reverse=True)[:last]
+            options.print_problems(find_other_versions(log, sessions))
             now = build_layer(str(self.file), self.file.name, self.before)
             known = {_name_outcome(row) for row in WhatIf(log, now).find_changes(sessions)}
             judged = WhatIf(log, layer)

@@ -57,12 +57,14 @@ def _find(names: list[str] | tuple[()], policy: Policy, most: int) -> Iterator[t
     from itertools import islice
 
     from foregate.assembly.home import find_judged_sessions
+    from foregate.audit.versions import find_other_versions
     from foregate.cases.fuzzing import find_milder
     from foregate.cases.unnoticed import list_newest
     from foregate.schemas.tool_spec import build_catalogue
 
     with open_home_log() as log:
         sessions = run_async(find_judged_sessions(log, names))
+        options.print_problems(find_other_versions(log, sessions))
         for session, recorded in islice(list_newest(log, sessions), most):
             catalogue = build_catalogue(recorded.in_force.require()[1])
             for finding in find_milder(recorded.turn, policy, catalogue):
