@@ -22,6 +22,7 @@ calls:
   found: {resources: [{kind: file, id: a.txt, access: delete, exists: true}]}
 turn: {narrated: 100, attended: true}
 """
+DENIED = "{verdict: deny, gate: rules, code: denied_by_rule, rules: [no-delete]}"
 NO_DELETE = "rules: {list: [{id: no-delete, then: deny, tool: delete_path}]}\n"
 
 
@@ -131,6 +132,20 @@ def test_what_no_case_notices_is_named_with_a_recorded_decision_that_would(cli: 
     assert (rows["evidence.mode"]["noticed"], rows["evidence.mode"]["case"]) == (True, "case.yaml")
     assert not rows["rules.list.secrets-leave"]["noticed"]
     assert all(":" in row["offered"] for row in rows.values() if row["offered"])
+
+
+def test_a_case_that_fails_is_left_out_of_what_cases_notice_and_this_is_said(cli: Cli, case: Path) -> None:
+    Path("p.yaml").write_text(NO_DELETE)
+    passing = case.with_name("denied.yaml")
+    passing.write_text(HELD.replace("{verdict: hold, gate: evidence, code: missing_pre_execution_evidence}", DENIED))
+    left_out = "Left out: 1 case, for only one that passes can notice a change.\n"
+    code, out, _ = cli("policy", "test", str(case), "--policy", "p.yaml", "--mutate", "--turns", "0")
+    assert (code, out.partition("cases as expected\n")[2]) == (1, left_out)
+    code, out, _ = cli("policy", "test", str(case), str(passing), "--policy", "p.yaml", "--mutate", "--turns", "0")
+    assert (code, out.endswith(f" keys and rules are noticed by a case\n{left_out}")) == (1, True)
+    unnoticed = out.partition(", by section:\n")[2]
+    assert "no-delete" not in unnoticed
+    assert "\n  narration  " in unnoticed
 
 
 def test_calls_that_get_around_a_rule_are_written_as_cases_that_fail_until_they_do_not(cli: Cli) -> None:

@@ -37,7 +37,7 @@ def format_levers(found: Sequence[Lever], most: int, search: LeverSearch, width:
         if keys:
             yield ""
             yield from fold_text(f"{words} ({pluralise(len(keys), 'key')}), by section:", width)
-            yield from format_quiet(keys, width)
+            yield from format_by_section(keys, width)
     if search.beside:
         sections = ", ".join(sorted({key.partition(".")[0] for key in search.beside}))
         number = f"{pluralise(len(search.beside), 'key')} of {sections}"
@@ -45,7 +45,7 @@ def format_levers(found: Sequence[Lever], most: int, search: LeverSearch, width:
         yield from fold_text(f"Not judged by recorded turns, so not tried: {number} (--json names them).", width)
 
 
-def format_quiet(keys: Sequence[str], width: int) -> Iterator[str]:
+def format_by_section(keys: Sequence[str], width: int) -> Iterator[str]:
     """Yield keys by their sections, in `width` columns: each section once, and what of it follows."""
     sections: dict[str, list[str]] = {}
     for key in keys:

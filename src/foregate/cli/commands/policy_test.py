@@ -50,7 +50,7 @@ def test(
     print_results(results, as_json)
     if mutate:
         passed = [(result.file, result.case) for result in results if result.passed]
-        print_notices(find_notices(passed, tested, turns), as_json)
+        print_notices(find_notices(passed, tested, turns) if passed else [], len(results) - len(passed), as_json)
     raise typer.Exit(COMPLETED if all(result.passed for result in results) else ERROR)
 
 
@@ -68,7 +68,7 @@ def print_results(results: Sequence[CaseResult], as_json: bool) -> None:
         options.print_json_rows(result.to_json() for result in results)
         return
     for result in results:
-        options.print_text(f"{'ok  ' if result.passed else 'FAIL'}  {result.file}: {result.sentence}")
+        options.print_paragraph(f"{'ok  ' if result.passed else 'FAIL'}  {result.file}: {result.sentence}")
     passed = sum(result.passed for result in results)
     options.print_text(f"{passed} of {len(results)} cases as expected")
 
@@ -88,17 +88,28 @@ def find_notices(cases: Sequence[tuple[str, Case]], policy: Policy, turns: int) 
     return [replace(one, offered=offers.get(one.key, "")) for one in found]
 
 
-def print_notices(notices: Sequence[KeyNotice], as_json: bool) -> None:
-    """Print the keys that no case notices, those first that a recorded decision would help."""
+def print_notices(notices: Sequence[KeyNotice], failed: int, as_json: bool) -> None:
+    """Print the keys that no case notices, those first that a recorded decision would help.
+
+    There are none where every case `failed`: only one that passes can notice anything.
+    """
+    from foregate.cli.commands.levers_report import format_by_section
+    from foregate.cli.terminal.layout import pluralise
+
     if as_json:
         options.print_json_rows(notice.to_json() for notice in notices)
         return
     left = [notice for notice in notices if not notice.case]
     for notice in (notice for notice in left if notice.offered):
-        options.print_text(f"unnoticed  {notice.key}: `foregate policy case {notice.offered}` would")
+        options.print_paragraph(f"unnoticed  {notice.key}: `foregate policy case {notice.offered}` would")
     if others := [notice.key for notice in left if not notice.offered]:
-        options.print_text(f"unnoticed, and no turn looked at would help: {', '.join(others)}")
-    options.print_text(f"{len(notices) - len(left)} of {len(notices)} keys and rules are noticed by a case")
+        options.print_paragraph("unnoticed, and no turn looked at would help, by section:")
+        for line in format_by_section(others, options.measure_terminal() or 80):
+            options.print_text(line)
+    if notices:
+        options.print_text(f"{len(notices) - len(left)} of {len(notices)} keys and rules are noticed by a case")
+    if failed:
+        options.print_paragraph(f"Left out: {pluralise(failed, 'case')}, for only one that passes can notice a change.")
 
 
 def _write_report(file: Path, results: Sequence[CaseResult], policy: str) -> None:
