@@ -169,11 +169,10 @@ def test_with_assumed_answers_three_lines_say_how_sure_each_part_is(cli: Cli) ->
     cli("run", EDIT)
     code, out, err = what_if(cli, NO_EDIT, "--assume", "person=yes")
     assert (code, err) == (0, "")
-    lines = out.replace("\n  ", " ").splitlines()[-4:]
+    lines = out.splitlines()[-4:]
     titles = ["before the first divergence (exact): ", "at it (exact): ", "after it (estimated): ", "Recorded -> now."]
     assert [line.startswith(title) for line, title in zip(lines, titles, strict=True)] == [True] * 4
     assert "1 call, 1 newly held; plans 0, critiques 0, prompts 0" in lines[1]
-    assert all(len(line) <= 80 for line in out.splitlines()[-5:])
 
 
 SET = ["set", "narration.min_chars", "3", "--policy", "new.yaml", "--dry-run"]

@@ -34,8 +34,9 @@ ROW = st.tuples(st.text("ab 漢", max_size=50), *[st.integers(0, 99_999).map(str
 
 @given(st.lists(ROW, min_size=1, max_size=5), st.integers(18, 60))
 def test_a_table_fits_and_the_cells_of_all_rows_end_below_each_other(rows: list[tuple[str, ...]], width: int) -> None:
-    lines = list(format_table([("label", "one", "two", "three"), *rows], width))
+    lines = list(format_table([("label", "one", "two", "three"), *rows, ("what stands alone goes on",)], width))
     assert all(count_columns(line) <= width for line in lines)
+    assert " ".join(lines).endswith("what stands alone goes on")
     counts = [line for line in lines if line[-1:].isdigit()]
     assert [tuple(line.split()[-3:]) for line in counts] == [row[1:] for row in rows]
     assert len({count_columns(line) for line in counts}) == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from foregate.cli.commands.reports import CHANGES
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from foregate.audit.phases import Phase, Phases
     from foregate.schemas.strict_json import Json
 
-_WIDTH = 78
 _WHO = {"planner": "plans", "critic": "critiques", "person": "prompts"}
 
 
@@ -32,7 +30,7 @@ def format_phases(phases: Phases) -> Iterator[str]:
         ("at it", but, phases.at),
         ("after it", f"estimated{left}", phases.after),
     ):
-        yield from wrap(f"{title} ({how}): {describe_phase(phase)}", _WIDTH, subsequent_indent="  ")
+        yield f"{title} ({how}): {describe_phase(phase)}"
     yield "Recorded -> now. The three are never added up."
 
 

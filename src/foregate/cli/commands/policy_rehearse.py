@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.policy import File, app, require_usable
@@ -41,8 +39,8 @@ def rehearse(
                 options.print_json(build_rehearsal_json(one))
             options.print_json(build_tally_json(run.tally, layer.label, assumed.to_json()))
         else:
-            for line in format_rehearsals(played, run.tally, layer.label):
-                typer.echo(line)
+            for line in format_rehearsals(played, run.tally, layer.label, options.measure_terminal() or 80):
+                options.print_folded(line)
 
 
 def follow_steps(run: RehearsalRun, sessions: Sequence[str]) -> list[Rehearsal]:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-import typer
-
 from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
 from foregate.cli.commands.policy import File, app, require_usable
@@ -69,4 +67,4 @@ def print_changes(
         for line in format_changes(rows, tally, file):
             options.print_folded(line)
         for line in format_phases(phases) if phases is not None else ():
-            typer.echo(line)
+            options.print_folded(line)

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from textwrap import wrap
 
 from msgspec import to_builtins
 
 from foregate.agent.rehearsing.counts import SessionCounts
 from foregate.agent.rehearsing.rehearse import Rehearsal
 from foregate.audit.rehearsing import RehearsalTally, RehearsedPart
-from foregate.cli.terminal.layout import make_visible, pluralise, shorten_text
+from foregate.cli.terminal.layout import fold_text, format_table, make_visible, pluralise
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 
 SHOWN = 40
 """Sessions that are named one by one."""
-_WIDTH = 78
 _COLUMNS = ("prompts", "planner", "critic", "held", "requests")
-_NAME = 24
 _WHO = {
     "planner": ("a plan", "plans"),
     "critic": ("a critique", "critiques"),
@@ -32,21 +29,22 @@ _WHO = {
 }
 
 
-def format_rehearsals(played: Iterable[Rehearsal], tally: RehearsalTally, file: str) -> Iterator[str]:
-    """Yield the table of the sessions that differ or were stopped, and what all came to, in lines never added up."""
+def format_rehearsals(played: Iterable[Rehearsal], tally: RehearsalTally, file: str, width: int) -> Iterator[str]:
+    """Yield in `width` columns the table of the sessions that differ or were stopped, and what all came to, in lines
+    never added up; then sentences that may be longer."""
     notable = (one for one in played if one.stopped or one.now != one.then or one.assumed)
-    yield _format_row("session", _COLUMNS)
+    rows: list[tuple[str, ...]] = [("session", *_COLUMNS)]
     for one in islice(notable, SHOWN):
-        yield _format_counts(shorten_text(one.session, _NAME), one.then, one.now)
+        rows.append((make_visible(one.session), *_list_counts(one.then, one.now)))
         if one.stopped:
             why = make_visible(f"stopped before event {one.at}: {one.stopped}")
-            yield from wrap(why, _WIDTH, initial_indent="  ", subsequent_indent="  ")
+            rows += [(f"  {piece}",) for piece in fold_text(why, width - 2)]
     if left := sum(1 for _ in notable):
-        yield f"... and {left} more; --json lists them all"
-    yield ""
+        rows.append((f"... and {left} more; --json lists them all",))
+    rows.append(("",))
     parts = [part for part in (tally.whole, tally.supposed, tally.stopped) if part.sessions]
-    for part in parts:
-        yield _format_counts(f"{_TITLES[part.name]}: {part.sessions}", part.then, part.now)
+    rows += [(f"{_TITLES[part.name]}: {part.sessions}", *_list_counts(part.then, part.now)) for part in parts]
+    yield from format_table(rows, width)
     yield from _format_remarks(tally, make_visible(file))
     if parts not in ([], [tally.whole]):
         yield from _format_meanings(tally, parts)
@@ -65,7 +63,7 @@ def _format_meanings(tally: RehearsalTally, parts: Sequence[RehearsedPart]) -> I
     if more := _name_assumed(tally.stopped):
         said["stopped"] += f", and up to there this is assumed: {more}"
     for part in parts:
-        yield from wrap(f"{_TITLES[part.name]}: {said[part.name]}.", _WIDTH, subsequent_indent="  ")
+        yield f"{_TITLES[part.name]}: {said[part.name]}."
 
 
 def _name_assumed(part: RehearsedPart) -> str:
@@ -75,22 +73,18 @@ def _name_assumed(part: RehearsedPart) -> str:
 
 
 def _format_remarks(tally: RehearsalTally, file: str) -> Iterator[str]:
-    yield shorten_text(f"Then and now under {file}. Nothing ran, and nobody was asked.", _WIDTH)
+    yield f"Then and now under {file}. Nothing ran, and nobody was asked."
     if repeats := sum(part.assumed["repeats"] for part in tally.parts):
-        yield f"{pluralise(repeats, 'call')} not held now: their repeats are left out, and what these came to is used."
+        yield f"{pluralise(repeats, 'call')} not held now: repeats are left out, and what they came to is used."
     if others := sorted(set(tally.versions) - {__version__, ""}):
         count = sum(tally.versions[one] for one in others)
         named = f"Recorded by Foregate {', '.join(others)}: {pluralise(count, 'session')}"
         yield f"{named}. Such a one counts where this version judges it alike."
 
 
-def _format_counts(label: str, then: SessionCounts, now: SessionCounts) -> str:
+def _list_counts(then: SessionCounts, now: SessionCounts) -> Iterator[str]:
     pairs = ((getattr(then, name), getattr(now, name)) for name in _COLUMNS)
-    return _format_row(label, (str(a) if a == b else f"{a} -> {b}" for a, b in pairs))
-
-
-def _format_row(label: str, cells: Iterable[str]) -> str:
-    return f"{label:<{_NAME}}" + "".join(f"{cell:>11}" for cell in cells)
+    return (str(a) if a == b else f"{a} -> {b}" for a, b in pairs)
 
 
 def build_rehearsal_json(played: Rehearsal) -> Json:

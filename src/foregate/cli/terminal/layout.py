@@ -237,17 +237,20 @@ def pack_parts(parts: Iterable[str], width: int, style: str = "") -> Iterator[Te
 def format_table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
     """Yield rows of a label and of cells, the first row their names, in `width` columns: cells right-aligned.
 
-    A label that leaves too little room for the cells stands on a line of its own.
+    A label that leaves too little room for the cells stands on a line of its own, and so does one without cells.
     """
-    widths = [max(map(count_columns, column)) for column in zip(*rows, strict=True)]
-    room = max(0, min(widths[0], width - sum(widths[1:]) - len(widths) + 1))
+    widths = [max(map(count_columns, column)) for column in zip(*(row for row in rows if len(row) > 1), strict=True)]
+    gap = 2 if sum(widths) + 2 * len(widths) - 2 <= width else 1
+    room = max(0, min(widths[0], width - sum(widths[1:]) - gap * (len(widths) - 1)))
     for label, *cells in rows:
-        if count_columns(label) > room:
+        if not cells or count_columns(label) > room:
             yield from fold_text(label, width)
             label = ""
+        if not cells:
+            continue
         line = [label + " " * (room - count_columns(label))]
         line += [" " * (wide - count_columns(cell)) + cell for wide, cell in zip(widths[1:], cells, strict=True)]
-        yield " ".join(line).rstrip()
+        yield (" " * gap).join(line).rstrip()
 
 
 def fold_text(content: str, room: int) -> list[str]:
