@@ -6,6 +6,7 @@ import atexit
 import shutil
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -24,7 +25,9 @@ def varied_log() -> tuple[SqliteLog, list[str]]:
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     sys.path.insert(0, str(BENCHMARKS))
     try:
-        names: list[str] = import_module("varied.record").record_log(Path(folder) / "events.db", TURNS, SEED)
+        record = import_module("varied.record").record_log
+        with ThreadPoolExecutor(1) as apart:  # whoever is first may be in a loop, and recording runs its own
+            names: list[str] = apart.submit(record, Path(folder) / "events.db", TURNS, SEED).result()
     finally:
         sys.path.remove(str(BENCHMARKS))
     return SqliteLog(Path(folder) / "events.db", create=False, read_only=True), names
