@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from foregate.assembly.home import find_session
+from foregate.cli.commands import options
 from foregate.cli.terminal.exit_codes import ERROR, HELD, STATUS, USAGE
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.models.openai.scripted_server import KEY, message
@@ -58,6 +59,18 @@ def test_bad_input_is_one_sentence_and_a_usage_exit_code(name: str, cli: Cli) ->
     code, out, err = cli(*arguments)
     assert (code, out) == (expected, "")
     assert sentence(err)
+
+
+def test_what_is_said_breaks_between_words_at_a_terminal(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    whole = cli("policy", "sweep", "plan.mode")
+    monkeypatch.setattr(options, "measure_terminal", lambda *, err=False: 40 if err else 0)
+    code, out, err = cli("policy", "sweep", "plan.mode")
+    assert max(map(len, err.splitlines())) <= 40
+    assert (code, out, err.replace("\n  ", " ")) == whole
+    options.print_text(f"{' ' * 8}{' '.join(['word'] * 9)}", err=True)
+    assert capsys.readouterr().err == "        word word word word word word\n          word word word\n"
 
 
 POPULATIONS = (

@@ -220,7 +220,7 @@ def test_a_report_breaks_between_words_at_a_terminal_and_nowhere_else(
     whole = cli("policy", "suggest", "evidence.mode=shadow,off", "--at-most", "25", "--seed", "3")[1]
     change = whole.partition(",")[0]
     assert any(len(line) > 80 for line in whole.splitlines())
-    monkeypatch.setattr(options, "measure_terminal", lambda: 60)
+    monkeypatch.setattr(options, "measure_terminal", lambda *, err=False: 60)
     broken = cli("policy", "suggest", change)[1]
     assert max(map(len, broken.splitlines())) <= 60
     assert broken.replace("\n  ", " ") == whole

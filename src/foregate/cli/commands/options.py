@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import sys
 from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
@@ -153,27 +154,24 @@ def print_json_rows(rows: Iterable[Json]) -> None:
 
 
 def print_text(text: str, *, err: bool = False) -> None:
-    """Print a line for people, whatever it holds made visible."""
+    """Print a line for people, whatever it holds made visible: on a terminal broken between words where it is wider."""
     from foregate.schemas.visible import make_visible
 
-    typer.echo(make_visible(text), err=err)
+    print_folded(make_visible(text), err=err)
 
 
-def print_paragraph(text: str) -> None:
-    """Print sentences for people as one paragraph: on a terminal broken between words, else on one line."""
-    from foregate.schemas.visible import make_visible
+def print_folded(shown: str, *, err: bool = False) -> None:
+    """Print what is visible already: broken between words where it is wider than the terminal, and still indented."""
+    pieces, width = [shown], measure_terminal(err=err)
+    if width and len(shown) * 2 > width:
+        from foregate.cli.terminal.layout import count_columns, fold_text
 
-    print_folded(make_visible(text))
-
-
-def print_folded(shown: str) -> None:
-    """Print what is visible already: broken between words where it is wider than the terminal."""
-    from foregate.cli.terminal.layout import count_columns, fold_text
-
-    width = measure_terminal()
-    fits = not width or count_columns(shown) <= width
-    for number, piece in enumerate((shown,) if fits else fold_text(shown, max(8, width - 2))):
-        typer.echo(f"{'  ' if number else ''}{piece}")
+        said = shown.lstrip(" ")
+        begin = " " * min(len(shown) - len(said), width // 2)
+        if count_columns(shown) > width:
+            pieces = [begin + piece for piece in fold_text(said, max(8, width - len(begin) - 2))]
+    for number, piece in enumerate(pieces):
+        typer.echo(f"{'  ' if number else ''}{piece}", err=err)
 
 
 def print_problems(sentences: Iterable[str]) -> None:
@@ -182,9 +180,10 @@ def print_problems(sentences: Iterable[str]) -> None:
         print_text(f"foregate: {sentence}", err=True)
 
 
-def measure_terminal() -> int:
+def measure_terminal(*, err: bool = False) -> int:
     """Return the columns of the terminal that is printed to, 0 where that is none."""
-    from rich.console import Console
+    if not (sys.stderr if err else sys.stdout).isatty():
+        return 0
+    from foregate.cli.terminal.layout import build_console
 
-    console = Console()
-    return console.width if console.is_terminal else 0
+    return build_console(stderr=err).width

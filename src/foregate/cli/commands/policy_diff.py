@@ -32,7 +32,7 @@ def diff(
         return
     for one in found:
         does = f" ({one.does.rstrip('.')})" if one.does else ""
-        options.print_paragraph(f"{one.way or 'other':<9} {one.words}{does}")
+        options.print_text(f"{one.way or 'other':<9} {one.words}{does}")
     if not found:
         typer.echo("the two policies are the same")
 

@@ -49,7 +49,7 @@ def fuzz(
         _report(address, finding, tested, output, count, as_json)
     if not as_json:
         ways = "1 way to write a recorded call comes" if count == 1 else f"{count} ways to write recorded calls come"
-        options.print_paragraph(f"{ways} out milder")
+        options.print_text(f"{ways} out milder")
     raise typer.Exit(ERROR if count else COMPLETED)
 
 
@@ -89,10 +89,10 @@ def _report(address: str, finding: Finding, policy: Policy, output: Path | None,
         options.print_json({**row, "case": dump_case(case), "file": str(file) if file is not None else None})
         return
     tool, arguments = finding.variant.tool, _shorten(finding)
-    options.print_paragraph(f"{how}: {tool} {arguments}")
-    options.print_paragraph(f"  of {address}: {expected}; so written: {found}")
+    options.print_text(f"{how}: {tool} {arguments}")
+    options.print_text(f"  of {address}: {expected}; so written: {found}")
     if file is not None:
-        options.print_paragraph(f"  {file}")
+        options.print_text(f"  {file}")
 
 
 def _shorten(finding: Finding) -> str:

@@ -184,7 +184,7 @@ def _list_changes(as_json: bool) -> None:
         options.print_json_rows({"change": name, "path": describe_path(one.body)} for name, one in found.items())
         return
     for name, one in found.items():
-        options.print_paragraph(f"{name}  {one.time[:10]}  {describe_path(one.body)}")
+        options.print_text(f"{name}  {one.time[:10]}  {describe_path(one.body)}")
     if not found:
         options.print_text("no change was written down yet; `foregate policy suggest KEY=VALUE,VALUE` does", err=True)
 
@@ -201,7 +201,7 @@ def _report(assessor: Assessor, reviews: Reviews, output: Path | None, as_json: 
         options.print_json(found)
         return
     for paragraph in format_report(proposal, steps, file, agreement):
-        options.print_paragraph(paragraph)
+        options.print_text(paragraph)
 
 
 def _write_suggestion(proposal: Proposal, steps: Sequence[AssessedStep], output: Path | None) -> Path | None:

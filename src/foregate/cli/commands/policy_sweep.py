@@ -79,11 +79,9 @@ def sweep(
         options.print_json(build_sweep_json(found))
         return
     for line in format_sweep(found, options.measure_terminal() or 80):
-        options.print_paragraph(line)
+        options.print_text(line)
     if len(keys) == 1 and not has_libraries():
-        options.print_paragraph(
-            "`pip install 'foregate[tuning]'` keeps what was found: the next sweep judges what is new."
-        )
+        options.print_text("`pip install 'foregate[tuning]'` keeps what was found: the next sweep judges what is new.")
 
 
 def sweep_by_cube(

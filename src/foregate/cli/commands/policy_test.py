@@ -68,7 +68,7 @@ def print_results(results: Sequence[CaseResult], as_json: bool) -> None:
         options.print_json_rows(result.to_json() for result in results)
         return
     for result in results:
-        options.print_paragraph(f"{'ok  ' if result.passed else 'FAIL'}  {result.file}: {result.sentence}")
+        options.print_text(f"{'ok  ' if result.passed else 'FAIL'}  {result.file}: {result.sentence}")
     passed = sum(result.passed for result in results)
     options.print_text(f"{passed} of {len(results)} cases as expected")
 
@@ -101,15 +101,15 @@ def print_notices(notices: Sequence[KeyNotice], failed: int, as_json: bool) -> N
         return
     left = [notice for notice in notices if not notice.case]
     for notice in (notice for notice in left if notice.offered):
-        options.print_paragraph(f"unnoticed  {notice.key}: `foregate policy case {notice.offered}` would")
+        options.print_text(f"unnoticed  {notice.key}: `foregate policy case {notice.offered}` would")
     if others := [notice.key for notice in left if not notice.offered]:
-        options.print_paragraph("unnoticed, and no turn looked at would help, by section:")
+        options.print_text("unnoticed, and no turn looked at would help, by section:")
         for line in format_by_section(others, options.measure_terminal() or 80):
             options.print_text(line)
     if notices:
         options.print_text(f"{len(notices) - len(left)} of {len(notices)} keys and rules are noticed by a case")
     if failed:
-        options.print_paragraph(f"Left out: {pluralise(failed, 'case')}, for only one that passes can notice a change.")
+        options.print_text(f"Left out: {pluralise(failed, 'case')}, for only one that passes can notice a change.")
 
 
 def _write_report(file: Path, results: Sequence[CaseResult], policy: str) -> None:
