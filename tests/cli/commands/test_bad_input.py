@@ -71,6 +71,8 @@ def test_what_is_said_breaks_between_words_at_a_terminal(
     assert (code, out, err.replace("\n  ", " ")) == whole
     options.print_text(f"{' ' * 8}{' '.join(['word'] * 9)}", err=True)
     assert capsys.readouterr().err == "        word word word word word word\n          word word word\n"
+    options.print_text(f"key {'7' * 64}", err=True)
+    assert capsys.readouterr().err == f"key\n  {'7' * 64}\n", "what is copied is in one piece"
 
 
 POPULATIONS = (

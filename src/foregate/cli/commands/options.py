@@ -169,7 +169,7 @@ def print_folded(shown: str, *, err: bool = False) -> None:
         said = shown.lstrip(" ")
         begin = " " * min(len(shown) - len(said), width // 2)
         if count_columns(shown) > width:
-            pieces = [begin + piece for piece in fold_text(said, max(8, width - len(begin) - 2))]
+            pieces = [begin + piece for piece in fold_text(said, max(8, width - len(begin) - 2), whole=True)]
     for number, piece in enumerate(pieces):
         typer.echo(f"{'  ' if number else ''}{piece}", err=err)
 

@@ -253,12 +253,15 @@ def format_table(rows: Sequence[Sequence[str]], width: int) -> Iterator[str]:
         yield (" " * gap).join(line).rstrip()
 
 
-def fold_text(content: str, room: int) -> list[str]:
-    """Return `content` in pieces of at most `room` columns, broken at spaces where there are any."""
+def fold_text(content: str, room: int, *, whole: bool = False) -> list[str]:
+    """Return `content` in pieces of at most `room` columns, broken at spaces where there are any.
+
+    With `whole` a word that is wider stays one piece, so that it can be copied.
+    """
     pieces: list[str] = []
     for word in content.split(" "):
         if pieces and count_columns(pieces[-1]) + 1 + count_columns(word) <= room:
             pieces[-1] += f" {word}"
         else:
-            pieces += chop_text(word, room)
+            pieces += [word] if whole else chop_text(word, room)
     return pieces
