@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -71,9 +72,14 @@ def compile_glob(pattern: str, paths: bool = True) -> Any:
 
 def build_expression(pattern: str, paths: bool) -> str:
     """Return the regular expression a glob stands for; in one of plain text every star crosses everything."""
-    pieces = _PIECE.findall(pattern) if paths else pattern
     known = _OF_PATHS if paths else _OF_TEXTS
+    pieces = split_glob(pattern, paths)
     return "".join(known.get(piece) or (".*" if piece[:2] == "**" else re2.escape(piece)) for piece in pieces)
+
+
+def split_glob(pattern: str, paths: bool) -> Sequence[str]:
+    """Return what a glob consists of: its stars and question marks, with the slashes they take along, and text."""
+    return _PIECE.findall(pattern) if paths else pattern
 
 
 _PIECE = re.compile(r"/\*\*\Z|(?<![^/])\*\*/|\*\*+|[*?]|[^*?/]+|/")

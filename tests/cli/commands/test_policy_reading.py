@@ -93,6 +93,14 @@ def test_lint_names_what_it_finds_and_fails_only_where_that_is_wanted(cli: Cli) 
     assert "mine.yaml:3: the rule `no-push` has never fired in the 1 sessions of the log" in out
     assert cli("policy", "lint", "mine.yaml", "--strict")[0] == 1
     assert cli("policy", "lint", "balanced", "--strict")[0] == 0
+    Path("new.yaml").write_text(
+        "rules: {list: [{id: no-reads, then: ask, tool: read_file}, {id: no-edits, then: ask, tool: edit_file},"
+        " {id: no-rm, then: deny, tool: read_file, command: [rm]}]}\n"
+    )
+    remarks = sorted(row["remark"] for row in json.loads(cli("policy", "lint", "new.yaml", "--json")[1]))
+    assert len(remarks) == 2
+    assert remarks[0] == "the rule `no-edits` was never in force, and does not match the only call in the log"
+    assert remarks[1].startswith("the rule `no-rm` never matches: `read_file` never runs a command")
     Path("bad.yaml").write_text("narration: {mode: on}\nsensitive: {patterns: ['', 'a*']}\n")
     code, _, err = cli("policy", "lint", "bad.yaml")
     assert code == 2

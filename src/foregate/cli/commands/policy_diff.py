@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +14,8 @@ from foregate.cli.terminal.exit_codes import ERROR
 
 if TYPE_CHECKING:
     from foregate.policy.policy import Policy
+    from foregate.policy.source.layers import Layer
+    from foregate.policy.source.lint import Known
 
 _SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
 
@@ -75,12 +78,12 @@ def lint(
     strict: Annotated[bool, take("--strict", "Exit with 1 where anything is found.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find rules that others hide, contradict or that never fired, thresholds that no score reaches, gates that are off
-    and others rely on, and reads that open a hole."""
+    """Find rules that never match or fired, that others hide, or that change nothing; thresholds that tell nothing
+    apart; gates that are off or in shadow and that others rely on; and reads that open a hole."""
     from foregate.policy.source.lint import list_layer_remarks
 
     layer = require_usable(file)
-    found = list_layer_remarks(layer, _count_rules())
+    found = list_layer_remarks(layer, gather_known(layer))
     if as_json:
         options.print_json([{"key": key, "line": line, "remark": said} for key, line, said in found])
     else:
@@ -92,15 +95,28 @@ def lint(
         raise typer.Exit(ERROR)
 
 
-def _count_rules() -> tuple[dict[str, int], int]:
-    """Return how often each rule of the recorded sessions fired, and in how many sessions; none without a log."""
+def gather_known(layer: Layer) -> Known:
+    """Return what is known beside a user's layer: the tools there are, and what the log tells of its rules."""
+    from foregate.agent.tools.builtin.builtin import builtin_tools
+    from foregate.agent.workspace.workspace import MemoryWorkspace
     from foregate.assembly.audit_index import open_home_index
-    from foregate.assembly.home import Home
+    from foregate.assembly.home import Home, find_sessions
+    from foregate.audit.rule_trial import try_rules
+    from foregate.cli.terminal.exit_codes import run_async
+    from foregate.policy.source.lint import Known, list_own_rules
+    from foregate.policy.source.load import layer_policy
     from foregate.telemetry.index.counting import count_selection
     from foregate.telemetry.index.filters import DecisionFilter
 
+    policy = layer_policy(layer).policy
+    tools = [tool.spec for tool in builtin_tools(MemoryWorkspace({}), policy, memory=Path("memory"))]
     if not Home(Home.path()).events.exists():
-        return {}, 0
-    with open_home_index() as (_, index):
+        return Known(tools)
+    with open_home_index() as (log, index):
         counted = count_selection(index, DecisionFilter(passed=True))
-    return dict(counted.rules), counted.sessions
+        own = [rule for rule in policy.rules.list if rule.id in list_own_rules(layer)]
+        new = [rule for rule in own if rule.id not in counted.rules]
+        trial = try_rules(log, run_async(find_sessions(log, ())), new, policy)
+    others = trial.tools.keys() - {tool.name for tool in tools}
+    tried = trial.describe()
+    return Known(tools, others, dict(counted.rules), counted.sessions, tried)

@@ -1,0 +1,152 @@
+"""Whether one glob matches whatever another does, for certain: both are compared as automata."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
+
+from foregate.policy.risk.globs import fold_name, split_glob
+
+_MOST = 1024
+"""Pairs of states that are looked at; of two globs that need more nothing is claimed."""
+_OTHER = ""
+"""Any character that neither glob names."""
+_ANY, _NO_SLASH = ".", "[^/]"
+"""Classes of characters, beside single ones."""
+
+
+class Automaton:
+    """What matches a glob, as states between which characters lead; it begins in 0 and ends in `end`."""
+
+    def __init__(self, pieces: Iterable[str], *, paths: bool) -> None:
+        self.steps: dict[int, list[tuple[str, int]]] = {}
+        self.jumps: dict[int, list[int]] = {}
+        self.letters: set[str] = set()
+        self.end = 0
+        self._star, self._one = (_NO_SLASH, _NO_SLASH) if paths else (_ANY, _ANY)
+        for piece in pieces:
+            self._add(piece)
+
+    def _add(self, piece: str) -> None:
+        begin, match = self.end, piece
+        if match == "/**":  # nothing, or whatever lies beneath
+            self._lead(begin, "/", begin + 1)
+            self._lead(begin + 1, _ANY, begin + 1)
+            self._jump(begin, begin + 2)
+            self._jump(begin + 1, begin + 2)
+        elif match == "**/":  # nothing, or any folders
+            self._jump(begin, begin + 1)
+            self._lead(begin + 1, _ANY, begin + 1)
+            self._lead(begin + 1, "/", begin + 2)
+            self._jump(begin, begin + 2)
+        elif match[0] == "*":
+            self._lead(begin, _ANY if match[:2] == "**" else self._star, begin)
+            self._jump(begin, begin + 1)
+        elif match == "?":
+            self._lead(begin, self._one, begin + 1)
+        else:
+            for at, letter in enumerate(match):
+                self._lead(begin + at, f"={letter}", begin + at + 1)
+                self.letters.add(letter)
+            self.end += len(match)
+            return
+        self.end += 2 if "/" in match else 1
+
+    def _lead(self, state: int, by: str, to: int) -> None:
+        self.steps.setdefault(state, []).append(("=/" if by == "/" else by, to))
+
+    def _jump(self, state: int, to: int) -> None:
+        self.jumps.setdefault(state, []).append(to)
+
+    def close(self, states: Iterable[int]) -> frozenset[int]:
+        """Return the states, and those they lead to without a character."""
+        found, left = set[int](), list(states)
+        while left:
+            state = left.pop()
+            if state not in found:
+                found.add(state)
+                left.extend(self.jumps.get(state, ()))
+        return frozenset(found)
+
+    def follow(self, states: Iterable[int], letter: str) -> frozenset[int]:
+        """Return the states that a character leads to."""
+        steps = (step for state in states for step in self.steps.get(state, ()))
+        return self.close(to for by, to in steps if _takes(by, letter))
+
+
+def _takes(by: str, letter: str) -> bool:
+    return by == _ANY or (by == _NO_SLASH and letter != "/") or by == f"={letter}"
+
+
+def is_within(narrow: Sequence[Automaton], wide: Sequence[Automaton]) -> bool:
+    """Whether whatever matches one of the first automata matches one of the others; False where that takes too long."""
+    letters = {"/", _OTHER}.union(*(one.letters for one in (*narrow, *wide)))
+    return all(_is_one_within(one, wide, letters) for one in narrow)
+
+
+def _is_one_within(narrow: Automaton, wide: Sequence[Automaton], letters: set[str]) -> bool:
+    start = narrow.close([0]), tuple(one.close([0]) for one in wide)
+    seen, left = {start}, deque([start])
+    while left:
+        own, others = left.popleft()
+        if narrow.end in own and not any(one.end in states for one, states in zip(wide, others, strict=True)):
+            return False
+        for after in _list_next(narrow, wide, own, others, letters):
+            if after not in seen:
+                seen.add(after)
+                left.append(after)
+        if len(seen) > _MOST:
+            return False
+    return True
+
+
+_Pair = tuple[frozenset[int], tuple[frozenset[int], ...]]
+
+
+def _list_next(
+    narrow: Automaton,
+    wide: Sequence[Automaton],
+    own: frozenset[int],
+    others: tuple[frozenset[int], ...],
+    letters: set[str],
+) -> Iterator[_Pair]:
+    for letter in letters:
+        if to := narrow.follow(own, letter):
+            yield to, tuple(one.follow(states, letter) for one, states in zip(wide, others, strict=True))
+
+
+@lru_cache(maxsize=256)
+def read_glob(pattern: str, paths: bool = True) -> Automaton:
+    """Return the automaton of a glob of paths, or of plain text."""
+    return Automaton(split_glob(pattern, paths), paths=paths)
+
+
+def is_text_within(narrow: str, wide: str) -> bool:
+    """Whether `wide` matches each text that `narrow` does.
+
+    >>> is_text_within("read_*", "*_*"), is_text_within("*_file", "read_*")
+    (True, False)
+    """
+    return is_within([read_glob(narrow, False)], [read_glob(wide, False)])
+
+
+def is_path_within(narrow: str, wide: str) -> bool:
+    """Whether `wide` matches each path that `narrow` does.
+
+    >>> is_path_within("src/*.py", "src/**"), is_path_within("src/**", "src/*")
+    (True, False)
+    """
+    return is_within([read_glob(narrow)], [read_glob(wide)])
+
+
+def read_beneath(pattern: str) -> Automaton:
+    """Return the automaton of what a strict rule's glob protects: see `matches_beneath`."""
+    return read_glob(f"{fold_name(pattern).rstrip('/')}/**")
+
+
+def read_holders(pattern: str) -> list[Automaton]:
+    """Return the automata of the folders in which something may match: see `may_hold`."""
+    parts = fold_name(pattern).split("/")
+    here = [] if pattern.startswith("/") else [read_glob("."), read_glob("")]
+    return [*here, *(read_glob("/".join(parts[:end])) for end in range(1, len(parts)))]

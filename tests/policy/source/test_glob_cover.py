@@ -1,0 +1,55 @@
+"""Whether one glob takes in another."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
+from foregate.policy.source.glob_cover import (
+    is_path_within,
+    is_text_within,
+    is_within,
+    read_beneath,
+    read_glob,
+    read_holders,
+)
+
+GLOB = st.lists(st.sampled_from(["a", "b", "/", "*", "**", "?", "/**", "**/"]), min_size=1, max_size=6).map("".join)
+NAME = st.lists(st.sampled_from(["a", "b", "c", "/"]), max_size=7).map("".join)
+NAMES = st.lists(NAME, min_size=20, max_size=20)
+
+
+@settings(max_examples=150, deadline=None)
+@given(GLOB, GLOB, NAMES)
+def test_whatever_matches_a_glob_matches_one_that_takes_it_in(narrow: str, wide: str, names: list[str]) -> None:
+    if is_path_within(narrow, wide):
+        assert all(matches(wide, name) for name in names if matches(narrow, name))
+    if is_text_within(narrow, wide):
+        assert all(matches_text(wide, name) for name in names if matches_text(narrow, name))
+    if is_within([read_beneath(narrow)], [read_beneath(wide)]):
+        assert all(matches_beneath(wide, name) for name in names if matches_beneath(narrow, name))
+    if is_within(read_holders(narrow), read_holders(wide)):
+        assert all(may_hold(name, wide) for name in [*names, "."] if may_hold(name, narrow))
+
+
+@settings(max_examples=150, deadline=None)
+@given(GLOB, NAME)
+def test_a_name_is_within_a_glob_just_where_it_matches_it(glob: str, name: str) -> None:
+    assert is_within([read_glob(name)], [read_glob(glob)]) is matches(glob, name)
+    assert is_text_within(name, glob) is matches_text(glob, name)
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide"),
+    [("src/*.py", "src/**"), ("src/**/x", "src/**"), ("a/b/c", "a/*/?"), ("**/a/*.py", "**/*.py"), ("ab*", "a*")],
+)
+def test_one_glob_takes_in_another_and_not_the_other_way_round(narrow: str, wide: str) -> None:
+    assert is_path_within(narrow, wide)
+    assert not is_path_within(wide, narrow)
+
+
+def test_of_globs_that_take_too_long_to_compare_nothing_is_claimed() -> None:
+    long = "*a" + "?" * 40 + "*b" + "?" * 40
+    assert not is_text_within(f"c{long}", long)
