@@ -58,6 +58,11 @@ class Keys:
             node = self.find_inner_node(node, step) if node is not None else None
         return node
 
+    def may_be_left_out(self, path: Path) -> bool:
+        """Whether a key has no value where it is left out, and no default."""
+        fields = (self.find_node(path[:-1]) or {}).get("properties", {}) if path else {}
+        return "anyOf" in fields.get(path[-1], {}) if fields else False
+
     def resolve_node(self, node: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return a node without references, and without the null beside a value that may be left out."""
         while True:

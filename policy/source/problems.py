@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from foregate.policy.source.keys import Keys
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over
-from foregate.policy.source.strict_yaml import Data, Path, escape_text
+from foregate.policy.source.strict_yaml import Data, Path, escape_text, name_path, walk_values
 from foregate.schemas.errors import PolicyError
 
 Problem = tuple[int, str]
@@ -29,7 +29,7 @@ def find_problems(
     is left without them.
     """
     default = copy.deepcopy(tree.data)
-    unknown = list(keys.find_unknown_keys(layer.data))
+    unknown = [*keys.find_unknown_keys(layer.data), *find_empty_keys(layer, keys)]
     found = {(layer.find_line(path), f"{layer.name}:{layer.find_line(path)}: {said}") for path, said in unknown}
     found |= set(find_doubled_rules(layer))
     lay_over(tree, replace(layer, data=_leave_out(layer.data, [path for path, _ in unknown])))
@@ -85,6 +85,15 @@ def find_doubled_rules(layer: Layer) -> Iterator[Problem]:
             sentence = f"the rule `{escape_text(name)}` is already on line {seen[name]}; give each rule its own id"
             yield line, f"{layer.name}:{line}: {sentence}"
         seen.setdefault(name, line)
+
+
+def find_empty_keys(layer: Layer, keys: Keys) -> Iterator[tuple[Path, str]]:
+    """Yield path and sentence for every key with nothing behind it that may only be left out: a rule with an empty
+    `command` would match every one."""
+    for path, value in walk_values(layer.data):
+        if value is None and keys.may_be_left_out(path):
+            shown = escape_text(name_path(path, layer.data))
+            yield path, f"`{shown}` is empty; allowed is {keys.describe_allowed_at(path)}"
 
 
 def find_misfits(tree: Tree, keys: Keys) -> Iterator[tuple[Path, Problem]]:

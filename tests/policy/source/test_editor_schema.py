@@ -83,7 +83,7 @@ def nest(path: tuple[str, ...], value: Data) -> Data:
 
 
 VALUES = (
-    st.sampled_from([0, 1, -1, 1000, 1001, True, "off", "enforce", "x", "", "scope", "4", "deny", "file", "edit"])
+    st.sampled_from([None, 0, 1, -1, 1000, 1001, True, "off", "enforce", "x", "", "scope", "4", "deny", "file", "edit"])
     | st.sampled_from([[], {}, ["x"], ["edit"], ["secret"], [1], {"x": 1}, {"some": {}}, {"options": []}, [["a", "b"]]])
     | st.integers(-10, 10**9)
 )
