@@ -24,6 +24,8 @@ _SCOPES = ("subshell", "command_substitution", "process_substitution")
 _PERHAPS = ("if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement")
 """What may not run at all, so that nobody knows the folder after a `cd` in it."""
 _WORDS = ("word", "string", "raw_string", "concatenation", "number", "simple_expansion", "expansion")
+_SIGNS = ("==", "=~", "$")
+"""What may be a word, or the end of one, and has no name in the grammar."""
 _REDIRECTS = ("file_redirect", "herestring_redirect", "heredoc_redirect")
 STREAM = "/dev/fd/"
 """Where a command finds what another one writes for it: `<(...)` is such a file."""
@@ -152,7 +154,7 @@ class _Reader:
 
     def _read_output(self, node: Node) -> str | None:
         """Return what a command writes, None where that is not known: `echo` and `printf` write their words."""
-        words = [self._read_word(child) for child in node.named_children] if node.type == "command" else []
+        words = [self._read_word(child) for child in _list_parts(node)] if node.type == "command" else []
         known = [word for word in words if word is not None]
         if len(known) < max(len(words), 1):
             return None
@@ -188,7 +190,7 @@ class _Reader:
         words: list[Node] = []
         variables: list[str] = []
         given = self._find_input([child for child in node.named_children if child.type in _REDIRECTS])
-        for child in node.named_children:
+        for child in _list_parts(node):
             if child.type in _REDIRECTS:
                 words += self._add_redirect(child, depth)
             elif child.type == "variable_assignment":
@@ -287,6 +289,8 @@ class _Reader:
         match node.type:
             case "command_name" if node.named_children:
                 return self._read_word(node.named_children[0])
+            case kind if kind in _SIGNS:
+                return text
             case "word" | "number" | "variable_name" | "test_operator" | "command_name":
                 bare = _ESCAPED.sub("", text)
                 if text.startswith("~") or _GLOB.search(bare):
@@ -297,7 +301,7 @@ class _Reader:
             case "string" if all(child.type == "string_content" for child in node.named_children):
                 return _ESCAPED_IN_QUOTES.sub(lambda found: "" if found[1] == "\n" else found[1], text[1:-1])
             case "concatenation":
-                parts = [self._read_word(child) for child in node.named_children]
+                parts = [self._read_word(child) for child in _list_parts(node)]
                 plain = "".join(self._get_text(c) for c in node.named_children if c.type == "word")
                 known = "".join(part for part in parts if part is not None)
                 return None if None in parts or _GLOB.search(_ESCAPED.sub("", plain)) else known
@@ -308,6 +312,11 @@ class _Reader:
 
     def _get_text(self, node: Node) -> str:
         return self._source[node.start_byte : node.end_byte].decode("utf-8", "replace")
+
+
+def _list_parts(node: Node) -> list[Node]:
+    """Return what a simple command or a word of several parts consists of, also what is only a sign."""
+    return [child for child in node.children if child.is_named or child.type in _SIGNS]
 
 
 def _list_words(node: Node) -> list[Node]:

@@ -6,7 +6,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from foregate.policy.risk.command_line import parse_command_line
@@ -102,7 +102,15 @@ def test_to_quote_a_word_changes_nothing(words: list[str], at: int) -> None:
     assert read(" ".join(quoted)) == read(" ".join(words))
 
 
+@pytest.mark.parametrize("line", ["cat $ a", "cat a$ $", "cat 'a'$ \"$\"", "sh == a"])
+def test_a_word_that_is_only_a_sign_is_a_word(line: str) -> None:
+    parsed = parse_command_line(line)
+    assert (parsed.segments[0].words, parsed.problem) == (tuple(shlex.split(line)), "")
+
+
 @given(st.lists(st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]), min_size=1), min_size=1))
+@example(["cat", "==", ".env"])
+@example(["cat", "=~", ".env"])
 def test_the_words_of_a_quoted_line_are_those_that_were_quoted(words: list[str]) -> None:
     line = shlex.join(words)
     parsed = parse_command_line(line)
