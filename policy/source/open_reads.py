@@ -44,8 +44,9 @@ def find_open_reads(policy: Policy, default: Policy) -> Iterator[Remark]:
             yield path, f"{why}; write `{escape_text(first)}: {{subcommands: [{escape_text(rest[0])}], options: []}}`"
         elif program in usual:
             yield from ((path, why) for why in _find_widened(program, entry, usual[program], policy.commands))
-        elif (why := _explain_program(program, entry, policy.commands)) != "":
-            yield path, why
+        else:
+            found = (_explain_words(words, entry, policy.commands) for words in _list_commands(program, entry))
+            yield from ((path, why) for why in found if why)
 
 
 def _find_widened(program: str, entry: CommandEntry, usual: CommandEntry, commands: Commands) -> Iterator[str]:
@@ -78,12 +79,9 @@ def _reads_beneath(option: str, usual: CommandEntry) -> bool:
     return any(letter in letters for letter in option[1:].lower())
 
 
-def _explain_program(program: str, entry: CommandEntry, commands: Commands) -> str:
-    """Return why a program that the default policy does not list may do more than read, "" where nothing tells so."""
-    if entry.subcommands:
-        found = (_explain_words(f"{program} {word}", entry, commands) for word in entry.subcommands)
-        return next((why for why in found if why), "")
-    return _explain_words(program, entry, commands)
+def _list_commands(program: str, entry: CommandEntry) -> list[str]:
+    """Return the leading words of the commands that an entry is about."""
+    return [f"{program} {word}" for word in entry.subcommands] or [program]
 
 
 def _explain_words(leading: str, entry: CommandEntry, commands: Commands) -> str:
@@ -93,7 +91,8 @@ def _explain_words(leading: str, entry: CommandEntry, commands: Commands) -> str
     if (listed := _find_list(leading, commands)) and (entry.operands or options):
         advice = "leave it out" if " " in leading else "list its reading subcommands, or leave it out"
         return f"`{name}` {_DOES[listed]} (`commands.{listed}`), and here it counts as a read; {advice}"
-    if ran := [one for one in options if _is_run(one, leading, commands)]:
+    given = entry.valued if entry.subcommands else options  # else what follows would be the subcommand
+    if ran := [one for one in given if _is_run(one, leading, commands)]:
         return f"`{name} {escape_text(ran[0])}` runs what it is given (`commands.code`), and here it counts as a read"
     if leading in _STARTS:
         return f"`{name}` {_STARTS[leading]}, and here it counts as a read; leave it out"

@@ -21,6 +21,9 @@ from foregate.telemetry.audit.rebuild_turn import InForce
 MOST = 2000
 """Turns that are read, the newest sessions first: enough for a second or two."""
 
+_FEW = 20
+"""Sessions whose tools are read in any case."""
+
 
 @dataclass
 class RuleTrial:
@@ -53,8 +56,8 @@ def try_rules(log: Readable, sessions: Sequence[str], rules: Sequence[Rule], pol
     The calls are looked at as they were then, and judged as under `policy`.
     """
     found = RuleTrial(policy, list(rules))
-    for session in sessions:
-        if found.turns >= MOST:
+    for number, session in enumerate(sessions):
+        if found.turns >= MOST or (not found.left and number >= _FEW):
             break
         with suppress(*UNREADABLE, LogError, PolicyError):
             for turn, catalogue in _read_calls(log, session):

@@ -125,10 +125,13 @@ def say(*rules: str, unmatched: str = "allow") -> list[str]:
         (("id: a, then: deny, kind: file, resource: 'https://x.org/**'",), "`https://x.org/**` is an address"),
         (("id: a, then: allow, tool: http_request, host: api.x.org",), "`a` never decides: `http.hosts` does not list"),
         (("id: a, then: allow, tool: send, kind: url, effect: [send]",), "`a` spares nothing"),
+        (("id: a, then: deny, resource: s", "id: b, then: deny, resource: s, host: x.org"), "does; it only holds what"),
+        (("id: a, then: ask, tool: x", "id: b, then: ask, tool: x, command: [rm]"), "does; it only holds what"),
+        (("id: a, then: deny, tool: x", "id: b, then: deny, tool: x, command: [rm]"), "`a` matches whatever it does|"),
     ],
 )
 def test_a_rule_that_does_nothing_is_named_with_what_stands_before_it(rules: tuple[str, ...], says: str) -> None:
-    assert says in " ".join(say(*rules))
+    assert says in "".join(f"{said}|" for said in say(*rules))
 
 
 @pytest.mark.parametrize(
