@@ -45,8 +45,21 @@ def may_hold(directory: str, pattern: str) -> bool:
     if directory in (".", ""):
         return not pattern.startswith("/")
     name = scrub(fold_name(directory))
-    parts = fold_name(pattern).split("/")
-    return any(compile_glob("/".join(parts[:end])).fullmatch(name) is not None for end in range(1, len(parts)))
+    return any(compile_glob(glob).fullmatch(name) is not None for glob in list_holders(fold_name(pattern)))
+
+
+def list_holders(pattern: str) -> list[str]:
+    """Return the globs of the folders beneath which something may match.
+
+    >>> list_holders("src/**/x")
+    ['src', 'src/**', 'src/**']
+    """
+    ends = (found.end() if found[0] != "/" else found.start() for found in _REACHES.finditer(pattern))
+    return [pattern[:end] for end in ends]
+
+
+_REACHES = re.compile(r"\*\*+|/")
+"""What in a glob a folder may end at, above what matches."""
 
 
 def matches_text(pattern: str, text: str) -> bool:

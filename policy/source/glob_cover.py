@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from foregate.policy.risk.globs import fold_name, split_glob
+from foregate.policy.risk.globs import fold_name, list_holders, split_glob
 
 _MOST = 1024
 """Pairs of states that are looked at; of two globs that need more nothing is claimed."""
@@ -147,6 +147,5 @@ def read_beneath(pattern: str) -> Automaton:
 
 def read_holders(pattern: str) -> list[Automaton]:
     """Return the automata of the folders in which something may match: see `may_hold`."""
-    parts = fold_name(pattern).split("/")
     here = [] if pattern.startswith("/") else [read_glob("."), read_glob("")]
-    return [*here, *(read_glob("/".join(parts[:end])) for end in range(1, len(parts)))]
+    return [*here, *map(read_glob, list_holders(fold_name(pattern)))]

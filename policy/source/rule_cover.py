@@ -148,17 +148,19 @@ def are_disjoint(strict: Rule, other: Rule) -> bool:
         apart = not {*strict.effect} & {*other.effect} and Effect.OBSERVATION not in strict.effect
         if apart:
             return True
-    if strict.tool is None or other.tool is None or (other.then != "allow" and _is_open(other.tool)):
+    if strict.tool is None or other.tool is None or _is_open(strict.tool):
         return False
-    return not _is_open(strict.tool) and _are_tools_apart(strict.tool, other.tool)
+    names = _list_names(strict.tool)
+    if other.then == "allow":
+        return not any(matches_text(other.tool, name) for name in names)
+    return not _is_open(other.tool) and names.isdisjoint(_list_names(other.tool))
 
 
 def _is_open(glob: str) -> bool:
     return any(char in glob for char in _WILD)
 
 
-def _are_tools_apart(strict: str, other: str) -> bool:
-    """Whether a tool that is named outright is none that another rule names, under whatever name the model sends it."""
-    meant = {strict, *list_meant_tools(strict), *(["run_shell"] if strict == "run_command" else [])}
-    foreign = list_meant_tools(other)
-    return not any(matches_text(other, name) or name in foreign for name in meant)
+def _list_names(tool: str) -> set[str]:
+    """Return the names of the tools that a strict rule about one is about, under whatever name the model sends it."""
+    line = ["run_shell"] if tool == "run_command" else []  # what a line that is sent there is taken for
+    return {tool, *list_meant_tools(tool), *line}

@@ -72,6 +72,13 @@ def test_every_matcher_given_must_match() -> None:
         )
 
 
+def test_a_rule_about_files_reaches_a_folder_that_is_deleted_anywhere_beneath_its_glob() -> None:
+    for path in (".", "src", "src/deep", "src/deep/er"):
+        assert denied(facts("delete_path", folder(path)), kind="file", resource="src/**"), path
+    assert not denied(facts("delete_path", folder("docs")), kind="file", resource="src/**")
+    assert not denied(facts("list_files", folder("src/deep", Effect.OBSERVATION)), kind="file", resource="src/**")
+
+
 def test_matchers_about_a_resource_must_fit_one_and_the_same_resource() -> None:
     call = facts("move_path", file("a.txt", Effect.MOVE), folder("src", Effect.CREATE, exists=False))
     assert denied(call, kind="file", resource="a.txt")

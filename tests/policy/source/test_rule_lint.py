@@ -157,7 +157,7 @@ def test_a_rule_that_says_what_holds_for_unmatched_calls_is_named_unless_it_says
     [
         ({"tool": "B*"}, {"tool": "Bash"}),  # which is also what others call `run_shell`
         ({"kind": "file"}, {"kind": "file", "resource": "src/**"}),  # which also holds a folder in which there is such
-        ({"kind": "file", "resource": "**"}, {"kind": "file", "resource": "src/**"}),
+        ({"kind": "file", "resource": "src/*"}, {"kind": "file", "resource": "src/*/x"}),
         ({"command": ["git", "p*", "origin"]}, {"command": ["git", "push", "origin"]}),  # which passes over `-C pull`
     ],
 )
@@ -166,6 +166,12 @@ def test_what_a_strict_rule_reaches_beyond_its_words_is_not_said_to_be_covered(
 ) -> None:
     rules = [Rule.model_validate({"id": "x", "then": "ask", **one}, strict=False) for one in (wide, narrow)]
     assert not covers(*rules)
+
+
+def test_a_tool_and_what_others_call_it_are_not_said_to_be_apart() -> None:
+    bash, runner, reader = (Rule(id="x", then="ask", tool=tool) for tool in ("Bash", "run_command", "read_file"))
+    assert not are_disjoint(bash, runner)
+    assert are_disjoint(bash, reader)
 
 
 def test_a_yes_for_fewer_words_is_none_for_more_of_them() -> None:
