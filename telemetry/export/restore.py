@@ -112,7 +112,7 @@ def _read_events(document: Mapping[str, Json], own: Mapping[str, Json]) -> Resto
             "body": restore_body(rest, step, document),
         }
         event = chain.read_event(content, get_text(rest, "hash"))
-        if strict_json.sha256(strict_json.encode_record(chain.build_header(event))) != event.hash:
+        if not chain.is_unchanged(event):
             altered.append(event.seq)
         events.append(event)
         prev = event.hash

@@ -33,6 +33,11 @@ def build_header(event: Event) -> dict[str, Json]:
     }
 
 
+def is_unchanged(event: Event) -> bool:
+    """Whether an event is the one its hash was made of; the events around it are not looked at."""
+    return strict_json.sha256(strict_json.encode_record(build_header(event))) == event.hash
+
+
 def seal_drafts(
     drafts: Sequence[Draft], *, session: str, after: int, prev: str, policy: str, time: str
 ) -> list[tuple[Event, str]]:

@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, TamperedLog, UsageError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import Judgement, Mode, Standing
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import RuledCall
-from foregate.telemetry.log.chain import build_header
+from foregate.telemetry.log.chain import is_unchanged
 
 _ADDRESS = re.compile(r"(?:(?P<session>.+)[/:])?(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z_]+)(?::(?P<call>[^\s/]+))?")
 
@@ -114,7 +113,7 @@ def read_judgement(log: Readable, session: str, seq: int) -> tuple[Event, Judgem
     Raises UsageError where there is none, and TamperedLog for an event that is not what was written.
     """
     event = next(iter(log.events(session, after=seq - 1, until=seq)), None)
-    if event is not None and strict_json.sha256(strict_json.encode_record(build_header(event))) != event.hash:
+    if event is not None and not is_unchanged(event):
         changed = f"event {seq} of session `{session}` was changed, so nobody can say what was decided there"
         raise TamperedLog(f"{changed}; `foregate audit verify` tells more", seq)
     if event is None or not isinstance(event.body, TurnJudged):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -128,6 +130,22 @@ def test_nothing_is_known_of_a_decision_that_is_another_than_was_labelled() -> N
     assert read_turn_end(log, names[0], event.seq, event.hash) == read_turn_end(log, names[0], event.seq) is not None
     assert read_turn_end(log, names[0], event.seq, "another") is None
     assert read_turn_end(log, names[0], 1) is None
+
+
+def test_nothing_is_known_of_a_labelled_decision_whose_words_were_changed_and_whose_hash_was_not(
+    tmp_path: Path,
+) -> None:
+    known, names = varied_log()
+    event = next(iter(known.events(names[0], kinds=("turn_judged",))))
+    with closing(sqlite3.connect(tmp_path / "events.db")) as copy:
+        with closing(sqlite3.connect(known.path)) as written:
+            written.backup(copy)
+        words = "UPDATE events SET text = replace(text, ?, ?) WHERE session = ? AND seq = ?"
+        with copy:
+            assert copy.execute(words, (event.time, "2001-01-01T00:00:00.000000Z", names[0], event.seq)).rowcount == 1
+    with closing(SqliteLog(tmp_path / "events.db", create=False, read_only=True)) as log:
+        assert read_turn_end(log, names[0], event.seq) is not None
+        assert read_turn_end(log, names[0], event.seq, event.hash) is None
 
 
 async def test_labels_of_changed_decisions_and_turns_of_another_version_are_named_and_claim_nothing(

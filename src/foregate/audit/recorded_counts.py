@@ -16,6 +16,7 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce, Lookup, find_body
+from foregate.telemetry.log.chain import is_unchanged
 
 Counted = tuple[str, str, Literal["turns", "others", "calls", What]]
 """The hash of a policy, a gate ("" for none), and what is counted: turns, those of `others` that another version of
@@ -73,11 +74,14 @@ def read_end(body: TurnJudged, lookup: Lookup) -> TurnEnd:
 
 
 def read_turn_end(log: Readable, session: str, seq: int, event: str = "") -> TurnEnd | None:
-    """Return what the turn that an event judged came to; None where there is none, or its hash is another."""
+    """Return what the turn that an event judged came to; None where there is none.
+
+    With the hash `event`, None too where the event has another one, or is not what that was made of.
+    """
     near = EventWindow(log, session)
     try:
         found = near(seq)
-        same = isinstance(found.body, TurnJudged) and event in ("", found.hash)
+        same = not event or (event == found.hash and is_unchanged(found))
         return read_end(found.body, near) if same and isinstance(found.body, TurnJudged) else None
     except (*UNREADABLE, LogError):
         return None

@@ -42,7 +42,7 @@ from foregate.schemas.sources import explain_source
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn
-from foregate.telemetry.log.chain import build_header
+from foregate.telemetry.log.chain import is_unchanged
 
 if TYPE_CHECKING:
     from foregate.pages.views import AnswerView, Tone
@@ -267,7 +267,7 @@ class _Builder:
     def _build_chain(self, last: int, head: str) -> ChainView:
         turn, event = self.body.turn, self.event
         try:
-            is_same = strict_json.sha256(strict_json.encode_record(build_header(event))) == event.hash
+            is_same = is_unchanged(event)
         except (ForegateError, TypeError, ValueError):
             is_same = False
         fits: Fits = "fits" if is_same else "masked" if self.masked else "differs"
