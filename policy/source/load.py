@@ -222,6 +222,10 @@ def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> d
     return {name: value for name, value in found.items() if value}
 
 
+BESIDE_USER = ("workspace", "guarded", "spent")
+"""What of recorded layers a session's policy is made of, besides the user's file."""
+
+
 def replace_user_layer(user: Layer | None, layers: Mapping[str, Json]) -> Policy:
     """Return the policy of a session with these recorded layers, had it been opened with the user's layer `user`.
 

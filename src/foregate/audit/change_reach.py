@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
-from foregate.audit.key_change import Change, revise
+from foregate.audit.key_change import Change, Revision
 from foregate.audit.reach_index import Frame
 from foregate.audit.reach_pages import FrameKey, IndexedTurn, PageFrame, ReachPage, read_condition
 from foregate.gates.replay.call_traits import CallTraits
@@ -59,14 +59,14 @@ class ChangeReach:
     """Tells which turns a change can reach; what it makes of each policy is found once."""
 
     def __init__(self, change: Change) -> None:
-        self._change = change
+        self._revision = Revision(change)
         self._changes: dict[tuple[str, str], FrameChange] = {}
 
     def find_change(self, key: FrameKey, frame: Frame) -> FrameChange:
         """Return what is changed of a frame; raise PolicyError where a workspace's file would be refused."""
         name = key[:2]
         if name not in self._changes:
-            self._changes[name] = FrameChange(frame, revise(self._change, frame.policy, frame.layers))
+            self._changes[name] = FrameChange(frame, self._revision.revise(frame.policy, frame.layers))
         return self._changes[name]
 
     def list_reached(self, page: ReachPage, get_frame: Callable[[FrameKey], Frame]) -> tuple[int, ...]:

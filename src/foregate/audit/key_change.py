@@ -12,10 +12,11 @@ from foregate.gates.replay.reach import list_condition_paths
 from foregate.policy.followed import Condition, Path, is_kept, read_value
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import Layer
-from foregate.policy.source.load import replace_user_layer
+from foregate.policy.source.load import BESIDE_USER, replace_user_layer
 from foregate.policy.source.strict_yaml import Data
 from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.policy.source.values import replace_values
+from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
 
@@ -30,14 +31,24 @@ Change = Layer | KeyChange | None
 """What is tried: another user's file (None for none), or other values of single keys."""
 
 
-def revise(change: Change, before: Policy, layers: Mapping[str, Json]) -> Policy:
-    """Return the policy a change makes of one that was recorded with its layers.
+class Revision:
+    """Makes of recorded policies what a change makes of them: of those that differ in the user's file alone, one."""
 
-    Raises PolicyError where a workspace's file would be refused, ValueError where the values make no policy.
-    """
-    if isinstance(change, KeyChange):
-        return replace_values(before, change.values)
-    return replace_user_layer(change, layers)
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self._made: dict[str, Policy] = {}
+
+    def revise(self, before: Policy, layers: Mapping[str, Json]) -> Policy:
+        """Return the policy the change makes of one that was recorded with its layers.
+
+        Raises PolicyError where a workspace's file would be refused, ValueError where the values make no policy.
+        """
+        if isinstance(self._change, KeyChange):
+            return replace_values(before, self._change.values)
+        beside = strict_json.digest({name: layers.get(name) for name in BESIDE_USER})
+        if beside not in self._made:
+            self._made[beside] = replace_user_layer(self._change, layers)
+        return self._made[beside]
 
 
 def list_conditions(pages: Iterable[ReachPage]) -> list[Condition]:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
 from foregate.audit.change_reach import ChangeReach, FrameChange
 from foregate.audit.family_phases import FamilyPhases
-from foregate.audit.key_change import Change, revise
+from foregate.audit.key_change import Change, Revision
 from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_outcome
 from foregate.audit.pieces import (
     UNREADABLE,
@@ -224,7 +224,7 @@ class PieceJudge:
     """Judges pieces of sessions again; policies and gates are kept from one piece to the next."""
 
     def __init__(self, log: Readable, user: Change, assume: Assumption | None = None) -> None:
-        self._log, self._user, self._assume = log, user, assume
+        self._log, self._revision, self._assume = log, Revision(user), assume
         self._outcomes: list[TurnOutcome] = []
         self._comparisons: dict[tuple[str, str, str], PolicyComparison] = {}
 
@@ -279,7 +279,7 @@ class PieceJudge:
         if key not in self._comparisons:
             values, catalogue = holds.require()
             before = restore_policy(values)
-            policy = revise(self._user, before, holds.layers or {})
+            policy = self._revision.revise(before, holds.layers or {})
             self._comparisons[key] = PolicyComparison(before, policy, build_catalogue(catalogue), self._assume)
         return self._comparisons[key]
 
