@@ -6,9 +6,10 @@ from foregate.cases.unnoticed import KeyNotice, find_notices, find_offers
 from foregate.gates.cases.case import Case, Fate
 from foregate.gates.cases.mutations import list_mutations
 from foregate.policy.source.load import default_policy
-from tests.agent.corpus import evidence, plan_accepted
+from tests.agent.corpus import evidence, outside_the_mandate, plan_accepted
 from tests.audit.what_if_worlds import played
 from tests.gates.turns import CATALOGUE, call, survey, turn
+from tests.policies import policy_with
 
 EDIT = call("edit_file")
 UNREAD = Case(
@@ -45,3 +46,13 @@ async def test_a_turn_that_asked_offers_what_decides_whether_it_asks() -> None:
     world = await played(plan_accepted)
     wanted = [one for one in list_mutations(world.policy) if one.key == "plan.mode"]
     assert "plan.mode" in find_offers(world.log, ["s"], world.policy, wanted, 20)
+
+
+async def test_no_turn_is_offered_that_came_to_the_same_only_after_asking_somebody_else() -> None:
+    world = await played(outside_the_mandate)
+    for policy, offers in (
+        (world.policy, ["critique.mode"]),
+        (policy_with({"critique.mode": "off"}, world.policy), []),
+    ):
+        wanted = [one for one in list_mutations(policy) if one.key == "critique.mode"]
+        assert list(find_offers(world.log, ["s"], policy, wanted, 20)) == offers

@@ -13,6 +13,7 @@ from foregate.gates.cases.case import Case, Fate, judge_case
 from foregate.gates.cases.cutting import find_noticed, is_noticed
 from foregate.gates.cases.mutations import Mutation, list_mutations
 from foregate.policy.policy import Policy
+from foregate.policy.source.load import restore_policy
 from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
@@ -61,10 +62,10 @@ def find_offers(
     """
     keys = {mutation.key for mutation in mutations}
     found: dict[str, str] = {}
-    benches, catalogues = Benches(policy, mutations), _Catalogues()
+    benches, frames = Benches(policy, mutations), _Frames()
     for session, recorded in islice(list_newest(log, sessions), most):
-        turn, catalogue = recorded.turn, catalogues.find(recorded)
-        usual = _keep_recorded(recorded, benches.judge(turn, catalogue))
+        turn, catalogue = recorded.turn, frames.find_tools(recorded)
+        usual = _keep_recorded(recorded, benches.judge(turn, catalogue), frames)
         for mutation in benches.list_reaching(turn, catalogue) if usual else ():
             if mutation.key not in found:
                 now = benches.judge(turn, catalogue, mutation)
@@ -76,10 +77,12 @@ def find_offers(
     return found
 
 
-def _keep_recorded(recorded: RecordedTurn, fates: Mapping[str, Fate]) -> dict[str, Fate]:
+def _keep_recorded(recorded: RecordedTurn, fates: Mapping[str, Fate], frames: _Frames) -> dict[str, Fate]:
     """Return the fates that are those in the log: only of these does `policy case` make a case that passes."""
     verdicts = {one.call: (one.standing.value, one.gate, one.ruling.code) for one in recorded.judgement.verdicts}
-    return {call: fate for call, fate in fates.items() if verdicts[call] == (fate.verdict, fate.gate, fate.code)}
+    kept = {call: fate for call, fate in fates.items() if verdicts[call] == (fate.verdict, fate.gate, fate.code)}
+    own = frames.judge(recorded) if kept else {}  # who is asked, and by which rule, the verdict does not say
+    return {call: fate for call, fate in kept.items() if own[call] == fate}
 
 
 def _find_gate(recorded: RecordedTurn, call: str) -> str:
@@ -101,15 +104,23 @@ def list_newest(log: Readable, sessions: Sequence[str]) -> Iterator[tuple[str, R
         yield from ((session, turn) for turn in reversed(wanting))
 
 
-class _Catalogues:
-    """The tools of recorded turns, built once for each list of them."""
+class _Frames:
+    """The tools and the policies of recorded turns, built once for each of them."""
 
     def __init__(self) -> None:
-        self._built: dict[str, Catalogue] = {}
+        self._tools: dict[str, Catalogue] = {}
+        self._policies: dict[str, Benches] = {}
 
-    def find(self, recorded: RecordedTurn) -> Catalogue:
+    def find_tools(self, recorded: RecordedTurn) -> Catalogue:
         """Return the tools of a recorded turn."""
         key = recorded.turn.catalogue_hash
-        if key not in self._built:
-            self._built[key] = build_catalogue(recorded.in_force.require()[1])
-        return self._built[key]
+        if key not in self._tools:
+            self._tools[key] = build_catalogue(recorded.in_force.require()[1])
+        return self._tools[key]
+
+    def judge(self, recorded: RecordedTurn) -> Mapping[str, Fate]:
+        """Return what becomes of the calls of a recorded turn under its own policy."""
+        key = recorded.in_force.policy_hash
+        if key not in self._policies:
+            self._policies[key] = Benches(restore_policy(recorded.in_force.require()[0]), ())
+        return self._policies[key].judge(recorded.turn, self.find_tools(recorded))
