@@ -74,9 +74,10 @@ def _is_place_covered(wide: Rule, narrow: Rule) -> bool:
     beneath = read_beneath(wide.resource)
     if not strict:
         return is_within([read_glob(narrow.resource)], [beneath])
+    if not is_within([read_beneath(narrow.resource)], [beneath]):
+        return False
     holders = read_holders(wide.resource)
-    held = is_within(read_holders(narrow.resource), holders if reaches else [*holders, beneath])
-    return held and is_within([read_beneath(narrow.resource)], [beneath])
+    return is_within(read_holders(narrow.resource), holders if reaches else [*holders, beneath])
 
 
 def _is_command_covered(wide: Rule, narrow: Rule) -> bool:

@@ -37,3 +37,11 @@ async def test_a_session_that_cannot_be_read_is_passed_over_and_of_no_calls_noth
     world = await played(evidence)
     assert try_rules(world.log, ["none", "s"], [EDITS], default_policy()).left == []
     assert try_rules(world.log, ["none"], [EDITS], default_policy()).describe() == {}
+
+
+async def test_where_no_rule_is_new_only_the_tools_of_a_few_sessions_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = await played(evidence)
+    found = try_rules(world.log, ["s"], [], default_policy())
+    assert (found.turns, "edit_file" in found.tools) == (0, True)
+    monkeypatch.setattr(rule_trial, "_FEW", 1)
+    assert try_rules(world.log, ["none", "s"], [], default_policy()).tools == {}
