@@ -317,6 +317,7 @@ REFUSED = {
     "evidence.mode=none": "allowed is one of",
     "evidence.mode": "there is no change `evidence.mode`",
     "evidence.mode=off,shadow evidence.mode=off": "given twice",
+    "evidence.mode=shadow,off,shadow": "names a value twice",
     "evidence.mode=shadow,enforce": "write the path from strict to loose",
     "uncertainty.threshold=1000": "lets go a recorded call",
     "evidence.mode=off --at-most few": "is no percentage",

@@ -160,6 +160,8 @@ def _read_dial(text: str, policy: str | None) -> Dial:
     changes = [build_change(key, value, file) for value in _split_values(values)]
     if any(change.value is NULL or change.value is None for change in changes):
         raise UsageError(f"`{text[:80]}` takes something out; name values to set")
+    if any(change in changes[:place] for place, change in enumerate(changes)):
+        raise UsageError(f"`{text[:80]}` names a value twice; each is one setting of the path, so name it once")
     return changes
 
 
