@@ -62,8 +62,12 @@ def _repair(tree: Tree, default: Mapping[str, Data], path: Path) -> None:
     What was not there before goes, as a whole.
     """
     if path[: len(RULES)] == RULES and len(path) > len(RULES):
-        place = int(path[len(RULES)])
-        tree.get(RULES)[place] = {"id": f"out-of-order-{place}", "then": "ask", "tool": "*"}
+        place, rule = int(path[len(RULES)]), tree.get(path[: len(RULES) + 1])
+        sound = {"id": f"out-of-order-{place}", "then": "ask", "tool": "*"}
+        if isinstance(rule, dict) and len(path) > len(RULES) + 1:  # what else it matches is looked at
+            gone = path[len(RULES) + 1], "stands_for"
+            sound |= {key: value for key, value in rule.items() if key not in gone}
+        tree.get(RULES)[place] = sound
         return
     known = Tree(dict(default))
     ends = range(1, next((place for place, step in enumerate(path) if isinstance(step, int)), len(path)) + 1)

@@ -190,6 +190,13 @@ def test_no_mistake_hides_another_and_a_rule_has_one_name_in_all_messages(file: 
     ]
 
 
+def test_a_matcher_of_the_wrong_type_hides_no_other_mistake_of_its_rule(file: Path) -> None:
+    file.write_text("rules: {list: [{id: a, then: deny, effect: [fly], resource: '', host: 'http://x'}]}\n", "utf-8")
+    said = check_policy_file(file)
+    assert [any(word in one for one in said) for word in ('`"fly"`', "`resource`", "`host`")] == [True] * 3
+    assert len(said) == 3
+
+
 def test_a_file_that_cannot_be_read_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "binary").write_bytes(b"a: 1\nb: \xff\n")
     (tmp_path / "large").write_bytes(b"#" * (256 * 1024 + 1))
