@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from foregate.policy.policy import Policy
-from foregate.policy.source.layers import read_layer
-from foregate.policy.source.load import check_layer, default_policy
+from foregate.policy.source.layers import read_text
+from foregate.policy.source.load import check_text, default_policy
 from foregate.schemas.errors import PolicyError
 
 
@@ -28,7 +28,7 @@ def policy_with(changes: dict[str, Any] | None = None, base: Policy | None = Non
 def check_policy_file(file: Path) -> list[str]:
     """Return the problems of a policy file, one sentence each."""
     try:
-        return check_layer(read_layer(file, file.name, trusted=True))
+        return check_text(str(file), file.name, read_text(file))
     except PolicyError as error:
         return [str(error)]
 

@@ -9,7 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
-from foregate.policy.source.strict_yaml import MAX_BYTES, Data, Path, format_path, name_path, parse_yaml, walk_values
+from foregate.policy.source.strict_yaml import (
+    MAX_BYTES,
+    Data,
+    Path,
+    Problem,
+    format_path,
+    name_path,
+    parse_yaml,
+    walk_values,
+)
 from foregate.schemas.errors import PolicyError
 
 RULES: Path = ("rules", "list")
@@ -141,9 +150,17 @@ def read_layer(file: FilePath, label: str, *, trusted: bool, kind: str = "policy
     return build_layer(str(file), label, text, kind=kind, decimals=decimals)
 
 
-def build_layer(name: str, label: str, text: str, *, kind: str = "policy", decimals: bool = False) -> Layer:
-    """Return a file's text as a layer; raise PolicyError with one sentence where it makes none."""
-    data, lines = parse_yaml(text, name, decimals=decimals)
+def build_layer(
+    name: str,
+    label: str,
+    text: str,
+    *,
+    kind: str = "policy",
+    decimals: bool = False,
+    faults: list[Problem] | None = None,
+) -> Layer:
+    """Return a file's text as a layer; raise PolicyError with one sentence where it makes none. See `parse_yaml`."""
+    data, lines = parse_yaml(text, name, decimals=decimals, faults=faults)
     if not isinstance(data, dict):
         raise PolicyError(f"{name}:1: not a mapping; a {kind} file holds keys, each with its value")
     return Layer(name, label, data, lines)

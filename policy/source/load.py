@@ -17,9 +17,9 @@ from pydantic import ValidationError
 from foregate.policy.policy import Policy
 from foregate.policy.postlude_section import Claims
 from foregate.policy.source.keys import POLICY, find_defects, find_surprises
-from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over, read_layer
-from foregate.policy.source.problems import Problem, find_problems, locate_problem, raise_first
-from foregate.policy.source.strict_yaml import Data, escape_text, format_path, parse_yaml, walk_values
+from foregate.policy.source.layers import RULES, Layer, Tree, build_layer, get_rule_id, lay_over, read_layer
+from foregate.policy.source.problems import find_problems, locate_problem, raise_first
+from foregate.policy.source.strict_yaml import Data, Problem, escape_text, format_path, parse_yaml, walk_values
 from foregate.policy.source.workspace_file import tighten_tree
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_int, get_list, get_object, scrub
@@ -131,9 +131,20 @@ def lay_over_checked(tree: Tree, layer: Layer) -> None:
     raise_first(find_problems(own, tree, POLICY, find_senseless), layer, "foregate policy check")
 
 
-def check_layer(layer: Layer) -> list[str]:
-    """Return every problem of a user's layer as a sentence, by line; an empty list means it can be used."""
-    found = find_problems(layer, Tree(copy.deepcopy(default_data())), POLICY, find_senseless)
+def check_text(name: str, label: str, text: str) -> list[str]:
+    """Return every problem of a user's file as a sentence, by line; an empty list means it can be used."""
+    faults: list[Problem] = []
+    try:
+        layer = build_layer(name, label, text, faults=faults)
+    except PolicyError as error:  # nothing can be read behind that
+        return [*(sentence for _, sentence in faults), str(error)]
+    return check_layer(layer, faults)
+
+
+def check_layer(layer: Layer, faults: Sequence[Problem] = ()) -> list[str]:
+    """Return every problem of a user's layer as a sentence, by line, the `faults` of its text among them; an
+    empty list means it can be used."""
+    found = find_problems(layer, Tree(copy.deepcopy(default_data())), POLICY, find_senseless, faults)
     return [sentence for _, sentence in found]
 
 

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pydantic import ValidationError
 
 from foregate.policy.source.keys import Keys
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id, lay_over
-from foregate.policy.source.strict_yaml import Data, Path, escape_text, name_path, walk_values
+from foregate.policy.source.strict_yaml import LEFT_OUT, Data, Path, Problem, escape_text, name_path, walk_values
 from foregate.schemas.errors import PolicyError
 
-Problem = tuple[int, str]
-"""The line of a problem and its sentence, which begins with the file."""
 _ROUNDS = 8
 """How often what does not fit is left out before the rest is not looked at any more."""
 
 
 def find_problems(
-    layer: Layer, tree: Tree, keys: Keys, find_senseless: Callable[[Tree], Iterable[Problem]]
+    layer: Layer,
+    tree: Tree,
+    keys: Keys,
+    find_senseless: Callable[[Tree], Iterable[Problem]],
+    faults: Sequence[Problem] = (),
 ) -> list[Problem]:
     """Lay a file over the values of `tree` and return everything that is wrong with it, by line.
+
+    `faults` are what was left out of the file already.
 
     `find_senseless` is asked about values that are of the right types. Where there are problems, the tree holds what
     is left without them.
@@ -31,7 +35,7 @@ def find_problems(
     default = copy.deepcopy(tree.data)
     unknown = [*keys.find_unknown_keys(layer.data), *find_empty_keys(layer, keys)]
     found = {(layer.find_line(path), f"{layer.name}:{layer.find_line(path)}: {said}") for path, said in unknown}
-    found |= set(find_doubled_rules(layer))
+    found |= {*find_doubled_rules(layer), *faults}
     lay_over(tree, replace(layer, data=_leave_out(layer.data, [path for path, _ in unknown])))
     for _ in range(_ROUNDS):
         misfits = dict(find_misfits(tree, keys))
@@ -44,16 +48,27 @@ def find_problems(
 
 
 def _leave_out(data: Data, paths: Iterable[Path]) -> Data:
-    """Return a copy of a file's values without those at these paths."""
+    """Return a copy of a file's values without those at these paths, and without what was left out already."""
     kept = copy.deepcopy(data)
-    for path in paths:
+    doomed = dict.fromkeys(paths)
+    for path in reversed([path for path, value in walk_values(data) if value is LEFT_OUT]):  # of a list the last first
+        if not any(path[:size] in doomed for size in range(1, len(path))):
+            doomed[path] = None
+    for path in doomed:
         holder = kept
         for step in path[:-1]:
             holder = holder[step]
+        if path[:-1] == RULES and isinstance(holder, list):
+            holder[int(path[-1])] = _build_sound_rule(path[-1])  # those behind it keep their places
+            continue
         del holder[path[-1]]
-        if path[:-2] == RULES:
+        if path[:-2] == RULES and isinstance(holder, dict):
             holder.setdefault("tool", "*")  # what it was to match nobody knows, so nothing is said of that
     return kept
+
+
+def _build_sound_rule(place: str | int) -> dict[str, Data]:
+    return {"id": f"out-of-order-{place}", "then": "ask", "tool": "*"}
 
 
 def _repair(tree: Tree, default: Mapping[str, Data], path: Path) -> None:
@@ -63,7 +78,7 @@ def _repair(tree: Tree, default: Mapping[str, Data], path: Path) -> None:
     """
     if path[: len(RULES)] == RULES and len(path) > len(RULES):
         place, rule = int(path[len(RULES)]), tree.get(path[: len(RULES) + 1])
-        sound = {"id": f"out-of-order-{place}", "then": "ask", "tool": "*"}
+        sound = _build_sound_rule(place)
         if isinstance(rule, dict) and len(path) > len(RULES) + 1:  # what else it matches is looked at
             gone = path[len(RULES) + 1], "stands_for"
             sound |= {key: value for key, value in rule.items() if key not in gone}

@@ -42,17 +42,26 @@ _WORDS = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 _HALF = "half a character (a lone surrogate); write whole characters"
+LEFT_OUT: Any = object()
+"""Stands for a value that was left out, and for a key."""
 _PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 
-def parse_yaml(text: str, name: str, *, decimals: bool = False) -> tuple[Data, dict[str, int]]:
+Problem: TypeAlias = tuple[int, str]
+"""The line of a problem and its sentence, which begins with the file."""
+
+
+def parse_yaml(
+    text: str, name: str, *, decimals: bool = False, faults: list[Problem] | None = None
+) -> tuple[Data, dict[str, int]]:
     """Return the value of the one document in `text`, and the line of every dotted path in it.
 
     An empty document is an empty mapping. Numbers are whole; with `decimals` also finite decimal ones. Raises
-    PolicyError with one sentence that names `name`, the line, and what is allowed instead.
+    PolicyError with one sentence that names `name`, the line, and what is allowed instead. Where `faults` are gathered,
+    what is wrong is noted, LEFT_OUT stands for it, and the rest is read: to name all that is wrong, never for use.
     """
     refuse_text(text, name)
-    builder = _Builder(name, decimals)
+    builder = _Builder(name, decimals, faults)
     try:
         for event in YAML(typ="safe", pure=True).parse(text):
             builder.take_event(event)
@@ -124,6 +133,7 @@ class _Builder:
 
     name: str
     decimals: bool = False
+    faults: list[Problem] | None = None
     value: Data = None
     line: int = 1
     lines: dict[str, int] = field(default_factory=dict)
@@ -132,6 +142,13 @@ class _Builder:
 
     def refuse(self, sentence: str) -> NoReturn:
         refuse(self.name, self.line, sentence)
+
+    def leave_out(self, sentence: str) -> Any:
+        """Refuse what stands here, or where faults are gathered, note it; return what stands for it then."""
+        if self.faults is None:
+            self.refuse(sentence)
+        self.faults.append((self.line, f"{self.name}:{self.line}: {sentence}"))
+        return LEFT_OUT
 
     def take_event(self, event: Any) -> None:
         self.line = event.start_mark.line + 1
@@ -143,12 +160,15 @@ class _Builder:
                 if event.tags or event.version not in (None, (1, 2)):
                     self.refuse("a directive; only plain YAML 1.2 is allowed")
             case AliasEvent():
-                self.refuse(f"the alias `*{escape_text(event.anchor, 40)}`; write the value out")
+                gone = self.leave_out(f"the alias `*{escape_text(event.anchor, 40)}`; write the value out")
+                if (within := self.find_keyless()) is not None:
+                    within.key = gone
+                else:
+                    self.place_value(gone)
             case ScalarEvent():
                 self.refuse_extras(event)
-                within = self.open[-1] if self.open else None
-                if within is not None and isinstance(within.value, dict) and within.key is None:
-                    self.take_key(within, within.value, event)
+                if (within := self.find_keyless()) is not None:
+                    within.key = self.take_key(within, event)
                 else:
                     self.place_value(self.resolve_scalar(event))
             case MappingStartEvent() | SequenceStartEvent():
@@ -160,24 +180,32 @@ class _Builder:
             case MappingEndEvent() | SequenceEndEvent():
                 self.open.pop()
 
+    def find_keyless(self) -> _Open | None:
+        """Return the mapping in which a key comes next, None where a value does."""
+        within = self.open[-1] if self.open else None
+        return within if within is not None and isinstance(within.value, dict) and within.key is None else None
+
     def refuse_extras(self, event: Any) -> None:
         if event.anchor is not None:
-            self.refuse(f"the anchor `&{escape_text(event.anchor, 40)}`; write the value out where it is needed")
+            self.leave_out(f"the anchor `&{escape_text(event.anchor, 40)}`; write the value out where it is needed")
         if event.ctag is not None:
-            self.refuse(f"the tag `{escape_text(event.ctag, 60)}`; only plain values are allowed")
+            self.leave_out(f"the tag `{escape_text(event.ctag, 60)}`; only plain values are allowed")
 
-    def take_key(self, within: _Open, mapping: dict[str, Data], event: Any) -> None:
-        """Take in a key: text that no other key of its mapping has."""
+    def take_key(self, within: _Open, event: Any) -> Any:
+        """Return a key: text that no other key of its mapping has."""
         key = self.resolve_scalar(event)
+        if key is LEFT_OUT:
+            return key
         if event.style is None and event.value == "<<":
-            self.refuse("the merge key `<<`; write the keys out")
+            return self.leave_out("the merge key `<<`; write the keys out")
         if not isinstance(key, str):
-            self.refuse(f"the key `{escape_text(event.value, 40)}` is not text; put it in quotes if it is meant")
+            shown = escape_text(event.value, 40)
+            return self.leave_out(f"the key `{shown}` is not text; put it in quotes if it is meant")
         path = format_path((*within.path, key))
-        if key in mapping:
-            self.refuse(f"the key `{escape_text(key)}` is already on line {self.lines[path]}; keep one")
-        within.key = key
+        if path in self.lines:
+            return self.leave_out(f"the key `{escape_text(key)}` is already on line {self.lines[path]}; keep one")
         self.lines[path] = self.line
+        return key
 
     def place_value(self, value: Data) -> Path:
         """Put a value where it belongs and return its path."""
@@ -185,6 +213,9 @@ class _Builder:
             self.value = value
             return ()
         within = self.open[-1]
+        if within.key is LEFT_OUT:
+            within.key = None
+            return "\0", len(self.faults or ())  # a place of its own
         if isinstance(within.value, list):
             path: Path = (*within.path, len(within.value))
             within.value.append(value)
@@ -202,24 +233,24 @@ class _Builder:
         try:
             text.encode("utf-8")
         except UnicodeEncodeError:  # written as an escape
-            self.refuse(_HALF)
+            return self.leave_out(_HALF)
         if event.style is not None:
             return text
         if text in _WORDS:
             return _WORDS[text]
         if _INTEGER.fullmatch(text) or _BASED.fullmatch(text):
             if len(text) > MAX_DIGITS:
-                self.refuse(f"a number of more than {MAX_DIGITS} digits; use a smaller one")
+                return self.leave_out(f"a number of more than {MAX_DIGITS} digits; use a smaller one")
             return int(text, 0 if _BASED.fullmatch(text) else 10)
         return self.parse_decimal(text) if _FLOAT.fullmatch(text) else text
 
-    def parse_decimal(self, text: str) -> float:
+    def parse_decimal(self, text: str) -> Any:
         """Return a finite decimal number where those are allowed."""
         shown = f"`{escape_text(text, 40)}`"
         if not self.decimals:
-            self.refuse(f"{shown} is not a whole number; policies hold whole numbers and text in quotes")
+            return self.leave_out(f"{shown} is not a whole number; policies hold whole numbers and text in quotes")
         if "n" in text.casefold() or not math.isfinite(number := float(text)):
-            self.refuse(f"{shown} is no finite number; use one, or put text in quotes")
+            return self.leave_out(f"{shown} is no finite number; use one, or put text in quotes")
         return number
 
 

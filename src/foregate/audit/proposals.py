@@ -17,7 +17,7 @@ from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import layer_policy
 from foregate.policy.source.strict_yaml import Data, format_path, parse_yaml
 from foregate.schemas import strict_json
-from foregate.schemas.errors import UsageError
+from foregate.schemas.errors import PolicyError, UsageError
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import ChangeProposed, ProposedStep, RuledCall
 from foregate.telemetry.bounds.proof import split_in_halves
@@ -50,7 +50,10 @@ def build_layer(base: str, file: str, values: Mapping[str, Data]) -> Layer:
     changes = [Change(parse_key(key), value) for key, value in values.items()]
     data, lines = parse_yaml(change_text(base, file, changes), file)
     layer = Layer(file, file, data, lines)
-    layer_policy(layer)
+    try:
+        layer_policy(layer)
+    except PolicyError as error:
+        raise PolicyError(f"as changed, {error}") from None
     return layer
 
 

@@ -173,7 +173,7 @@ STRICT = {
     "size": (b"# " + b"x" * 300_000, ": ", "larger than 262144 bytes"),
     "half a character": (b'contract:\n  text_only: ["\\ud800"]\n', ":2: ", "lone surrogate"),
     "digits": (b"limits:\n  turns: " + b"9" * 4301, ":2: ", "4300 digits"),
-    "an alias": (b"a: &x [1]\nb: *x\n", ":1: ", "the anchor `&x`"),
+    "an alias": (b"limits:\n  turns: *x\n", ":2: ", "the alias `*x`"),
     "a tag": (b"limits: !!python/object:os.system {}\n", ":1: ", "the tag"),
     "no text": (b"\xff\xfe\x00", ":1: ", "UTF-8"),
     "a value that is not allowed": (b"drift:\n  mode: maybe\n", ":2: ", "allowed is one of `enforce`"),

@@ -58,6 +58,7 @@ def test_a_change_that_could_not_be_used_or_that_nobody_agrees_to_is_not_made(cl
         assert code == 2
         assert says in err
         assert mine.read_text() == MINE
+    assert cli("policy", "set", "narration.mode", "on")[2].startswith("foregate: as changed, ")
     code, out, _ = cli("policy", "set", "narration.mode", "off", "--dry-run", "--json")
     assert (code, json.loads(out)["changed"], mine.read_text()) == (0, False, MINE)
 

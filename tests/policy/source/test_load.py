@@ -190,6 +190,17 @@ def test_no_mistake_hides_another_and_a_rule_has_one_name_in_all_messages(file: 
     ]
 
 
+def test_what_is_more_than_plain_yaml_hides_no_mistake_beside_it(file: Path) -> None:
+    file.write_text(
+        "limits: {turns: 1e3, tokens: many}\nnarration: &n {min_chars: x}\nplan: *n\nnarration: {mode: on}\nbad: .inf\n"
+        "rules:\n  list:\n    - {id: one, then: ask, risk_at_least: 1.5}\n    - 1e3\n"
+        "    - {<<: x, id: b, then: maybe, tool: a}\n"
+    )
+    told = [problem.removeprefix(f"{file}:").partition(":")[0] for problem in check_policy_file(file)]
+    assert told == ["1", "1", "2", "2", "3", "4", "5", "5", "8", "9", "10", "10"]
+    refused(file, file.read_text())
+
+
 def test_a_matcher_of_the_wrong_type_hides_no_other_mistake_of_its_rule(file: Path) -> None:
     file.write_text("rules: {list: [{id: a, then: deny, effect: [fly], resource: '', host: 'http://x'}]}\n", "utf-8")
     said = check_policy_file(file)

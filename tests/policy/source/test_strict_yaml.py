@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.policy.source.strict_yaml import format_path, parse_yaml, walk_values
+from foregate.policy.source.strict_yaml import LEFT_OUT, Data, Problem, format_path, parse_yaml, walk_values
 from foregate.schemas.errors import PolicyError
 
 
@@ -96,13 +96,38 @@ def test_paths_are_written_so_that_no_two_are_the_same() -> None:
 YAMLISH = st.text(st.sampled_from(list("ab:-[]{},&*!|>'\"%@`#?\\ \n\t~<0123.xuU\u00e9\ud800\ufeff\x85")), max_size=120)
 
 
+def gather(text: str) -> tuple[Data, list[str]]:
+    """Return what is left of a text without what is wrong in it, and all that is."""
+    faults: list[Problem] = []
+    try:
+        data = parse_yaml(text, "f", faults=faults)
+    except PolicyError as error:
+        return None, [*(said for _, said in faults), str(error)]
+    return data, [said for _, said in faults]
+
+
+def test_what_is_wrong_is_left_out_and_the_rest_is_read_on() -> None:
+    text = (
+        "a: 1e3\nb: &x [1.5, 2]\nc: *x\nb: {b: 1, b: 2}\n1: {a: 1, a: 2}\n<<: {a: 1}\nd: {e: 1}\n? *x\n: 2\nf: !t 3\n"
+    )
+    (data, lines), said = gather(text)
+    assert data == {"a": LEFT_OUT, "b": [LEFT_OUT, 2], "c": LEFT_OUT, "d": {"e": 1}, "f": 3}
+    assert (lines["d.e"], lines["b"], lines["b.1"]) == (7, 2, 2)
+    assert [int(one.split(":")[1]) for one in said] == [1, 2, 2, 3, 4, 4, 5, 5, 6, 8, 10]
+    data, (first, last) = gather("a: 1e3\nb: [\n")
+    assert (data, first[:8], last[:18]) == (None, "f:1: `1e", "f:3: this is not Y")
+
+
 @given(st.one_of(st.text(max_size=200), YAMLISH, st.text(st.characters(), max_size=80)))
 def test_any_text_is_plain_data_or_one_sentence(text: str) -> None:
+    gathered = gather(text)
     try:
         data, lines = parse_yaml(text, "f")
     except PolicyError as error:
         sentence = str(error)
+        assert gathered[1][0] == sentence  # who gathers what is wrong never takes for sound what is not
     else:
+        assert gathered == ((data, lines), [])
         for path, value in walk_values(data):
             assert isinstance(value, (dict, list, str, int, bool, type(None)))
             assert not path or format_path(path) in lines

@@ -29,12 +29,12 @@ def require_folder(workspace: Path) -> Path:
 def require_usable(file: str) -> Layer:
     """Return what a policy file says, which is read once, as it may be a pipe; where it cannot be used, print why and
     exit with 2. Raises PolicyError where it cannot be read."""
-    from foregate.policy.source.layers import read_layer
-    from foregate.policy.source.load import check_layer, resolve_policy_file
+    from foregate.policy.source.layers import build_layer, read_text
+    from foregate.policy.source.load import check_text, resolve_policy_file
 
     named = resolve_policy_file(file)
-    layer = read_layer(named, named.name, trusted=True)
-    if problems := check_layer(layer):
+    text = read_text(named, kind="policy")
+    if problems := check_text(str(named), named.name, text):
         options.print_problems(problems)
         raise typer.Exit(USAGE)
-    return layer
+    return build_layer(str(named), named.name, text)

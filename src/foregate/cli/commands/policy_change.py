@@ -48,7 +48,8 @@ class PolicyChange:
             return
         layer = build_layer(str(self.file), self.file.name, self.after)
         if problems := check_layer(layer):
-            options.print_problems(problems)
+            whole = not check_layer(build_layer(str(self.file), self.file.name, self.before))
+            options.print_problems(f"as changed, {problem}" if whole else problem for problem in problems)
             raise typer.Exit(USAGE)
         told: dict[str, Json] = {"file": str(self.file), "diff": "".join(self.list_differences())}
         if not as_json:

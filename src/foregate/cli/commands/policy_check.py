@@ -15,15 +15,15 @@ def check(file: File, as_json: options.AsJson = False) -> None:
 
     Warnings, about what may not mean what it looks like, change nothing.
     """
-    from foregate.policy.source.layers import read_layer
-    from foregate.policy.source.load import check_layer, list_surprises, resolve_policy_file
+    from foregate.policy.source.layers import build_layer, read_text
+    from foregate.policy.source.load import check_text, list_surprises, resolve_policy_file
     from foregate.schemas.errors import PolicyError
 
     named, warnings = resolve_policy_file(file), list[str]()
     try:
-        layer = read_layer(named, named.name, trusted=True)
-        problems = check_layer(layer)
-        warnings = [] if problems else list_surprises(layer)
+        text = read_text(named, kind="policy")
+        problems = check_text(str(named), named.name, text)
+        warnings = [] if problems else list_surprises(build_layer(str(named), named.name, text))
     except PolicyError as error:
         problems = [str(error)]
     if as_json:
