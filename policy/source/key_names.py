@@ -23,7 +23,8 @@ def parse_key(key: str) -> Path:
     """
     steps = _STEP.findall(key)
     if not steps or ".".join(steps) != key:
-        raise UsageError(f"`{escape_text(key)}` is no key; write it as in `narration.min_chars`")
+        written = 'as in `narration.min_chars`, and a name with dots in double quotes, as in `tools."a.b"`'
+        raise UsageError(f"`{escape_text(key)}` is no key; write it {written}")
     try:
         path: Path = tuple(json.loads(step) if step.startswith('"') else step for step in steps)
     except ValueError:

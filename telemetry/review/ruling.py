@@ -52,11 +52,22 @@ def find_ruling(log: Readable, session: str, seq: int, gate: str, call: str = ""
         asked = ", ".join(one.gate for one in judgement.decisions) or "none"
         raise UsageError(f"`{gate[:40]}` was not asked about event {seq}; asked were {asked}")
     wanted = [one for one in rulings if one.call == call] if call else rulings
+    if not wanted and not judgement.verdicts:
+        raise UsageError(f"event {seq} of session `{session}` judged an answer in words; name a decision about calls")
     if not wanted:
         calls = ", ".join(one.call for one in rulings) or "none"
         raise UsageError(f"`{gate}` ruled on no call `{call[:40]}`; it did on {calls}")
     found = max(wanted, key=lambda one: _RANKS[one.standing])
     return RuledCall(session, seq, gate, found.call, event.hash, found.digest)
+
+
+def find_decision(log: Readable, session: str, seq: int, gate: str, call: str = "") -> RuledCall:
+    """Return a ruling as the log holds it, or what was said of an answer in words, which has no call; see
+    `find_ruling`."""
+    event, judgement = read_judgement(log, session, seq)
+    if judgement.verdicts or call or all(one.gate != gate for one in judgement.decisions):
+        return find_ruling(log, session, seq, gate, call)
+    return RuledCall(session, seq, gate, event=event.hash)
 
 
 def check_ruling(log: Readable, ruled: RuledCall) -> None:

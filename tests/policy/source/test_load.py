@@ -201,6 +201,11 @@ def test_what_is_more_than_plain_yaml_hides_no_mistake_beside_it(file: Path) -> 
     refused(file, file.read_text())
 
 
+def test_a_letter_that_looks_like_one_of_the_key_is_told_by_its_number(file: Path) -> None:
+    said = refused(file, "approv\u0430l: {mode: each}\n")
+    assert r"the key `approv\u0430l` is unknown; did you mean `approval`?" in said
+
+
 def test_a_matcher_of_the_wrong_type_hides_no_other_mistake_of_its_rule(file: Path) -> None:
     file.write_text("rules: {list: [{id: a, then: deny, effect: [fly], resource: '', host: 'http://x'}]}\n", "utf-8")
     said = check_policy_file(file)

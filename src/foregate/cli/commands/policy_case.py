@@ -36,7 +36,7 @@ def case(
     from foregate.gates.cases.document import dump_case
 
     with open_home_log() as log:
-        ruled = run_async(_find_ruling(log, decision))
+        ruled = run_async(_find_decision(log, decision))
         found = cut_recorded(log, ruled, name)
     if as_json:
         options.print_json(dump_case(found))
@@ -49,9 +49,9 @@ def case(
         options.print_text(f"{output}: {found.name}, {found.expected.describe()}")
 
 
-async def _find_ruling(log: SqliteLog, decision: str) -> RuledCall:
+async def _find_decision(log: SqliteLog, decision: str) -> RuledCall:
     from foregate.assembly.home import find_session
-    from foregate.telemetry.review.ruling import find_ruling, parse_address
+    from foregate.telemetry.review.ruling import find_decision, parse_address
 
     address = parse_address(decision)
-    return find_ruling(log, await find_session(log, address.session), address.seq, address.gate, address.call)
+    return find_decision(log, await find_session(log, address.session), address.seq, address.gate, address.call)
