@@ -85,7 +85,7 @@ async def propose(
     if unit == "calls":
         steps = list(_write_path(found))
     else:
-        steps = list(_write_search(found, reviews, wanted.seed))
+        steps = list(write_search(found, reviews, wanted.seed))
     if not any(step.population for step in steps):
         where = "" if unit == "calls" else " in both halves of the sessions"
         raise UsageError(f"no setting of this path lets go a recorded call{where}, so labels can show nothing of it")
@@ -135,23 +135,24 @@ def _write_path(found: Sequence[tuple[dict[str, Data], list[RuledCall]]]) -> Ite
         yield ProposedStep(values, len(calls), hash_addresses(calls))
 
 
-def _write_search(
+def write_search(
     found: Sequence[tuple[dict[str, Data], list[RuledCall]]], reviews: Reviews, seed: int
 ) -> Iterator[ProposedStep]:
     """Yield settings of several keys in the order in which they are tested on the other half of the sessions.
 
-    On the first half those come first in which fewest labels speak against it; of those that let go as much, one.
+    On the first half those come first in which fewest labels speak against it. Of those that let go the same calls, one
+    is tested.
     """
     ranked = []
     for values, calls in found:
         choosing, testing = _split_calls(calls, seed)
         against = sum(not is_right(reviews, ruled) for ruled in choosing if reviews.list_labels(ruled))
         if choosing and testing:
-            ranked.append((against, len(choosing), format_values(values), values, testing))
-    seen: set[tuple[int, int]] = set()
-    for against, count, _, values, testing in sorted(ranked, key=lambda one: one[:3]):
-        if (against, count) not in seen:
-            seen.add((against, count))
+            ranked.append((against, len(choosing), format_values(values), values, frozenset(calls), testing))
+    seen: set[frozenset[RuledCall]] = set()
+    for *_, values, let_go, testing in sorted(ranked, key=lambda one: one[:3]):
+        if let_go not in seen:
+            seen.add(let_go)
             yield ProposedStep(values, len({ruled.session for ruled in testing}), hash_addresses(testing))
 
 
