@@ -163,7 +163,7 @@ class PolicyChange:
 
     def __init__(self, before: Policy, after: Policy) -> None:
         self._before, self._after = before, after
-        self.differs = before.hash != after.hash
+        self.differs = before != after
         self._modes = [name for name in MODES if _get_mode(before, name) != _get_mode(after, name)]
         self._rules = list_changed_rules(before.rules.list, after.rules.list) if self.differs else []
         self.reaches_all = self._rules is None or any(map(self._applies_more, self._modes))

@@ -23,6 +23,7 @@ from foregate.audit.pieces import (
     Progress,
     SessionPiece,
     Workers,
+    collect_seldom,
     read_turns,
     split_session,
     work_on_pieces,
@@ -163,7 +164,8 @@ class WhatIf:
             yield from work_on_sessions(self._log, sessions, judge, self._workers)
             return
         reach = ChangeReach(self._user)
-        planned = [one for session in sessions for one in plan_session(self._log, self._index, reach, session)]
+        with collect_seldom():
+            planned = [one for session in sessions for one in plan_session(self._log, self._index, reach, session)]
         pieces = [piece for piece, _ in planned if piece.only is None or piece.only]
         events = sum(piece.count_events() for piece in pieces)
         judged = work_on_pieces(self._log, pieces, events, judge, self._workers)
