@@ -17,7 +17,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "evidence policy telemetry",
         "evidence.state policy.risk telemetry.bounds telemetry.log",
         "gates policy.source telemetry.audit telemetry.review",
-        "gates.replay telemetry.export telemetry.index telemetry.keeping telemetry.otel",
+        "gates.replay policy.lint telemetry.export telemetry.index telemetry.keeping telemetry.otel",
         "agent agent.models agent.planning agent.sandbox gates.cases",
         "agent.egress agent.models.openai agent.models.rehearsal agent.testing",
         "agent.workspace",

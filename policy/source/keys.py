@@ -112,10 +112,9 @@ class Keys:
         near = [other] if other is not None else difflib.get_close_matches(str(path[-1]), names, n=1)
         hint = f"did you mean `{near[0]}`?" if near else self._describe_others(path, names)
         key = escape_text(shown or format_path(path))
-        told = (
-            key.encode("unicode_escape").decode() if near else key
-        )  # a letter may look like one of the key it is like
-        return f"the key `{told}` is unknown; {hint}"
+        if near:  # a letter may only look like one of the key that is meant
+            key = key.encode("unicode_escape").decode()
+        return f"the key `{key}` is unknown; {hint}"
 
     def _describe_others(self, path: Path, names: Sequence[str]) -> str:
         """Return which keys there are instead of one that is like none: the nearest of many, or all of few."""

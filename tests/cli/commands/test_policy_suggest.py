@@ -315,6 +315,7 @@ def change_event(file: Path, session: str, seq: int, hash_: bool) -> None:
 REFUSED = {
     "evidence.mod=off": "did you mean",
     "evidence.mode=none": "allowed is one of",
+    "evidence.mode=nobody": "foregate: as changed, ",
     "evidence.mode": "there is no change `evidence.mode`",
     "evidence.mode=off,shadow evidence.mode=off": "given twice",
     "evidence.mode=shadow,off,shadow": "names a value twice",

@@ -194,10 +194,10 @@ def test_what_is_more_than_plain_yaml_hides_no_mistake_beside_it(file: Path) -> 
     file.write_text(
         "limits: {turns: 1e3, tokens: many}\nnarration: &n {min_chars: x}\nplan: *n\nnarration: {mode: on}\nbad: .inf\n"
         "rules:\n  list:\n    - {id: one, then: ask, risk_at_least: 1.5}\n    - 1e3\n"
-        "    - {<<: x, id: b, then: maybe, tool: a}\n"
+        "    - {<<: x, id: b, then: maybe, tool: a}\nworse: {a: .inf}\n"
     )
     told = [problem.removeprefix(f"{file}:").partition(":")[0] for problem in check_policy_file(file)]
-    assert told == ["1", "1", "2", "2", "3", "4", "5", "5", "8", "9", "10", "10"]
+    assert told == ["1", "1", "2", "2", "3", "4", "5", "5", "8", "9", "10", "10", "11", "11"]
     refused(file, file.read_text())
 
 

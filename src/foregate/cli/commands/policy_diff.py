@@ -13,9 +13,9 @@ from foregate.cli.commands.policy import File, app, require_usable
 from foregate.cli.terminal.exit_codes import ERROR
 
 if TYPE_CHECKING:
+    from foregate.policy.lint.findings import Known
     from foregate.policy.policy import Policy
     from foregate.policy.source.layers import Layer
-    from foregate.policy.source.lint import Known
 
 _SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
 
@@ -80,7 +80,7 @@ def lint(
 ) -> None:
     """Find rules that never match or fired, that others hide, or that change nothing; thresholds that tell nothing
     apart; gates that are off or in shadow and that others rely on; and reads that open a hole."""
-    from foregate.policy.source.lint import list_layer_remarks
+    from foregate.policy.lint.findings import list_layer_remarks
 
     layer = require_usable(file)
     found = list_layer_remarks(layer, gather_known(layer))
@@ -103,7 +103,7 @@ def gather_known(layer: Layer) -> Known:
     from foregate.assembly.home import Home, find_sessions
     from foregate.audit.rule_trial import try_rules
     from foregate.cli.terminal.exit_codes import run_async
-    from foregate.policy.source.lint import Known, list_own_rules
+    from foregate.policy.lint.findings import Known, list_own_rules
     from foregate.policy.source.load import layer_policy
     from foregate.telemetry.index.counting import count_selection
     from foregate.telemetry.index.filters import DecisionFilter

@@ -6,10 +6,10 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from foregate.policy.lint.thresholds import compute_most_risk
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.source.strict_yaml import Data, escape_text
-from foregate.policy.source.thresholds import compute_most_risk
 from foregate.schemas.foreign_tools import TOOLS, list_meant_tools, spell_name
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 

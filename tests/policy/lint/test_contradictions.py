@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from foregate.policy.lint.contradictions import find_contradictions
 from foregate.policy.policy import Rule
-from foregate.policy.source.contradictions import find_contradictions
 from foregate.policy.source.load import default_policy
 from tests.policies import policy_with
-from tests.policy.source.rule_calls import OTHERS, OWN
+from tests.policy.lint.rule_calls import OTHERS, OWN
 
 
 def find(text: dict[str, object], then: str = "ask") -> list[str]:

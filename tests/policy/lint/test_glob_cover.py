@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
-from foregate.policy.source.glob_cover import (
+from foregate.policy.lint.glob_cover import (
     is_path_within,
     is_text_within,
     is_within,
@@ -15,6 +14,7 @@ from foregate.policy.source.glob_cover import (
     read_glob,
     read_holders,
 )
+from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
 
 GLOB = st.lists(st.sampled_from(["a", "b", "/", "*", "**", "?", "/**", "**/"]), min_size=1, max_size=6).map("".join)
 NAME = st.lists(st.sampled_from(["a", "b", "c", "/"]), max_size=7).map("".join)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from foregate.policy.lint.open_reads import find_open_reads
+from foregate.policy.lint.partners import find_missing_partners
+from foregate.policy.lint.rules import find_rule_remarks
+from foregate.policy.lint.thresholds import find_idle_thresholds
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import RULES, Layer, Tree, get_rule_id
 from foregate.policy.source.load import LoadedPolicy, default_policy, layer_policy
-from foregate.policy.source.open_reads import find_open_reads
-from foregate.policy.source.partners import find_missing_partners
-from foregate.policy.source.rule_lint import find_rule_remarks
 from foregate.policy.source.strict_yaml import Path, format_path
-from foregate.policy.source.thresholds import find_idle_thresholds
 from foregate.policy.source.workspace_file import find_leaves
 from foregate.schemas.tool_spec import ToolSpec
 

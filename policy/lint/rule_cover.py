@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from foregate.policy.policy import Rule
-from foregate.policy.risk.commands import has_words_at
-from foregate.policy.risk.globs import matches_text
-from foregate.policy.source.glob_cover import (
+from foregate.policy.lint.glob_cover import (
     is_path_within,
     is_text_within,
     is_within,
@@ -15,6 +12,9 @@ from foregate.policy.source.glob_cover import (
     read_glob,
     read_holders,
 )
+from foregate.policy.policy import Rule
+from foregate.policy.risk.commands import has_words_at
+from foregate.policy.risk.globs import matches_text
 from foregate.policy.source.strict_yaml import Data
 from foregate.policy.source.workspace_file import is_host_covered
 from foregate.schemas.foreign_tools import list_meant_tools

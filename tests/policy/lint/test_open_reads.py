@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from foregate.policy.lint.findings import list_layer_remarks
 from foregate.policy.source.layers import build_layer
-from foregate.policy.source.lint import list_layer_remarks
 
 
 @pytest.mark.parametrize(

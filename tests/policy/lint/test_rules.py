@@ -9,15 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foregate.policy.lint.findings import Known, list_layer_remarks
+from foregate.policy.lint.rule_cover import are_disjoint, covers
+from foregate.policy.lint.rules import find_rule_remarks
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.rule_matching import is_match
 from foregate.policy.source.layers import build_layer
-from foregate.policy.source.lint import Known, list_layer_remarks
 from foregate.policy.source.load import default_policy
-from foregate.policy.source.rule_cover import are_disjoint, covers
-from foregate.policy.source.rule_lint import find_rule_remarks
 from foregate.schemas.errors import PolicyError
-from tests.policy.source.rule_calls import OTHERS, OWN, RULE, RULES, build_policy, judge_rules, list_calls
+from tests.policy.lint.rule_calls import OTHERS, OWN, RULE, RULES, build_policy, judge_rules, list_calls
 
 _BUT_WHERE = re.compile(r"but where (.*) would match")
 

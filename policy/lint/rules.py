@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 
+from foregate.policy.lint.contradictions import UNREAD, find_contradictions
+from foregate.policy.lint.rule_cover import MATCHERS, are_disjoint, can_be_unclear, covers
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.http import is_allowed_host
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF
-from foregate.policy.source.contradictions import UNREAD, find_contradictions
-from foregate.policy.source.rule_cover import MATCHERS, are_disjoint, can_be_unclear, covers
 from foregate.policy.source.strict_yaml import Path, escape_text
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from foregate import policy
+from foregate.policy.lint.findings import Known, list_layer_remarks
+from foregate.policy.lint.thresholds import compute_least_risk, compute_most_risk, compute_most_uncertainty
 from foregate.policy.source.layers import Layer, build_layer, read_layer
-from foregate.policy.source.lint import Known, list_layer_remarks
 from foregate.policy.source.load import SHIPPED, check_layer, default_policy, resolve_policy_file
-from foregate.policy.source.thresholds import compute_least_risk, compute_most_risk, compute_most_uncertainty
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_spec import Effect
-from tests.policy.source.rule_calls import OWN, list_calls
+from tests.policy.lint.rule_calls import OWN, list_calls
 
 ROOT = Path(__file__).parents[3]
 _YAML = re.compile(r"```yaml\n(.*?)```", re.DOTALL)
