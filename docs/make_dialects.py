@@ -63,7 +63,9 @@ RULES = """\
   text.
 - **A tag of no tool** that is written like a call is a call of an unknown tool, and is refused by its name.
 - **A tag alone is no answer**, nor is the name of a result: a response of nothing else is refused like a call that
-  cannot be read, natively too. Tags of HTML, `<answer>` and the like, and markup in a code block are words.
+  cannot be read, natively too. Tags of HTML, `<answer>` and the like, and markup in a code block are words. Natively
+  and with `auto` so is `<result>`, and any tag with words in it that neither is nor names a tool: an answer in such a
+  tag is the answer.
 - **Tools of other agents** are understood under their names: `file_read`, `Read`, `str_replace`, `str_replace_editor`,
   `apply_patch`, `Bash`, `shell`, `grep`, `glob`, `ls` and more, with their parameters (`file_path`, `old_string`,
   `cmd`). A call is taken for ours only where each of its arguments means exactly the same here; `replace_all: true` or

@@ -137,6 +137,12 @@ def list_meant_tools(name: str) -> frozenset[str]:
     return frozenset([found.tool, *([_ARGV.tool] if found is _SHELL else [])] if found is not None else [])
 
 
+def is_foreign_name(name: str) -> bool:
+    """Whether other agents have a tool of this name."""
+    known = spell_name(name)
+    return known in TOOLS or known in _NEAR
+
+
 def is_offered_elsewhere(name: str, offered: Iterable[str]) -> bool:
     """Whether a tool bears the name in other letters, or behind its server's: then that one may be meant."""
     known = spell_name(name)

@@ -55,10 +55,14 @@ class ModelWrapper:
     async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
         if not request.tools:
             return await self.inner.respond(request, on_text)
-        shown = DialectFollower(WordReader, on_text)
-        response = refuse_bare_markup(await self.inner.respond(request, shown if on_text is not None else None))
+        known = self._list_tool_names(request)
+        shown = DialectFollower(WordReader, on_text, known)
+        response = refuse_bare_markup(await self.inner.respond(request, shown if on_text is not None else None), known)
         shown.end(response.text)
         return response
+
+    def _list_tool_names(self, request: ModelRequest) -> frozenset[str]:
+        return frozenset((*(spec.name for spec in request.tools), *self.names.tags))
 
 
 class DialectModel(ModelWrapper):
@@ -97,17 +101,21 @@ class RoundTripModel(DialectModel):
 class DialectFollower(Follower):
     """Hands on the words and calls of a text in a dialect as they come; what is no word is never handed on as one.
 
-    Tags of no tool and names of results wait for a word.
+    Tags of no tool and names of results wait for a word; `known` is as in `find_bare_markup`.
     """
 
-    def __init__(self, reader: Callable[[], Reader], to: Callable[[str], None] | None) -> None:
+    def __init__(
+        self, reader: Callable[[], Reader], to: Callable[[str], None] | None, known: frozenset[str] | None = None
+    ) -> None:
         super().__init__(to)
+        self._known = known
         self._new, self._reader, self._shown, self._waiting, self._told = reader, reader(), "", "", 0
 
     def __call__(self, piece: str) -> None:
         """The next piece of the text has come."""
         self._waiting += self._reader.feed(piece)
-        if self._waiting and (self._shown or len(self._waiting) > _WAITING or not may_be_bare(self._waiting)):
+        waits = not self._shown and len(self._waiting) <= _WAITING and may_be_bare(self._waiting, self._known)
+        if self._waiting and not waits:
             self._shown += self._waiting
             super().__call__(self._waiting)
             self._waiting = ""
@@ -183,15 +191,18 @@ class AutoModel(ModelWrapper):
 
     async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
         if self._taught is None:
+            known = self._list_tool_names(request)
             shown = DialectFollower(
-                lambda: ConsensusReader([dialect.build_reader(request.tools) for dialect in self._dialects]), on_text
+                lambda: ConsensusReader([dialect.build_reader(request.tools) for dialect in self._dialects]),
+                on_text,
+                known,
             )
             try:
                 response = await self.inner.respond(request, shown if on_text is not None else None)
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0], self.names)
             else:
-                response = refuse_bare_markup(self._read_calls(strip_thoughts(response), request))
+                response = refuse_bare_markup(self._read_calls(strip_thoughts(response), request), known)
                 shown.end(response.text.lstrip())
                 return response
         return await self._taught.respond(request, on_text)

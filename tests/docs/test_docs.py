@@ -54,9 +54,9 @@ def test_the_index_links_every_page() -> None:
     assert [page for page in DOCS.rglob("*.md") if page.resolve() not in linked | {DOCS / "index.md"}] == []
 
 
-def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_a_page() -> None:
+def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_two_pages() -> None:
     assert len(prose_of(ROOT / "README.md").split()) <= 600
-    assert len(text_of(ROOT / "CHANGELOG.md").split()) <= 750
+    assert len(text_of(ROOT / "CHANGELOG.md").split()) <= 1000
 
 
 def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_show() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Set as AbstractSet
 
 from msgspec.structs import replace
 
-from foregate.agent.dialects.text.dialect import MARKUP
+from foregate.agent.dialects.text.dialect import GENERIC, MARKUP, RESULT
+from foregate.schemas.foreign_tools import is_foreign_name, is_offered_elsewhere
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
 
@@ -24,14 +26,22 @@ _ANSWERS = frozenset(
 )
 """Tags in which models put what they answer, so that what stands in them are words."""
 _WORDS = MARKUP | _ANSWERS
+_CALLS = frozenset([GENERIC, "function_call", "function_calls", "invoke", "tool_call", "tool_calls", "tool_use"])
+"""Tags in which models put a call, whatever the tool."""
+_WORD = re.compile(_NAME)
+_CALLED = re.compile(rf"[\"'](?P<quoted>{_NAME})[\"']|[<=](?P<tag>{_NAME})")
+"""Where a call has the name of its tool: `"name": "Bash"`, `<bash>`, `<function=bash>`."""
 _NAMED = "a result has a name only in the arguments of a call, so make that call or answer in words"
 _TAGGED = "call a tool that is offered, or answer in words, with markup in a code block"
 
 
-def refuse_bare_markup(response: ModelResponse) -> ModelResponse:
-    """Return a response that says nothing as one with a call that cannot be read, whose defect says what to do."""
+def refuse_bare_markup(response: ModelResponse, known: AbstractSet[str] | None = None) -> ModelResponse:
+    """Return a response that says nothing as one with a call that cannot be read, whose defect says what to do.
+
+    `known` is as in `find_bare_markup`.
+    """
     text = response.text.strip()
-    if response.calls or not (name := find_bare_markup(text)):
+    if response.calls or not (name := find_bare_markup(text, known)):
         return response
     why = (
         f"`{text[:_SHOWN]}` alone is neither a call nor an answer; {_NAMED if '$result_of_step_' in text else _TAGGED}"
@@ -40,13 +50,19 @@ def refuse_bare_markup(response: ModelResponse) -> ModelResponse:
     return replace(response, text="", calls=(ToolCall.from_defect(name, text, why),), finish_reason=finish)
 
 
-def find_bare_markup(text: str) -> str:
+def find_bare_markup(text: str, known: AbstractSet[str] | None = None) -> str:
     """Return the first name in a text that is one tag with what it holds, or holds no word; "" for any other.
 
-    Tags of HTML are as good as words, and so are those for an answer.
+    Tags of HTML are as good as words, and so are those for an answer. Where a model does not write its calls in tags,
+    `known` are the names of the tools: a tag that neither is nor names one is an answer, too.
+
+    >>> find_bare_markup("<note>Rain.</note>"), find_bare_markup("<note>Rain.</note>", {"read_file"})
+    ('note', '')
     """
-    if (lone := find_lone_tag(text.strip())) and re.search(rf"</{re.escape(lone)}\s*+>\s*+\Z", text):
-        return lone
+    if (lone := find_lone_tag(text.strip(), known)) and re.search(rf"</{re.escape(lone)}\s*+>\s*+\Z", text):
+        inside = text.strip()[len(lone) + 1 :]
+        if known is None or is_tool_name(lone, known) or lone.lower() in _CALLS or has_tool_name(inside, known):
+            return lone
     name, at = "", 0
     while at < len(text):
         token = _TOKEN.match(text, at)
@@ -56,18 +72,32 @@ def find_bare_markup(text: str) -> str:
     return name
 
 
-def find_lone_tag(text: str) -> str:
+def is_tool_name(name: str, known: AbstractSet[str]) -> bool:
+    """Whether a name is that of an offered tool, in other letters or without its server's too, or of other agents'."""
+    return is_offered_elsewhere(name, known) or is_foreign_name(name)
+
+
+def has_tool_name(text: str, known: AbstractSet[str]) -> bool:
+    """Whether a text names a tool: an offered one anywhere, one of other agents where a call has its name."""
+    if not known.isdisjoint(_WORD.findall(text)):
+        return True
+    return any(is_foreign_name(called["quoted"] or called["tag"]) for called in _CALLED.finditer(text))
+
+
+def find_lone_tag(text: str, known: AbstractSet[str] | None = None) -> str:
     """Return the name of the tag that a text begins with where nothing but blanks stands behind its end, else ""."""
     opening = _OPENING.match(text)
     if opening is None or opening["tag"].lower() in _WORDS:
         return ""
+    if known is not None and opening["tag"].lower() == RESULT and not is_tool_name(opening["tag"], known):
+        return ""  # an answer, whatever it names
     end = re.search(rf"</{re.escape(opening['tag'])}\s*+>", text)
     return "" if end is not None and text[end.end() :].strip() else opening["tag"]
 
 
-def may_be_bare(text: str) -> bool:
+def may_be_bare(text: str, known: AbstractSet[str] | None = None) -> bool:
     """Whether a text that goes on may still come to be one tag with what it holds, or to hold no word."""
-    if find_lone_tag(text):
+    if find_lone_tag(text, known):
         return True
     at = 0
     while at < len(text):

@@ -61,14 +61,82 @@ def test_a_text_with_a_word_or_markup_of_a_page_is_left_alone(text: str) -> None
     assert find_bare_markup(text) == ""
 
 
+NATIVE = frozenset(["read_file", "mcp__box__forecast", "result_of_all"])
+ANSWERS = [
+    "<result>\nThe file is a.\n</result>",
+    "<RESULT>\n[]\n</RESULT>",
+    '<result status="ok" lang="en">I used read_file.</result>',
+    '<result>{"name": "read_file"}</result>',
+    "<result>\n```python\nread_file('a')\n```\n</result>",
+    "<result><item>a</item>\n<item>b</item></result>",
+    "<result>a <result>b</result> c</result>",
+    "**Done:**\n<result>a</result>",
+    "```xml\n<result>a</result>\n```",
+    "<answer>NOT_FOUND</answer>",
+    "<final>a</final>",
+    "<FINAL_ANSWER>1.5</FINAL_ANSWER>",
+    "<output>a</output>",
+    "<reasoning>It is short.</reasoning>\n<final_answer>a</final_answer>",
+    "<findings>The file is a.</findings>",
+    "<conclusion>\nYou should read it; the view is good.\n</conclusion>",
+]
+CALLS = {
+    "<read_file>\n<path>a.txt</path>\n</read_file>": "read_file",
+    "<Read_File>a.txt</Read_File>": "Read_File",
+    "<forecast>Oslo</forecast>": "forecast",
+    "<bash>ls</bash>": "bash",
+    '<action>{"tool": "read_file", "path": "a"}</action>': "action",
+    '<action>{"tool": "Bash", "command": "ls"}</action>': "action",
+    "<action>read_file a.txt</action>": "action",
+    "<steps><bash>ls</bash></steps>": "steps",
+    '<call name="read_file">a.txt</call>': "call",
+    "<run>\n<function=bash>ls</function>\n</run>": "run",
+    '<tool_call>{"name": "frobnicate"}</tool_call>': "tool_call",
+    "<result></result>": "result",
+    "<findings>$result_of_step_1</findings>": "findings",
+}
+
+
+@pytest.mark.parametrize("text", [*ANSWERS, *WORDS])
+def test_an_answer_in_a_tag_that_neither_is_nor_names_a_tool_is_an_answer(text: str) -> None:
+    assert find_bare_markup(f" {text}\n", NATIVE) == ""
+
+
+@pytest.mark.parametrize(("text", "name"), CALLS.items())
+def test_a_tag_that_is_or_names_a_tool_or_holds_no_word_is_none(text: str, name: str) -> None:
+    assert find_bare_markup(f" {text}\n", NATIVE) == name
+    assert all(may_be_bare(text[:size], NATIVE) for size in range(len(text) + 1))
+
+
+@pytest.mark.parametrize("tag", ["result", "Result", "RESULT"])
+def test_a_tool_called_result_keeps_its_tag(tag: str) -> None:
+    assert find_bare_markup(f"<{tag}>a</{tag}>", frozenset(["result"])) == tag
+
+
+@pytest.mark.parametrize("dialect", ["native", "auto"])
+@pytest.mark.parametrize("text", ANSWERS)
+async def test_an_answer_in_a_tag_ends_the_task_as_the_model_wrote_it(dialect: str, text: str) -> None:
+    world, model, shown = World(), ScriptedModel([says(text)] * 3), list[str]()
+    session = await world.open(build_dialect_model(model, dialect))
+    session.on_text = shown.append
+    outcome = await run(session, "what is the weather?")
+    assert (outcome.status, outcome.text, "".join(shown)) == ("completed", text, text)
+    assert len(model.requests) == 1
+
+
 @given(st.text(alphabet='<>/ab `$._1[]\n"', max_size=40) | st.sampled_from([*BARE, *WORDS]), st.integers(0, 40))
 def test_what_is_bare_was_never_taken_for_words_on_the_way(text: str, size: int) -> None:
     assert not find_bare_markup(text) or may_be_bare(text[:size])
+    assert not find_bare_markup(text, NATIVE) or may_be_bare(text[:size], NATIVE)
 
 
-@pytest.mark.parametrize("text", ["<a " * 50_000, "<" * 200_000, "$result_of_step_1" * 20_000, "<a>" * 60_000 + "x"])
+@pytest.mark.parametrize(
+    "text",
+    ["<a " * 50_000, "<" * 200_000, "$result_of_step_1" * 20_000, "<a>" * 60_000 + "x", "<a>" + "'a" * 90_000 + "</a>"],
+)
 def test_a_text_that_is_meant_to_take_long_does_not(text: str) -> None:
-    assert find_bare_markup(text) in ("", "result_of_step_1")
+    assert find_bare_markup(text) in ("", "result_of_step_1", "a")
+    assert find_bare_markup(text, NATIVE) in ("", "result_of_step_1")
     assert isinstance(may_be_bare(text), bool)
 
 
