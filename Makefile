@@ -20,8 +20,11 @@ check: $(READY)
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/typing/api.py
 
+# BEFORE names the revision whose results stand beside the new ones, NAMES some benchmarks instead of all.
+BEFORE ?= HEAD
+
 bench: $(READY)
-	@for name in overhead replay whatif tuning verify resume planning parsing early start friction guard sandbox commands projects sharing audit promises cube dial; do $(BIN)/python -s -E benchmarks/$$name.py || exit 1; done
+	@$(BIN)/python -s -E benchmarks/run.py --before $(BEFORE) $(NAMES)
 
 # Long: kills, power cuts, races. MINUTES says how long.
 MINUTES ?= 10

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from endless import opened, turns
+from figures import Report
 
 from foregate.schemas.codes import GATES
 from foregate.telemetry.index.audit_index import AuditIndex
@@ -262,15 +263,13 @@ def list_by_decision(index: AuditIndex) -> list[Any]:
     return index.list_sessions(SessionFilter(decisions=decisions), limit=100)
 
 
-def report(name: str, seconds: float, bound: float) -> bool:
-    """Print a time against its bound; return whether it holds."""
-    held = seconds <= bound
-    print(f"audit     {seconds * 1000:6.0f} ms  (bound {bound * 1000:.0f} ms{'' if held else ', MISSED'})   {name}")
-    return held
+def main() -> int:
+    """Print each time against its bound; return 1 where one does not hold."""
+    report = Report("audit", "telemetry/index", "telemetry/log", "src/foregate/cli/commands")
 
+    def time_it(name: str, act: Callable[[], object], bound: float | None, note: str = "") -> None:
+        report.add(name, measure(act) * 1000, "ms", most=bound and bound * 1000, note=note)
 
-def main() -> None:
-    """Print each time against its bound; end with an error where one does not hold."""
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         home.chmod(0o700)
@@ -278,32 +277,28 @@ def main() -> None:
         count = make(home)
         size = sum(path.stat().st_size for path in home.iterdir()) // 1_000_000
         took = time.perf_counter() - start
-        print(f"audit     {SESSIONS} sessions, {count} decisions: made in {took:.0f} s, {size} MB")
-        held = [report("all sessions listed", measure(lambda: list_once(home)), LISTED)]
-        whole = measure(lambda: command(home)) * 1000
-        print(f"audit     {whole:6.0f} ms  all sessions listed by the command, its start included")
+        note = f"{SESSIONS} sessions, {count} decisions: made in {took:.0f} s, {size} MB"
+        time_it("all sessions listed", lambda: list_once(home), LISTED, note)
+        time_it("all sessions listed by the command", lambda: command(home), None, "its start included")
         with closing(SqliteLog(home / "events.db")) as log, closing(AuditIndex(log, home / "index.db")) as index:
             index.catch_up()
-            text = measure(lambda: index.list_sessions(SessionFilter(text=["invoice"], state=["blocked"]), limit=100))
-            held.append(report("sessions: text and state", text, FILTERED))
-            held.append(report("sessions: by a decision", measure(lambda: list_by_decision(index)), FILTERED))
+            blocked = SessionFilter(text=["invoice"], state=["blocked"])
+            time_it("sessions: text and state", lambda: index.list_sessions(blocked, limit=100), FILTERED)
+            time_it("sessions: by a decision", lambda: list_by_decision(index), FILTERED)
             for name, wanted in filters().items():
-                held.append(report(f"decisions: {name}", measure(lambda: index.find_decisions(wanted)), FILTERED))  # noqa: B023
-            held.append(
-                report("statistics over everything", measure(lambda: count_selection(index, DecisionFilter())), COUNTED)
-            )
+                time_it(f"decisions: {name}", lambda: index.find_decisions(wanted), FILTERED)  # noqa: B023
             own = DecisionFilter(tool=["run_shell"])
-            held.append(report("statistics of one tool", measure(lambda: count_selection(index, own)), COUNTED))
+            time_it("statistics over everything", lambda: count_selection(index, DecisionFilter()), COUNTED)
+            time_it("statistics of one tool", lambda: count_selection(index, own), COUNTED)
         asyncio.run(write_log(home / "long.db"))
         start = time.perf_counter()
         with closing(SqliteLog(home / "long.db")) as log, closing(AuditIndex(log, None)) as index:
             index.catch_up()
             count = sum(index.count_decisions(DecisionFilter()))
         speed = count / (time.perf_counter() - start)
-        print(f"audit     {speed:6.0f} decisions per second are read for the first time, of a session with {count}")
-    if not all(held):
-        raise SystemExit("a bound does not hold")
+        report.add("decisions read a second", speed, "", note=f"for the first time, of a session with {count}")
+    return report.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

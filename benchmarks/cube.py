@@ -7,7 +7,6 @@ them as a table of the cube, and the cube sums them up as `foregate policy sweep
 from __future__ import annotations
 
 import hashlib
-import statistics
 import sys
 import tempfile
 import time
@@ -16,6 +15,7 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import msgspec
+from figures import Report
 
 from foregate.audit.cube import CHANGES, RECORDED, Cube
 from foregate.audit.cube_table import Contents, CubeTable, TableFile
@@ -63,8 +63,8 @@ def measure(act: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def main() -> None:
-    """Print the median ratio of interleaved rounds; exit with 1 where it is above the bound."""
+def main() -> int:
+    """Print the median ratio of interleaved rounds; return 1 where it is above the bound."""
     with tempfile.TemporaryDirectory() as name:
         log = SqliteLog(Path(name) / "events.db")
         folder = Path(name) / "cube"
@@ -76,16 +76,12 @@ def main() -> None:
         sweep = lambda: cube.bring_up(KEY, []).sweep(log, Reviews())  # noqa: E731
         group = lambda: cube.connection.execute(_GROUP, [[str(file)]]).fetchall()  # noqa: E731
         group()
-        rounds = [(measure(sweep), measure(group)) for _ in range(ROUNDS)]
+        rounds = [(measure(sweep) * 1000, measure(group) * 1000) for _ in range(ROUNDS)]
         log.close()
-    ratio = statistics.median(one / two for one, two in rounds)
-    one, two = (statistics.median(times) for times in zip(*rounds, strict=True))
-    holds = ratio <= BOUND
-    print(f"sweep of {PLACES} values, {len(GATES)} gates, {DECISIONS:,} decisions  {one * 1000:.0f} ms")
-    print(f"one GROUP BY gate, value of the same file  {two * 1000:.0f} ms")
-    print(f"ratio {ratio:.2f} (at most {BOUND})  {'holds' if holds else 'MISSED'}")
-    sys.exit(not holds)
+    report = Report("cube", "src/foregate/audit")
+    report.add_rounds("a sweep over one grouping", rounds, "ms", most=BOUND, note=f"of {DECISIONS:,} decisions")
+    return report.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

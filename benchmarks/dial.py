@@ -13,6 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+from figures import Report
 from varied.record import record_log
 
 TURNS, MOVES, BOUND = 200, 100, 16.0
@@ -51,12 +52,12 @@ def measure_moves(entrance: str, key: str) -> list[float]:
         driver.quit()
 
 
-def main() -> None:
-    """Print how long moves take; exit with 1 where one of twenty takes longer than the bound."""
+def main() -> int:
+    """Print how long moves take; return 1 where one of twenty takes longer than the bound."""
+    report = Report("dial", "src/foregate/console", "src/foregate/pages", "src/foregate/audit")
     if not (shutil.which("chromium") and shutil.which("chromedriver")):
-        print("no Chromium here: apt-get install chromium chromium-driver")
-        return
-    holds = True
+        report.skip("a move", "no Chromium here: apt-get install chromium chromium-driver")
+        return report.end()
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder) / "home"
         home.mkdir()
@@ -68,13 +69,11 @@ def main() -> None:
             entrance = console.stdout.readline().split()[-1]
             for key in KEYS:
                 times = measure_moves(entrance, key)
-                middle, late, worst = times[len(times) // 2], times[len(times) * 95 // 100], times[-1]
-                holds = holds and late <= BOUND
-                print(f"{key:<24} median {middle:.1f} ms, worst {worst:.1f}, 95 of 100 {late:.1f} (at most {BOUND})")
+                note = f"95 of 100; median {times[len(times) // 2]:.1f} ms, worst {times[-1]:.1f} ms"
+                report.add(f"a move of {key}", times[len(times) * 95 // 100], "ms", most=BOUND, note=note)
             console.send_signal(signal.SIGINT)
-    print("holds" if holds else "MISSED")
-    sys.exit(not holds)
+    return report.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

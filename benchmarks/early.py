@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import statistics
+import sys
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
+
+from figures import Report
 
 from foregate.agent.loop.runner import run, run_child_task
 from foregate.agent.session.session import Session
@@ -82,15 +84,16 @@ async def taken(*, looks: bool, early: bool) -> float:
     return time.perf_counter() - start
 
 
-async def main() -> None:
+async def main() -> int:
     """Print both rows: the median of interleaved rounds."""
+    report = Report("early", "agent/loop", "agent/session", "agent/survey")
     for name, looks in (("three looks", True), ("no look", False)):
         rounds = []
         for _ in range(ROUNDS):
             plain, ours = await taken(looks=looks, early=False), await taken(looks=looks, early=True)
-            rounds.append((ours / plain, ours * 1000, plain * 1000))
-        ratio, ours, plain = statistics.median(rounds)
-        print(f"early     {ratio:5.2f}x   (bound 1.02x)  {name}: {ours:.0f} ms against {plain:.0f} ms")
+            rounds.append((ours * 1000, plain * 1000))
+        report.add_rounds(name, rounds, "ms", most=1.02)
+    return report.end()
 
 
-asyncio.run(main())
+sys.exit(asyncio.run(main()))

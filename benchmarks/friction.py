@@ -21,6 +21,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+from figures import Report
 from guarding.play import Played, Variant, play
 from guarding.sessions import HABITS, Cost, play_session, play_two_days, sessions
 from guarding.task import folders
@@ -62,86 +63,81 @@ KINDS = (
 )
 
 
-def main(files: Sequence[str]) -> None:
-    """Play all variants and print what each kind costs."""
+def main(files: Sequence[str]) -> int:
+    """Play all variants and print what each kind costs; return 1 where a bound is missed."""
+    report = Report(
+        "friction", "gates", "policy", "agent/loop", "agent/survey", "benchmarks/guarding", "benchmarks/tasks"
+    )
     chosen = folders("friction")
     variants = (BARE, DEFAULT, STRICT, *(Variant(Path(file).stem, policy=file) for file in files))
     jobs = [(variant, folder) for variant in variants for folder in chosen]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         results = dict(zip([(v.name, f.name) for v, f in jobs], pool.map(play, *zip(*jobs, strict=True)), strict=True))
-    print("task                      policy    model calls (bound)     tokens   prompts (bound)   done")
     for kind in KINDS:
         names = [folder.name for folder in chosen if folder.name.startswith(kind.prefix)]
         plain = [results["bare", name] for name in names]
         for policy in [variant.name for variant in variants[1:]]:
-            print(row(kind, policy, plain, [results[policy, name] for name in names]))
+            add_kind(report, kind, policy, plain, [results[policy, name] for name in names])
+    done = [result.done for (policy, _), result in results.items() if policy == "default"]
     for habit in HABITS:
-        report_sessions(habit)
-    print("\nquestions of the twelve, and of the same the next day with what was permitted (bound)")
+        done += report_sessions(report, habit)
     for mode in MODES:
         for habit in HABITS:
-            report_two_days(habit, mode)
+            done += report_two_days(report, habit, mode)
+    report.add("tasks and sessions done", 100 * mean(done), "%", least=100, note=f"{sum(done)} of {len(done)}")
+    return report.end()
 
 
-def report_sessions(habit: str) -> None:
-    """Print what the everyday sessions cost in one habit: each that costs anything, all, and those that only read."""
+def report_sessions(report: Report, habit: str) -> list[bool]:
+    """Report what the everyday sessions cost in one habit: each that costs anything, all, and those that only read.
+
+    Return which are done.
+    """
     names = [*sessions()]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         costs = list(pool.map(play_session, names, [habit] * len(names)))
-    print(f"\n{habit:33} model calls (bound)     prompts (bound)   done")
     for cost in costs:
         if cost.prompts or cost.asked > cost.bare or not cost.done:
             asked = f"   {', '.join(cost.prompts)}" if cost.prompts else ""
             print(f"  {cost.name:31} {cost.asked - cost.bare:+8}    {len(cost.prompts):16} {cost.done!s:>15}{asked}")
     reading = [cost for cost in costs if cost.readonly]
-    print(session_row("those that only read", reading, 0, 0))
-    print(session_row("all twelve", costs, MOST_EXTRA, MOST_PROMPTS[habit]))
+    add_sessions(report, f"sessions that only read, {habit}", reading, 0, 0)
+    add_sessions(report, f"everyday sessions, {habit}", costs, MOST_EXTRA, MOST_PROMPTS[habit])
+    return [cost.done for cost in costs]
 
 
-def report_two_days(habit: str, mode: str) -> None:
-    """Print what the everyday sessions ask on one day and on the next, in one habit and mode of approvals."""
+def report_two_days(report: Report, habit: str, mode: str) -> list[bool]:
+    """Report what the everyday sessions ask on a day and on the next, by habit and mode; return which are done."""
     names = [*sessions()]
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         days = list(pool.map(play_two_days, names, [habit] * len(names), [mode] * len(names)))
     first, second = (sum(len(day.prompts) for day in one) for one in zip(*days, strict=True))
-    done = sum(day.done for one in days for day in one)
-    holds = second <= MOST_NEXT_DAY and done == 2 * len(names)
-    verdict = "holds" if holds else "MISSED"
-    print(
-        f"{habit:6} approval.mode {mode:8} {first:5} {second:5}   ({MOST_NEXT_DAY}) {done:7} of {2 * len(names)}"
-        f"   {verdict}"
-    )
+    name = f"the next day, {habit}, approval.mode {mode}: prompts"
+    report.add(name, second, "", most=MOST_NEXT_DAY, note=f"{first} on the day before")
     for name, (_, again) in zip(names, days, strict=True):
         if again.prompts or not again.done:
             print(f"  {name:31} {', '.join(again.prompts)}{'' if again.done else '   not done'}")
+    return [day.done for one in days for day in one]
 
 
-def session_row(name: str, costs: Sequence[Cost], most_extra: float, most_prompts: int) -> str:
-    """Return one line: what sessions cost together, and whether that holds."""
+def add_sessions(report: Report, name: str, costs: Sequence[Cost], most_extra: float, most_prompts: int) -> None:
+    """Report what sessions cost together."""
     extra = sum(cost.asked - cost.bare for cost in costs) / sum(cost.bare for cost in costs)
-    prompts, done = sum(len(cost.prompts) for cost in costs), sum(cost.done for cost in costs)
-    holds = extra <= most_extra and prompts <= most_prompts and done == len(costs)
-    return (
-        f"{name:33} {extra:+8.0%}   ({most_extra:4.0%}) {prompts:11}   ({most_prompts}) {done:14} of {len(costs)}"
-        f"   {'holds' if holds else 'MISSED'}"
-    )
+    report.add(f"{name}: extra calls", extra * 100, "%", most=most_extra * 100)
+    report.add(f"{name}: prompts", sum(len(cost.prompts) for cost in costs), "", most=most_prompts)
 
 
-def row(kind: Kind, policy: str, plain: Sequence[Played], ours: Sequence[Played]) -> str:
-    """Return one line: what a policy adds to a kind of task, and for the default whether that holds."""
+def add_kind(report: Report, kind: Kind, policy: str, plain: Sequence[Played], ours: Sequence[Played]) -> None:
+    """Report what a policy adds to a kind of task, against a bound for the default."""
     calls = mean([b.model_calls - a.model_calls for a, b in zip(plain, ours, strict=True)])
     if kind.share:
         calls /= mean([a.model_calls for a in plain])
     tokens = mean([b.tokens - a.tokens for a, b in zip(plain, ours, strict=True)])
-    prompts = mean([b.prompts for b in ours])
-    done = sum(b.done for b in ours)
-    shown, bound = (f"{calls:+.0%}", f"{kind.calls:.0%}") if kind.share else (f"{calls:+.2f}", f"{kind.calls:.1f}")
-    holds = calls <= kind.calls and prompts <= kind.prompts and done == len(ours)
-    verdict = "" if policy != "default" else "   holds" if holds else "   MISSED"
-    return (
-        f"{kind.name:25} {policy:9} {shown:>8}   ({bound:>4}) {tokens:+12.0f} {prompts:9.2f}   ({kind.prompts:.0f})"
-        f" {done:10} of {len(ours)}{verdict}"
-    )
+    name, bounds = f"{kind.name}, {policy}", policy == "default"
+    factor, unit = (100, "%") if kind.share else (1, "")
+    note = f"{tokens:+.0f} tokens, {sum(b.done for b in ours)} of {len(ours)} done"
+    report.add(f"{name}: extra calls", calls * factor, unit, most=kind.calls * factor if bounds else None, note=note)
+    report.add(f"{name}: prompts", mean([b.prompts for b in ours]), "", most=kind.prompts if bounds else None)
 
 
 def mean(values: Sequence[float]) -> float:
@@ -150,4 +146,4 @@ def mean(values: Sequence[float]) -> float:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    sys.exit(main(sys.argv[1:]))

@@ -22,6 +22,7 @@ from contextlib import closing
 from pathlib import Path
 
 from endless import NAME, TEXT, opened, turns
+from figures import Report
 from jsonschema import Draft202012Validator
 
 from foregate.agent.session.session import Session
@@ -39,29 +40,35 @@ from foregate.telemetry.log.temporary_file import open_folder
 median = statistics.median
 
 
-async def main() -> None:
-    """Print every number with its bound."""
-    await memory()
-    await durable()
-    await files()
-    await flatness()
+async def main() -> int:
+    """Print every number with its bound; growth is measured in a process of its own."""
+    paths = ("agent", "gates", "policy", "evidence", "schemas", "telemetry/log", "benchmarks/endless.py")
+    report = Report("overhead", *paths)
+    await memory(report)
+    await durable(report)
+    await files(report)
+    await flatness(report)
+    command = [sys.executable, *sys.orig_argv[1:], "growth"]
+    grown = subprocess.check_output(command)  # noqa: ASYNC221 - nothing else runs
+    report.add("growth of a turn", float(grown), "KiB", most=4, note="resident memory beyond its text")
+    return report.end()
 
 
-async def memory() -> None:
-    """Print the ratio of a turn in memory to a bare one: the median of eleven interleaved rounds."""
+async def memory(report: Report) -> None:
+    """Report the ratio of a turn in memory to a bare one: the median of eleven interleaved rounds."""
     session = await opened(MemoryLog())
     await turns(session, 200)
     assert await all_gates_were_asked(session)
     rounds = []
     for _ in range(11):
         plain, ours = median(bare(300)), median(await turns(session, 60))
-        rounds.append((ours / plain, ours / 1000, plain / 1000))
-    ratio, ours, plain = median(rounds)
-    print(f"memory    {ratio:5.1f}x   (bound 40x)    {ours:.0f} us against {plain:.1f} us per turn")
+        rounds.append((ours / 1000, plain / 1000))
+    report.add_rounds("a turn in memory", rounds, "us", most=40)
+    report.add("time of a turn in memory", median(ours for ours, _ in rounds), "us")
 
 
-async def durable() -> None:
-    """Print the ratio of a durable turn to one durable record: the median of eleven interleaved rounds."""
+async def durable(report: Report) -> None:
+    """Report the ratio of a durable turn to one durable record: the median of eleven interleaved rounds."""
     with tempfile.TemporaryDirectory() as folder:
         log = SqliteLog(Path(folder, "events.db"))
         session = await opened(log)
@@ -69,14 +76,13 @@ async def durable() -> None:
         rounds = []
         for _ in range(11):
             plain, ours = median(synced(Path(folder, "bare"), 60)), median(await turns(session, 40))
-            rounds.append((ours / plain, ours / 1000, plain / 1000))
+            rounds.append((ours / 1000, plain / 1000))
         log.close()
-    ratio, ours, plain = median(rounds)
-    print(f"durable   {ratio:5.1f}x   (bound 10x)    {ours:.0f} us against {plain:.0f} us per turn")
+    report.add_rounds("a durable turn", rounds, "us", most=10)
 
 
-async def files() -> None:
-    """Print the ratio of a turn with everything on disk to a bare one: the median of eleven interleaved rounds."""
+async def files(report: Report) -> None:
+    """Report the ratio of a turn with everything on disk to a bare one: the median of eleven interleaved rounds."""
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder, "workspace")
         place.mkdir()
@@ -88,14 +94,13 @@ async def files() -> None:
             rounds = []
             for _ in range(11):
                 plain, ours = median(synced(Path(folder, "bare"), 60, place)), median(await turns(session, 40))
-                rounds.append((ours / plain, ours / 1000, plain / 1000))
+                rounds.append((ours / 1000, plain / 1000))
         log.close()
-    ratio, ours, plain = median(rounds)
-    print(f"files     {ratio:5.1f}x                  {ours:.0f} us against {plain:.0f} us per turn")
+    report.add_rounds("a turn with files on disk", rounds, "us")
 
 
-async def flatness() -> None:
-    """Print how a late turn compares with an early one: the median of eleven rounds, each with a young session."""
+async def flatness(report: Report) -> None:
+    """Report how a late turn compares with an early one: the median of eleven rounds, each with a young session."""
     old = await opened(MemoryLog())
     await turns(old, 2560)
     rounds = []
@@ -104,12 +109,12 @@ async def flatness() -> None:
         await turns(young, 20)
         early, late = await turns(young, 58), await turns(old, 58)
         rounds.append(median(late) / median(early))
-    spread = f"rounds {min(rounds):.2f} to {max(rounds):.2f}"
-    print(f"flatness  {median(rounds):5.2f}x   (bound 1.2x)   turns 2,560 to 3,200 against turns 20 to 80; {spread}")
+    note = f"turns 2,560 to 3,200 against turns 20 to 80; rounds {min(rounds):.2f} to {max(rounds):.2f}"
+    report.add("a late turn over an early one", median(rounds), "x", most=1.2, note=note)
 
 
 async def growth() -> None:
-    """Print what a turn leaves in memory beside the text of its messages, after 500 turns of warming up."""
+    """Print the KiB that a turn leaves in memory beside the text of its messages, after 500 turns of warming up."""
     with tempfile.TemporaryDirectory() as folder:
         log = SqliteLog(Path(folder, "events.db"))
         session = await opened(log)
@@ -123,7 +128,7 @@ async def growth() -> None:
         own = (spoken(session) - said) / size
         grown = (resident() - before) / size - own
         log.close()
-    print(f"growth    {grown / 1024:5.1f} KiB (bound 4 KiB)  per turn, over {size} turns of {own:.0f} characters each")
+    print(grown / 1024)
 
 
 def bare(count: int) -> list[int]:
@@ -195,6 +200,4 @@ if __name__ == "__main__":
     if sys.argv[1:] == ["growth"]:
         asyncio.run(growth())
     else:
-        asyncio.run(main())
-        sys.stdout.flush()
-        subprocess.run([sys.executable, *sys.orig_argv[1:], "growth"], check=True)
+        sys.exit(asyncio.run(main()))

@@ -5,9 +5,12 @@ Texts of ordinary kinds and of hostile ones, read whole and in pieces of a few c
 
 from __future__ import annotations
 
+import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+
+from figures import Report
 
 from foregate.agent.dialects.dialect_model import build_dialects
 from foregate.agent.dialects.json.dialect import JsonDialect
@@ -130,19 +133,19 @@ def ratio(dialect: Dialect, kind: Kind, piece: int) -> float:
     return found
 
 
-def main() -> None:
+def main() -> int:
     """Print, for each dialect, the worst ratio of all kinds of text, whole and in pieces."""
+    report = Report("parsing", "agent/dialects")
     names = {type(dialect): name for name, dialect in build_dialects().items()}
     for dialect, kinds in KINDS.items():
         worst: dict[int, tuple[float, str]] = {}
         for piece in (0, 7):
             worst[piece] = max((ratio(dialect, kind, piece), name) for name, kind in kinds.items())
         (whole, kind), (pieces, other) = worst[0], worst[7]
-        print(
-            f"parsing   {max(whole, pieces):5.2f}x  (bound {BOUND}x)   {names[type(dialect)]}: {whole:.2f} "
-            f"whole ({kind}), {pieces:.2f} in pieces ({other})"
-        )
+        note = f"{whole:.2f} whole ({kind}), {pieces:.2f} in pieces ({other})"
+        report.add(f"a byte of 1 MB, {names[type(dialect)]}", max(whole, pieces), "x", most=BOUND, note=note)
+    return report.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -28,6 +28,7 @@ from confining.everyday import settle
 from confining.projects import GIT, run_script
 from confining.session import play_line
 from confining.world import changed, describe
+from figures import Report
 from sandbox import find_tier
 
 SAY = (
@@ -54,24 +55,27 @@ class Outcome:
 
 def main(names: list[str]) -> int:
     """Print a table; return 1 where a step differs."""
+    report = Report("projects", "agent/sandbox", "agent/egress", "agent/workspace", "benchmarks/building")
     with tempfile.TemporaryDirectory() as name, serve_registry() as port:
         base = Path(name).resolve()
         (base / "workspace").mkdir()
         tier = find_tier(base / "workspace")
         if tier != "full":
-            print(f"projects skipped: the tier is {tier}, and only in `full` a sandbox is given a registry")
-            return 0
-        return 1 - all([*measure(base, names or list(PROJECTS), port)])
+            report.skip("all", f"the tier is {tier}, and only in `full` a sandbox is given a registry")
+        else:
+            measure(base, names or list(PROJECTS), port, report)
+    return report.end()
 
 
-def measure(base: Path, names: list[str], port: int) -> Iterator[bool]:
-    """Print a line for every step; yield whether each is the same."""
+def measure(base: Path, names: list[str], port: int, report: Report) -> None:
+    """Print a line for every step, and report how many of each project's differ."""
     os.environ["PATH"] = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     for name in names:
         project = PROJECTS[name]
         if missing := [program for program in project.needs if shutil.which(program) is None]:
-            print(f"{name:8} skipped: there is no {missing[0]}")
+            report.skip(name, f"there is no {missing[0]}")
             continue
+        differing = 0
         outside = [run_outside(base, step, port) for step in begin(base, project, port)]
         inside = [run_inside(base, step, port) for step in begin(base, project, port)]
         for step, bare, ours in zip(project.steps, outside, inside, strict=True):
@@ -81,7 +85,8 @@ def measure(base: Path, names: list[str], port: int) -> Iterator[bool]:
                 f" {ours.seconds:5.1f} s in a session   {'; '.join(differs) or 'same'}",
                 flush=True,
             )
-            yield not differs
+            differing += bool(differs)
+        report.add(f"{name}: steps that differ", differing, "", most=0, note=f"of {len(outside)}")
 
 
 def begin(base: Path, project: Project, port: int) -> Iterator[Step]:

@@ -10,6 +10,8 @@ import random
 import sys
 from collections.abc import Callable
 
+from figures import Report
+
 from foregate.audit.let_go import build_frame
 from foregate.schemas.review import RuledCall
 from foregate.telemetry.bounds.hypergeometric import find_upper_bound
@@ -107,13 +109,13 @@ BOUND = TRIALS * (1000 - CONFIDENCE + CHANCE) // 1000
 
 def main() -> int:
     """Print how often each promise was broken; return 1 where one was too often."""
-    failed = False
+    report = Report("promises", "telemetry/bounds", "src/foregate/audit/let_go.py")
     for is_broken in PROMISES:
-        broken = count_broken(is_broken, random.Random(2))
-        name = " ".join((is_broken.__doc__ or "").split())
-        print(f"{broken * 100 / TRIALS:5.1f} % broken (bound {BOUND * 100 / TRIALS:.1f} %)  {name}")
-        failed = failed or broken > BOUND
-    return int(failed)
+        name = is_broken.__name__.removeprefix("is_").removesuffix("_broken").replace("_", " ")
+        broken = count_broken(is_broken, random.Random(2)) * 100 / TRIALS
+        note = " ".join((is_broken.__doc__ or "").split())
+        report.add(f"{name} broken", broken, "%", most=BOUND * 100 / TRIALS, note=note)
+    return report.end()
 
 
 def count_broken(is_broken: Callable[[random.Random], bool], chance: random.Random) -> int:

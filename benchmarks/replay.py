@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import statistics
+import sys
 import time
 
 from endless import SESSION, opened, turns
+from figures import Report
 
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import redecide
@@ -25,17 +26,15 @@ from foregate.telemetry.log.memory_log import MemoryLog
 COUNT = 400
 
 
-async def main() -> None:
+async def main() -> int:
     """Print the median ratio of eleven interleaved rounds, each over a whole session."""
     log = MemoryLog()
     await turns(await opened(log), COUNT)
     lines = [(text, hash_) for _, text, hash_ in log.lines(SESSION)]
-    rounds = []
-    for _ in range(11):
-        plain, ours = read(lines), judged_again(lines)
-        rounds.append((ours / plain, ours / 1000, plain / 1000))
-    ratio, ours, plain = statistics.median(rounds)
-    print(f"replay    {ratio:5.1f}x   (bound 8x)     {ours:.0f} us against {plain:.1f} us per turn")
+    rounds = [(judged_again(lines) / 1000, read(lines) / 1000) for _ in range(11)]
+    report = Report("replay", "gates", "policy", "evidence", "schemas", "telemetry/audit")
+    report.add_rounds("a turn judged again", rounds, "us", most=8)
+    return report.end()
 
 
 def read(lines: list[tuple[str, str]]) -> float:
@@ -62,4 +61,4 @@ def judged_again(lines: list[tuple[str, str]]) -> float:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(asyncio.run(main()))

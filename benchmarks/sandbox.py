@@ -9,16 +9,19 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
+from typing import cast
 
 from confining.forbid import forbid_namespaces
+from figures import Report
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
@@ -150,20 +153,15 @@ def write_many(number: int) -> tuple[str, ...]:
     return ("sh", "-c", f"mkdir m{number}; {each}")
 
 
-def print_row(name: str, found: Timed, most: float) -> bool:
-    """Print what calls took; return whether they may take so long."""
+def add_row(report: Report, name: str, found: Timed, most: float) -> None:
+    """Report what a sandbox adds to a call."""
     if found.why:
-        print(f"{name:22} skipped: {found.why}")
-        return True
+        report.skip(name, found.why)
+        return
     added = median(a - b for a, b in zip(found.ours, found.bare, strict=True))
     ratio = median(a / b for a, b in zip(found.ours, found.bare, strict=True))
-    holds = added <= most
-    print(
-        f"{name:22} {ratio:5.1f}x {added:+8.1f} ms (bound {most:.0f} ms)   {median(found.ours):.1f} against"
-        f" {median(found.bare):.1f} ms   {'holds' if holds else 'MISSED'}",
-        flush=True,
-    )
-    return holds
+    note = f"more: {median(found.ours):.1f} against {median(found.bare):.1f} ms, {ratio:.1f}x"
+    report.add(name, added, "ms", most=most, note=note)
 
 
 def fill(workspace: Path, count: int = 0) -> Path:
@@ -182,22 +180,22 @@ def fill(workspace: Path, count: int = 0) -> Path:
     return workspace
 
 
-def measure(root: Path) -> Iterator[bool]:
-    """Print every line; yield whether each holds."""
+def measure(root: Path, report: Report) -> None:
+    """Report every figure."""
     small, large = fill(root / "small"), fill(root / "large", MANY)
     tier = find_tier(small)
     if tier == "full":
         found = take_turns([(place, made) for made in (read, work) for place in (small, large)])
-        yield print_row("read", found[small, read], MOST_FULL)
-        yield print_row("work", found[small, work], MOST_FULL)
+        add_row(report, "read", found[small, read], MOST_FULL)
+        add_row(report, "work", found[small, work], MOST_FULL)
         for made in (read, work):
-            yield print_growth(made.__name__, found[small, made], found[large, made])
-        yield print_row(
-            f"apply {APPLIED} files", asyncio.run(timed(fill(root / "apply"), write_many, 3)), MOST_TO_APPLY
-        )
+            add_growth(report, made.__name__, found[small, made], found[large, made])
+        applied = asyncio.run(timed(fill(root / "apply"), write_many, 3))
+        add_row(report, f"apply {APPLIED} files", applied, MOST_TO_APPLY)
     else:
-        print(f"full                   skipped: the tier is {tier}")
-    yield in_child(lambda: measure_limited(fill(root / "limited")))
+        report.skip("full", f"the tier is {tier}")
+    limited = in_child(lambda: measure_limited(fill(root / "limited")))
+    add_row(report, "limited read", limited, MOST_LIMITED)
 
 
 def take_turns(what: Sequence[tuple[Path, Made]]) -> dict[tuple[Path, Made], Timed]:
@@ -210,29 +208,23 @@ def take_turns(what: Sequence[tuple[Path, Made]]) -> dict[tuple[Path, Made], Tim
     return found
 
 
-def print_growth(name: str, small: Timed, large: Timed) -> bool:
-    """Print what many files in the workspace add to a call; return whether it may be so much."""
-    if small.why or large.why:
-        print(f"{name}, {MANY} files       skipped: {small.why or large.why}")
-        return True
+def add_growth(report: Report, name: str, small: Timed, large: Timed) -> None:
+    """Report what many files in the workspace add to a call."""
+    name = f"{name}, {MANY} files"
+    if why := small.why or large.why:
+        report.skip(name, why)
+        return
     added = median(large.ours) - median(small.ours)
-    holds = added <= MOST_FOR_MANY
-    print(
-        f"{name + f', {MANY} files':22}        {added:+8.1f} ms (bound {MOST_FOR_MANY:.0f} ms)   against a small"
-        f" workspace   {'holds' if holds else 'MISSED'}",
-        flush=True,
-    )
-    return holds
+    report.add(name, added, "ms", most=MOST_FOR_MANY, note="more than in a small workspace")
 
 
-def measure_limited(workspace: Path) -> bool:
-    """Print what reading costs where namespaces are forbidden."""
+def measure_limited(workspace: Path) -> Timed:
+    """Return what reading costs where namespaces are forbidden."""
     forbid_namespaces()
     tier = find_tier(workspace)
     if tier != "limited":
-        print(f"limited read           skipped: where namespaces are forbidden the tier is {tier}")
-        return True
-    return print_row("limited read", asyncio.run(timed(workspace, read)), MOST_LIMITED)
+        return Timed(why=f"where namespaces are forbidden the tier is {tier}")
+    return asyncio.run(timed(workspace, read))
 
 
 def find_tier(workspace: Path) -> str:
@@ -240,24 +232,27 @@ def find_tier(workspace: Path) -> str:
     return next(one["state"] for one in examine(workspace, None) if one["name"] == "sandbox")
 
 
-def in_child(work: Callable[[], bool]) -> bool:
-    """Do something in a process of its own, which keeps what it forbids itself."""
-    sys.stdout.flush()
-    child = os.fork()
-    if child == 0:
-        failed = 1
-        try:
-            failed = not work()
-            sys.stdout.flush()
-        finally:
-            os._exit(failed)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+def in_child(act: Callable[[], Timed]) -> Timed:
+    """Measure in a process of its own, which keeps what it forbids itself."""
+    with tempfile.TemporaryFile() as found:
+        child = os.fork()
+        if child == 0:
+            try:
+                found.write(pickle.dumps(act()))
+                found.flush()
+            finally:
+                os._exit(0)
+        os.waitpid(child, 0)
+        found.seek(0)
+        return cast(Timed, pickle.load(found))
 
 
 def main() -> int:
-    """Print every line; return 1 where a bound is missed."""
+    """Print every figure; return 1 where a bound is missed."""
+    report = Report("sandbox", "agent/sandbox", "agent/workspace", "agent/effects", "agent/egress")
     with tempfile.TemporaryDirectory() as root:
-        return 1 - all([*measure(Path(root))])
+        measure(Path(root), report)
+    return report.end()
 
 
 if __name__ == "__main__":

@@ -12,6 +12,8 @@ import threading
 import time
 from pathlib import Path
 
+from figures import Report
+
 from foregate import Agent
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import UserMessage
@@ -84,23 +86,24 @@ def run_processes(path: Path) -> list[int]:
     return [int(one.communicate()[0]) for one in running]
 
 
-def main() -> None:
-    """Print both, and fail where a bound does not hold."""
+def main() -> int:
+    """Print both; return 1 where a bound does not hold."""
     if len(sys.argv) > 1:
         print(asyncio.run(write_events(Path(sys.argv[1]))))
-        return
+        return 0
     with tempfile.TemporaryDirectory() as folder:
         os.environ["FOREGATE_HOME"] = str(Path(folder, "home"))
         resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
         most = asyncio.run(run_agents(Path(folder)))
         counts = run_processes(Path(folder, "events.db"))
     least = min(counts) * len(counts) / sum(counts)
-    print(f"agents    {AGENTS} in one process: {most.threads} threads (bound {THREADS}), ", end="")
-    print(f"{most.descriptors} descriptors (bound {DESCRIPTORS})")
-    print(f"processes {PROCESSES} in one home: the slowest got {least:.0%} of the mean (bound {SHARE:.0%})")
-    if most.threads > THREADS or most.descriptors > DESCRIPTORS or least < SHARE:
-        sys.exit("a bound does not hold")
+    report = Report("sharing", "agent", "telemetry/log", "src/foregate/assembly", "src/foregate/api.py")
+    report.add(f"threads of {AGENTS} agents", most.threads, "", most=THREADS)
+    report.add(f"descriptors of {AGENTS} agents", most.descriptors, "", most=DESCRIPTORS)
+    note = f"of the mean of {PROCESSES} processes that write into one home"
+    report.add("the slowest process's share", least * 100, "%", least=SHARE * 100, note=note)
+    return report.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+from figures import Report
+
 PLAIN = [sys.executable, "-c", "pass"]
 OURS = [str(Path(sys.executable).with_name("foregate")), "--help"]
 
 
-def main() -> None:
+def main() -> int:
     """Print the median ratio of eleven interleaved rounds, after one of each to warm the file cache."""
     taken(PLAIN)
     taken(OURS)
-    rounds = []
-    for _ in range(11):
-        plain, ours = taken(PLAIN), taken(OURS)
-        rounds.append((ours / plain, ours / 1e6, plain / 1e6))
-    ratio, ours, plain = statistics.median(rounds)
-    print(f"start     {ratio:5.1f}x   (bound 10x)    {ours:.0f} ms against {plain:.0f} ms")
+    report = Report("start", "src/foregate/cli", "src/foregate/__main__.py")
+    report.add_rounds("--help", [(taken(OURS) / 1e6, taken(PLAIN) / 1e6) for _ in range(11)], "ms", most=10)
+    return report.end()
 
 
 def taken(command: list[str]) -> int:
@@ -32,4 +30,4 @@ def taken(command: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

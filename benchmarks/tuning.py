@@ -18,8 +18,8 @@ from contextlib import closing
 from pathlib import Path
 from typing import TypeVar
 
+from figures import Report
 from varied.record import record_log
-from verify import show
 
 from foregate.audit.key_change import KeyChange
 from foregate.audit.levers import LeverSearch
@@ -88,8 +88,8 @@ def build_index(log: SqliteLog, path: Path) -> None:
         index.catch_up(list_sessions(log), 1)
 
 
-def compare_edits(log: SqliteLog, path: Path) -> Iterator[tuple[float, float, float]]:
-    """Yield of each change how long all takes and how long the difference does; exit where they differ."""
+def compare_edits(log: SqliteLog, path: Path) -> Iterator[float]:
+    """Yield of each change how many times as long as the difference all takes; exit where they come out otherwise."""
     for name, (key, value) in EDITS.items():
         change = KeyChange({key: value})
         all_, wanted = take(lambda: judge(log, change))  # noqa: B023 - called here
@@ -97,36 +97,30 @@ def compare_edits(log: SqliteLog, path: Path) -> Iterator[tuple[float, float, fl
         print(f"          {all_ / some:7.2f}x  {name} ({len(wanted[0])} rows, {all_:.1f} s against {some:.2f} s)")  # type: ignore[index]
         if found != wanted:
             sys.exit(f"`{name}` comes out otherwise by difference")
-        yield all_, some, all_ / some
+        yield all_ / some
 
 
-def measure(log: SqliteLog, path: Path, *, levers: bool) -> Iterator[bool]:
-    """Print each ratio against its bound; yield whether it holds."""
+def measure(log: SqliteLog, path: Path, report: Report, *, levers: bool) -> None:
+    """Report each ratio against its bound."""
     build_index(log, path)
-    taken = list(compare_edits(log, path))
-    gains = [gain for *_, gain in taken]
+    gains = list(compare_edits(log, path))
     change = KeyChange({("uncertainty", "threshold"): 300})
     pairs = [(take(lambda: build_anew(log, path))[0], take(lambda: judge(log, change))[0]) for _ in range(5)]
     making, whole = map(statistics.median, zip(*pairs, strict=True))
     ratio = statistics.median(made / judged for made, judged in pairs)  # one beside the other: machines warm up
-    told = f"median of {len(EDITS)} changes of one key, each with the rows and counts of judging all"
-    yield show_gain("tuning", statistics.median(gains), MEDIAN, told)
-    yield show_gain("", min(gains), SLOWEST, "the slowest of them")
-    told = f"{making:.1f} s to make the index, against {whole:.1f} s to judge all once"
-    yield show("", f"{ratio:5.2f}x", f"{INDEX}x", told, ratio <= INDEX)
+    note = f"median of {len(EDITS)} changes of one key, each with the rows and counts of judging all"
+    report.add("gain by difference", statistics.median(gains), "x", least=MEDIAN, note=note)
+    report.add("gain by difference, the slowest", min(gains), "x", least=SLOWEST)
+    note = f"{making:.1f} s to make the index, against {whole:.1f} s to judge all once"
+    report.add("making the index over judging all", ratio, "x", most=INDEX, note=note)
     one, two = (take(lambda: judge(log, change, None, n), time.perf_counter)[0] for n in (1, 2))  # noqa: B023
-    yield show_gain("", one / two, TWO, "two processes against one, by the clock on the wall")
+    report.add("gain of two processes", one / two, "x", least=TWO, note="by the clock on the wall")
     if levers:
         with closing(ReachIndex(log, path)) as index:
             search = LeverSearch(log, list_sessions(log), index)
             finding, found = take(search.find_levers)
-        told = f"{finding:.1f} s for {len(found)} levers, {len(search.quiet)} keys turn nothing"
-        yield show("", f"{finding / whole:5.2f}x", f"{LEVERS:.0f}x", told, finding <= LEVERS * whole)
-
-
-def show_gain(name: str, gain: float, bound: float, told: str) -> bool:
-    """Print a gain against the least it must be; return whether it is."""
-    return show(name, f"{gain:5.2f}x", f"{bound}x", told, gain >= bound)
+        note = f"{finding:.1f} s for {len(found)} levers, {len(search.quiet)} keys turn nothing"
+        report.add("levers over judging all", finding / whole, "x", most=LEVERS, note=note)
 
 
 def main() -> int:
@@ -136,12 +130,14 @@ def main() -> int:
     reader.add_argument("--log", type=Path, help="a log to read instead of recording one")
     reader.add_argument("--no-levers", action="store_true", help="leave out the search for levers")
     given = reader.parse_args()
+    report = Report("tuning", "src/foregate/audit", "gates", "policy", "evidence", "schemas", "telemetry/audit")
     with tempfile.TemporaryDirectory() as folder:
         path = given.log or Path(folder) / "log.db"
         if given.log is None:
             record_log(path, given.turns)
         with closing(SqliteLog(path, create=False, read_only=True)) as log:
-            return 0 if all([*measure(log, Path(folder) / "tuning.db", levers=not given.no_levers)]) else 1
+            measure(log, Path(folder) / "tuning.db", report, levers=not given.no_levers)
+    return report.end()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from contextlib import closing
 from pathlib import Path
 
 from endless import SESSION, opened, turns
+from figures import Report
 from whatif import judged_again
 
 from foregate.audit.pieces import cores
@@ -44,28 +45,22 @@ def main() -> int:
     rows = asyncio.run(recorded())
     rounds = [(hashed(rows), verified(rows)) for _ in range(11)]
     plain, ours = (min(times) / 1e6 for times in zip(*rounds, strict=True))
-    ratio = ours / plain
-    told = f"{ours:.1f} ms against {plain:.1f} ms for {len(rows)} events"
-    good = [show("verify", f"{ratio:5.1f}x", f"{RATIO}x", told, ratio <= RATIO)]
+    report = Report("verify", "telemetry/audit", "telemetry/log", "src/foregate/audit", "gates", "evidence", "schemas")
+    note = f"{ours:.1f} ms against {plain:.1f} ms for {len(rows)} events"
+    report.add("verifying over hashing", ours / plain, "x", most=RATIO, note=note)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "log.db"
         written(path, rows, count)
         with closing(SqliteLog(path, create=False)) as log:
             size = count * len(rows)
             taken = proven(log) / size * MILLION
-            told = f"a million events, chain and meaning, on one core; by {size} in {count} sessions"
-            good.append(show("", f"{taken:5.1f} s", f"{SECONDS} s", told, taken <= SECONDS))
+            note = f"chain and meaning, on one core; by {size} in {count} sessions"
+            report.add("a million events", taken, "s", most=SECONDS, note=note)
             names = asyncio.run(log.sessions())
             again, whatif = judged(log, names), judged_again(log, cores(), names)
-            told = f"{again:.0f} turns judged again a second, against {whatif:.0f} of what-if, on {cores()} cores"
-            good.append(show("", f"{again / whatif:5.2f}x", f"{SPEED}x", told, again >= SPEED * whatif))
-    return 0 if all(good) else 1
-
-
-def show(name: str, figure: str, bound: str, told: str, holds: bool) -> bool:
-    """Print a figure against its bound; return whether it holds."""
-    print(f"{name:9} {figure:8} (bound {bound:5}) {'holds' if holds else 'MISSED':6}  {told}")
-    return holds
+            note = f"{again:.0f} turns judged again a second, against {whatif:.0f} of what-if, on {cores()} cores"
+            report.add("speed over what-if", again / whatif, "x", least=SPEED, note=note)
+    return report.end()
 
 
 async def recorded() -> list[Row]:

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import asyncio
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
 from endless import SESSION, opened, policy, turns
+from figures import Report
 
 from foregate.audit.pieces import cores
 from foregate.audit.what_if import WhatIf
@@ -47,7 +49,7 @@ def judged_again(log: SqliteLog, workers: int, sessions: Sequence[str] = (SESSIO
     return judge.tally.turns / (time.perf_counter() - start)
 
 
-def main() -> None:
+def main() -> int:
     """Print the median ratio of interleaved rounds, each over the whole session."""
     several = cores()
     with tempfile.TemporaryDirectory() as folder:
@@ -55,12 +57,12 @@ def main() -> None:
         log = SqliteLog(Path(folder) / "log.db", create=False)
         rounds = [(judged_again(log, 1), judged_again(log, several)) for _ in range(ROUNDS)]
         log.close()
-    gain = statistics.median(many / one for one, many in rounds)
     one, many = (statistics.median(speeds) for speeds in zip(*rounds, strict=True))
-    print(
-        f"whatif    {gain:5.1f}x   ({several} processes against one)     {many:.0f} against {one:.0f} turns per second"
-    )
+    report = Report("whatif", "src/foregate/audit", "gates", "policy", "evidence", "schemas", "telemetry/audit")
+    note = f"{several} processes: {many:.0f} against {one:.0f} turns per second"
+    report.add("gain of several processes", statistics.median(two / one for one, two in rounds), "x", note=note)
+    return report.end()
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())
