@@ -29,7 +29,7 @@ command that fails prints one sentence on standard error that says what to do.
 | `FOREGATE_HOME` | the folder of the log, before-images, memory, history and pins of MCP tools; \
 default `$XDG_DATA_HOME/foregate`, else `~/.local/share/foregate`. Foregate creates it for its owner only and refuses \
 one that others may write to |
-| `OPENAI_BASE_URL`, `OPENAI_API_KEY` | the model's endpoint and its key |
+| `OPENAI_BASE_URL`, `OPENAI_API_KEY` | the address of the model's endpoint, without which none is asked, and its key |
 | `FOREGATE_MODEL` | the model's name; `--model` beats it |
 | `FOREGATE_POLICY` | a YAML file over the default policy, or `classic`; `--policy` beats it |
 | `FOREGATE_CONFIG` | a YAML file over the default [configuration](configuration.md); `--config` beats it |

@@ -56,5 +56,5 @@ async def test_a_role_without_an_endpoint_is_refused_when_it_is_needed(
     file.write_text("models: {planning: {provider: openai}}\n")
     configuration = load_configuration(file)
     async with Agent(model=ScriptedModel([]), workspace=tmp_path, config=configuration, log=MemoryLog()) as agent:
-        with pytest.raises(UsageError, match="set OPENAI_BASE_URL or OPENAI_API_KEY"):
+        with pytest.raises(UsageError, match="names no endpoint; give it a `base_url`"):
             await agent.plan("read a.txt")

@@ -78,8 +78,8 @@ def endpoint(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     thread.start()
     servers: list[ScriptedServer] = []
 
-    def start(*steps: Step, models: tuple[str, ...] = ("m",)) -> ScriptedServer:
-        server = ScriptedServer(*steps, models=models)
+    def start(*steps: Step, models: tuple[str, ...] = ("m",), keyless: bool = False) -> ScriptedServer:
+        server = ScriptedServer(*steps, models=models, keyless=keyless)
         servers.append(asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result())
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         return server

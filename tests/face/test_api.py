@@ -14,15 +14,18 @@ import pytest
 
 import foregate
 from foregate import Agent
+from foregate.agent.planning.format.configuration import default_configuration
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
 from foregate.assembly.open import NO_ENDPOINT, choose_model
+from foregate.assembly.setting import SessionOptions
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.protocols import Model
 from foregate.telemetry.log.memory_log import MemoryLog
 
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
@@ -191,9 +194,13 @@ async def test_what_cannot_be_opened_says_why_in_one_sentence(options: dict[str,
 
 def test_a_model_is_chosen_by_name_environment_or_rehearsed() -> None:
     endpoint = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
-    assert choose_model(None, {}) == (choose_model(None, {})[0], (NO_ENDPOINT,))
-    assert choose_model("rehearsal", endpoint)[1] == ()
-    assert choose_model("big", endpoint)[0].name == "big"
-    assert choose_model(None, endpoint | {"FOREGATE_MODEL": "small"})[0].name == "small"
+
+    def choose(model: str | None, environ: dict[str, str]) -> tuple[Model, tuple[str, ...]]:
+        return choose_model(SessionOptions(model=model, environ=environ, config=default_configuration()))
+
+    assert choose(None, {})[1] == (NO_ENDPOINT,)
+    assert choose("rehearsal", endpoint)[1] == ()
+    assert choose("big", endpoint)[0].name == "big"
+    assert choose(None, endpoint | {"FOREGATE_MODEL": "small"})[0].name == "small"
     with pytest.raises(UsageError, match="no endpoint"):
-        choose_model("big", {})
+        choose("big", {})

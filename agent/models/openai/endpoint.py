@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 
 OPENAI_URL = "https://api.openai.com/v1"
+"""Said where an address is missing, and never asked unless somebody names it."""
 PLACEHOLDER_KEY = "no-key-needed"
 """Sent to endpoints of one's own that want some key and check none."""
 
@@ -42,16 +43,16 @@ class Endpoint:
 
     @classmethod
     def of(cls, url: str | None, key: str | None) -> Endpoint:
-        """Return the endpoint; raise UsageError for an address or a key that cannot be one.
+        """Return the endpoint; raise UsageError for an address or a key that cannot be one, and for no address.
 
-        Without `url` it is OpenAI's own, which needs a key; one's own endpoint gets a placeholder where none is given.
+        Without `key` it gets a placeholder, since servers of one's own often want some key and check none.
         """
         key = (key or "").strip()
         if not all("!" <= char <= "~" for char in key):
             raise UsageError("the key holds a space or a character that no key has; set OPENAI_API_KEY anew")
-        if not (url or "").strip() and not key:
-            raise UsageError("there is no key for the endpoint; set OPENAI_API_KEY")
-        return cls(_check_url((url or "").strip() or OPENAI_URL), key or PLACEHOLDER_KEY)
+        if not (url or "").strip():
+            raise UsageError(f"the model has no address; name its `base_url` (OpenAI's own is {OPENAI_URL})")
+        return cls(_check_url((url or "").strip()), key or PLACEHOLDER_KEY)
 
     def clean(self, text: object) -> str:
         """Return words of the endpoint fit for a terminal: one line, printable, short, without the key."""

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from foregate.agent.models.openai.endpoint import (
     NO_JSON,
+    OPENAI_URL,
     PLACEHOLDER_KEY,
     Endpoint,
     FeatureDeclined,
@@ -47,7 +48,7 @@ class OpenAIModel:
     Prices are micro-units per million tokens. When text already handed to
     `on_text` is void because the answer begins again, a `Follower` is told so, and anybody else in a line of the text.
     `proxy` is the only proxy used. `on_retry` hears in a sentence why a request failed that is tried again.
-    Raises UsageError for an address or key that cannot be one.
+    Raises UsageError for an address or key that cannot be one. There is no default address: only `base_url` is asked.
     """
 
     def __init__(
@@ -258,14 +259,17 @@ def read_json(answer: Any) -> Json:
 def from_environment(
     environ: Mapping[str, str], *, model: str = "", on_retry: OnRetry | None = None
 ) -> OpenAIModel | None:
-    """Return the model that OPENAI_BASE_URL, OPENAI_API_KEY and FOREGATE_MODEL name, None when neither of the first two
-    is set. `model` goes before FOREGATE_MODEL; for `on_retry` see OpenAIModel. Raises UsageError for values that cannot
-    be meant.
+    """Return the model that OPENAI_BASE_URL, OPENAI_API_KEY and FOREGATE_MODEL name, None when none of them is set.
+
+    `model` goes before FOREGATE_MODEL; for `on_retry` see OpenAIModel. Raises UsageError for values that cannot be
+    meant, and for a key or a model without an address: a key may be there for another program.
     """
     url, key = environ.get("OPENAI_BASE_URL", "").strip(), environ.get("OPENAI_API_KEY", "").strip()
     model = model.strip() or environ.get("FOREGATE_MODEL", "").strip()
-    if url or key:
-        return OpenAIModel(model, base_url=url or None, api_key=key or None, on_retry=on_retry)
-    if model:
-        raise UsageError(f"the model `{model}` has no endpoint; set OPENAI_API_KEY, or OPENAI_BASE_URL for your own")
+    if url:
+        return OpenAIModel(model, base_url=url, api_key=key or None, on_retry=on_retry)
+    if key or model:
+        named = f"the model `{model}` is named" if model else "OPENAI_API_KEY is set"
+        cure = f"set OPENAI_BASE_URL (OpenAI's own is {OPENAI_URL}), or `--model rehearsal` to try without one"
+        raise UsageError(f"{named}, but no endpoint; {cure}")
     return None

@@ -43,14 +43,22 @@ def build_client(endpoint: Endpoint, *, timeout: float, connect_timeout: float, 
     )
 
 
+def find_server(url: httpx2.URL) -> tuple[str, str, int | None]:
+    """Return scheme, host and port of an address, such as ("http", "127.0.0.1", 8000)."""
+    return url.scheme, url.host, url.port
+
+
 class GuardedTransport(httpx2.AsyncBaseTransport):
-    """Sends a fixed set of headers whatever the environment adds, and bounds what is read."""
+    """Sends a fixed set of headers to one server, whatever the environment adds, and bounds what is read."""
 
     def __init__(self, inner: httpx2.AsyncBaseTransport, endpoint: Endpoint) -> None:
         self._inner, self._endpoint = inner, endpoint
+        self._server = find_server(httpx2.URL(endpoint.url))
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send the request; raise ModelError for a compressed answer, whose true size nobody knows beforehand."""
+        """Send the request; raise ModelError for another server, and for a compressed answer, whose size is unknown."""
+        if find_server(request.url) != self._server:
+            raise ModelError(f"a request would have left for {request.url.host}, not {self._endpoint.url}; report this")
         headers = [(name, request.headers[name]) for name in SENT_HEADERS if name in request.headers]
         headers += [("Authorization", f"Bearer {self._endpoint.key}"), *OWN_HEADERS]
         request.headers = httpx2.Headers(headers)

@@ -64,8 +64,12 @@ def open_model(wanted: ModelConfiguration, environ: Mapping[str, str], on_retry:
 
     if wanted.provider == "rehearsal":
         return RehearsalModel()
-    address = {"OPENAI_BASE_URL": wanted.base_url} if wanted.base_url else {}
-    made = from_environment({**environ, **address}, model=wanted.model, on_retry=on_retry)
+    made = from_environment(name_endpoint(wanted, environ), model=wanted.model, on_retry=on_retry)
     if made is None:
-        raise UsageError("the configuration wants a model at an endpoint; set OPENAI_BASE_URL or OPENAI_API_KEY")
+        raise UsageError("`provider: openai` in the configuration names no endpoint; give it a `base_url`")
     return made
+
+
+def name_endpoint(wanted: ModelConfiguration, environ: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the environment with the address of a section of the configuration, where it has one, in its place."""
+    return {**environ, "OPENAI_BASE_URL": wanted.base_url} if wanted.base_url else environ

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from foregate.assembly.home import find_fresh_name, find_session
-from foregate.assembly.model_roles import ModelRoles, price_model
+from foregate.assembly.model_roles import ModelRoles, name_endpoint, price_model
 from foregate.assembly.moved import check_moved, find_root
 from foregate.assembly.place import Place, open_place
 from foregate.assembly.setting import SessionOptions
@@ -20,7 +20,6 @@ from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.protocols import Log, Model, ToolSource
 
 if TYPE_CHECKING:
-    from foregate.agent.models.openai.endpoint import OnRetry
     from foregate.agent.planning.format.configuration import Configuration, PlanMode
     from foregate.agent.session.session import Session
     from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
@@ -35,7 +34,7 @@ REHEARSAL = "rehearsal"
 """The name that asks for the rehearsal model by itself."""
 NO_ENDPOINT = (
     "no model endpoint is configured, so the rehearsal model answers: it is no language model and understands only a "
-    "few plain requests. Set OPENAI_BASE_URL or OPENAI_API_KEY, and FOREGATE_MODEL, for a real one."
+    "few plain requests. Set OPENAI_BASE_URL and FOREGATE_MODEL for a real one."
 )
 
 
@@ -79,7 +78,7 @@ async def open_session(setting: SessionOptions) -> OpenSession:
         place = open_place(setting, resources)
         if setting.resume:
             await find_session(place.log, setting.resume)  # a wrong name is said before any model is waited for
-        model, notes = choose_model(setting.model, setting.environ, setting.on_retry)
+        model, notes = choose_model(setting)
         if isinstance(model, OpenAIModel):
             if model is not setting.model:
                 resources.push_async_callback(model.close)
@@ -293,21 +292,25 @@ async def read_beginning(log: Log, name: str) -> SessionStarted:
     return first[0].body
 
 
-def choose_model(
-    wanted: Model | str | None, environ: Mapping[str, str], on_retry: OnRetry | None = None
-) -> tuple[Model, tuple[str, ...]]:
-    """Return the model to ask and what a person should know of the choice.
+def choose_model(setting: SessionOptions) -> tuple[Model, tuple[str, ...]]:
+    """Return the session's model and what a person should know of the choice.
 
-    A name needs an endpoint: UsageError without one. Without name and endpoint the rehearsal model serves.
+    Its address is OPENAI_BASE_URL, else that of the configuration's execution or planning model. Without any the
+    rehearsal model serves, unless a name or a key asks for an endpoint: UsageError then.
     """
-    if wanted is not None and not isinstance(wanted, str):
-        return wanted, ()
+    if setting.model is not None and not isinstance(setting.model, str):
+        return setting.model, ()
     from foregate.agent.models.openai.model import from_environment
     from foregate.agent.models.rehearsal.model import RehearsalModel
 
+    environ, wanted = setting.environ, setting.model or ""
     if REHEARSAL in (wanted, environ.get("FOREGATE_MODEL") if not wanted else ""):
         return RehearsalModel(), ()
-    model = from_environment(environ, model=wanted or "", on_retry=on_retry)
+    if not environ.get("OPENAI_BASE_URL", "").strip():
+        models = choose_configuration(setting)[0].models
+        if named := next((one for one in (models.execution, models.planning) if one.base_url), None):
+            environ, wanted = name_endpoint(named, environ), wanted or named.model
+    model = from_environment(environ, model=wanted, on_retry=setting.on_retry)
     return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
 
 

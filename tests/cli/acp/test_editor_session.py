@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from acp import RequestError, embedded_text_resource, resource_block
 
-from tests.agent.models.openai.scripted_server import ScriptedServer, failure
+from tests.agent.models.openai.scripted_server import KEY, ScriptedServer, failure
 from tests.cli.acp.editor import Desk, Editor, begin, press, prompt, says
 
 READ = ("read_file", '{"path": "a.txt"}')
@@ -217,6 +217,13 @@ async def test_a_plan_is_shown_confirmed_and_followed(desk: Desk) -> None:
     assert "in_progress" in {entry.status for plan in plans for entry in plan.entries}
     assert editor.kinds[0] == ["allow_once", "allow_once", "reject_once"]
     assert "edit_file a.txt" in editor.asked[0][0].content[0].content.text  # type: ignore[index,union-attr]
+
+
+async def test_a_key_without_an_address_opens_no_session_and_the_editor_is_told_what_to_set(desk: Desk) -> None:
+    desk.environ["OPENAI_API_KEY"] = KEY
+    async with desk.start(Editor()) as (connection, _):
+        with pytest.raises(RequestError, match="no endpoint; set OPENAI_BASE_URL"):
+            await connection.new_session(cwd=str(desk.folder), mcp_servers=[])
 
 
 async def test_a_model_that_fails_is_an_error_and_the_session_goes_on(desk: Desk) -> None:

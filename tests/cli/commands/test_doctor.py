@@ -57,4 +57,4 @@ def test_at_a_terminal_no_word_is_broken_at_its_edge(tmp_path: Path, home: Path)
     finally:
         terminal.close()
     shown = terminal.seen.replace("\r", "")
-    assert "OPENAI_BASE_URL for an endpoint of your\n  own" in shown
+    assert "OPENAI_BASE_URL to the address of an endpoint, and\n  OPENAI_API_KEY to its key" in shown

@@ -94,7 +94,7 @@ def test_without_an_endpoint_nothing_of_opentelemetry_is_imported(tmp_path: Path
 
 
 def test_the_provider_is_the_wire_that_is_spoken() -> None:
-    model, _ = choose_model("big", {"OPENAI_BASE_URL": f"{URL}/v1"})
+    model, _ = choose_model(SessionOptions(model="big", environ={"OPENAI_BASE_URL": f"{URL}/v1"}))
     assert name_provider(model) == "openai"
     assert name_provider(RehearsalModel()) == "foregate"
     assert name_provider(ScriptedModel([])) == "custom"

@@ -8,12 +8,16 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 import typer
 
 from foregate.cli.commands import options
+from foregate.schemas.errors import ForegateError
 from foregate.schemas.version import __version__
+
+if TYPE_CHECKING:
+    from foregate.assembly.setting import SessionOptions
 
 
 class Finding(TypedDict):
@@ -54,9 +58,10 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
     from foregate.assembly.open import choose_policy
     from foregate.assembly.setting import SessionOptions
 
+    setting = SessionOptions(workspace=workspace, policy=policy)
     space = LocalWorkspace(workspace, Home.path() / "sandboxes")
     try:
-        _, chosen = choose_policy(SessionOptions(workspace=workspace, policy=policy), space.root)
+        _, chosen = choose_policy(setting, space.root)
         probe, work = find_tier(space, chosen), find_work_tier(space, chosen)
     finally:
         space.close()
@@ -76,7 +81,6 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         "none": "one with `confine` is not started",
     }
     home = Home.path()
-    endpoint = os.environ.get("OPENAI_BASE_URL") or ("the default endpoint" if "OPENAI_API_KEY" in os.environ else "")
     git = shutil.which("git")
     return [
         Finding(name="foregate", state=__version__, why=f"Python {platform.python_version()}", cure=""),
@@ -100,13 +104,27 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         ),
         Finding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),
         Finding(name="log", state=str(home), why="" if is_writable(home) else "it cannot be written to", cure=""),
-        Finding(
-            name="model",
-            state=endpoint or "rehearsal",
-            why="" if endpoint else "no endpoint is set, so that only what the rehearsal model understands works",
-            cure="" if endpoint else "set OPENAI_API_KEY, or OPENAI_BASE_URL for an endpoint of your own",
-        ),
+        examine_model(setting),
     ]
+
+
+def examine_model(setting: SessionOptions) -> Finding:
+    """Return which model sessions would have, and where; the endpoint itself is not asked."""
+    from foregate.agent.models.openai.model import OpenAIModel
+    from foregate.assembly.open import choose_model
+
+    state, why, cure = "rehearsal", "", ""
+    try:
+        model, notes = choose_model(setting)
+    except ForegateError as error:
+        why, _, cure = str(error).partition("; ")
+        return Finding(name="model", state="none", why=why, cure=cure)
+    if isinstance(model, OpenAIModel):
+        state = model.url
+    elif notes:
+        why = "no endpoint is named, so that only what the rehearsal model understands works"
+        cure = "set OPENAI_BASE_URL to the address of an endpoint, and OPENAI_API_KEY to its key where it wants one"
+    return Finding(name="model", state=state, why=why, cure=cure)
 
 
 def is_writable(folder: Path) -> bool:

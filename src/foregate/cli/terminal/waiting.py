@@ -70,7 +70,7 @@ def build_waiting_line(setting: SessionOptions) -> WaitingLine | None:
     from foregate.agent.models.openai.model import UNRESOLVED, OpenAIModel
     from foregate.assembly.open import choose_model
 
-    model, _ = choose_model(setting.model, setting.environ)
+    model, _ = choose_model(setting)
     if not isinstance(model, OpenAIModel):
         return None
     name = "the model" if model.name == UNRESOLVED else f"the model `{model.name}`"

@@ -74,7 +74,7 @@ class ScriptedServer:
 
     `refuses` names parts of a request this endpoint does not know, and with `reasoning` it refuses what a reasoning
     model does; `models` are those it has, and `listing` is what
-    it says when asked for them, if that is something else. `requests` keeps the
+    it says when asked for them, if that is something else. With `keyless` any key will do. `requests` keeps the
     body and `headers` the headers of every request, refused ones too; `asked` is set by the first request,
     `gone` when a client hangs up.
     """
@@ -86,7 +86,9 @@ class ScriptedServer:
         reasoning: bool = False,
         models: Sequence[str] = ("m",),
         listing: Reply | None = None,
+        keyless: bool = False,
     ) -> None:
+        self.keyless = keyless
         self.steps, self.refuses, self.models, self.listing = list(steps), refuses, models, listing
         self.reasoning = reasoning
         self.requests: list[dict[str, Any]] = []
@@ -119,7 +121,7 @@ class ScriptedServer:
             writer.close()
 
     def _step(self, headers: Mapping[str, str], data: bytes) -> Step:
-        if headers.get("authorization") != f"Bearer {KEY}":
+        if not self.keyless and headers.get("authorization") != f"Bearer {KEY}":
             return failure(401, f"Incorrect API key provided: {headers.get('authorization')}", code="invalid_api_key")
         if self.paths[-1].endswith("/models"):
             return self.listing or Reply({"data": [{"id": name} for name in self.models]})

@@ -16,7 +16,7 @@ from foregate.schemas.errors import UsageError
 @pytest.mark.parametrize(
     ("environ", "url", "key", "name"),
     [
-        ({"OPENAI_API_KEY": " k "}, "https://api.openai.com/v1", "k", "unresolved"),
+        ({"OPENAI_BASE_URL": "http://h:1/v1", "OPENAI_API_KEY": " k "}, "http://h:1/v1", "k", "unresolved"),
         ({"OPENAI_BASE_URL": "http://h:1/v1/", "FOREGATE_MODEL": "m"}, "http://h:1/v1", PLACEHOLDER_KEY, "m"),
     ],
 )
@@ -33,7 +33,7 @@ def test_an_empty_environment_names_nothing() -> None:
 
 
 def test_a_model_asked_for_on_the_command_line_goes_before_the_environment() -> None:
-    model = from_environment({"OPENAI_API_KEY": "k", "FOREGATE_MODEL": "a"}, model="b")
+    model = from_environment({"OPENAI_BASE_URL": "http://h/v1", "FOREGATE_MODEL": "a"}, model="b")
     assert model is not None
     assert model.name == "b"
 
@@ -41,9 +41,11 @@ def test_a_model_asked_for_on_the_command_line_goes_before_the_environment() -> 
 @pytest.mark.parametrize(
     ("environ", "sentence"),
     [
-        ({"FOREGATE_MODEL": "m"}, "the model `m` has no endpoint"),
-        ({"OPENAI_API_KEY": "a b"}, "the key holds a space"),
-        ({"OPENAI_API_KEY": "ключ"}, "the key holds"),
+        ({"FOREGATE_MODEL": "m"}, "the model `m` is named, but no endpoint; set OPENAI_BASE_URL"),
+        ({"OPENAI_API_KEY": "secret-key"}, "OPENAI_API_KEY is set, but no endpoint; set OPENAI_BASE_URL"),
+        ({"OPENAI_API_KEY": "secret-key", "OPENAI_BASE_URL": " "}, "OPENAI_API_KEY is set, but no endpoint"),
+        ({"OPENAI_BASE_URL": "http://h/v1", "OPENAI_API_KEY": "a b"}, "the key holds a space"),
+        ({"OPENAI_BASE_URL": "http://h/v1", "OPENAI_API_KEY": "ключ"}, "the key holds"),
         ({"OPENAI_BASE_URL": "localhost:8000"}, "is not http"),
         ({"OPENAI_BASE_URL": "http://u:secret@h/v1"}, "holds a user name or password"),
         ({"OPENAI_BASE_URL": "http://h/v1?key=secret"}, "is not http"),
@@ -59,11 +61,11 @@ def test_an_environment_that_cannot_be_meant_is_one_sentence(environ: Mapping[st
 
 @given(st.text(max_size=2000))
 def test_what_is_shown_of_an_endpoint_is_one_short_printable_line_without_the_key(said: str) -> None:
-    shown = Endpoint.of(None, "sk-secret-key").clean(f"{said}sk-secret-key{said}\r\n\x1b]0;x\x07")
+    shown = Endpoint.of("http://h/v1", "sk-secret-key").clean(f"{said}sk-secret-key{said}\r\n\x1b]0;x\x07")
     assert shown.isprintable()
     assert len(shown) <= 304
     assert "sk-secret-key" not in shown
 
 
 def test_a_representation_never_shows_the_key() -> None:
-    assert "sk-secret" not in repr(Endpoint.of(None, "sk-secret"))
+    assert "sk-secret" not in repr(Endpoint.of("http://h/v1", "sk-secret"))

@@ -27,7 +27,7 @@ USAGE = {"choices": [], "usage": {"prompt_tokens": 5, "completion_tokens": 2}}
 
 def assembled(*chunks: Any, names: tuple[str, ...] = ("read", "write")) -> ModelResponse:
     """The response chunks make, without a server."""
-    assembler = Assembler(WireNames(names), Emitter(None), Endpoint.of(None, "k"), 10_000)
+    assembler = Assembler(WireNames(names), Emitter(None), Endpoint.of("http://h/v1", "k"), 10_000)
     for chunk in chunks:
         assembler.add(chunk)
     return assembler.build_response("m", Prices(), ())
@@ -109,7 +109,7 @@ def test_reasoning_refusal_and_content_in_parts_have_their_places() -> None:
 
 def test_a_surrogate_pair_split_over_pieces_is_one_character() -> None:
     heard: list[str] = []
-    assembler = Assembler(WireNames([]), Emitter(heard.append), Endpoint.of(None, "k"), 100)
+    assembler = Assembler(WireNames([]), Emitter(heard.append), Endpoint.of("http://h/v1", "k"), 100)
     for char in ("a\ud83d", "\ude00b", "\ud83d"):
         assembler.add(delta(content=char))
     assert assembler.build_response("m", Prices(), ()).text == "a\U0001f600b\ufffd"
