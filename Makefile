@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test check bench torture docs clean links
+.PHONY: demo test check counts bench torture docs clean links
 .DEFAULT_GOAL := test
 
 demo: $(READY)
@@ -19,6 +19,10 @@ check: $(READY)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/mypy tests/typing/api.py
+
+# Counts the calls of a turn and of what people wait for anew, for this Python; `make test` compares with them.
+counts: $(READY)
+	@$(BIN)/python -s -E -m tests.counts.kept_counts
 
 # BEFORE names the revision whose results stand beside the new ones, NAMES some benchmarks instead of all.
 BEFORE ?= HEAD

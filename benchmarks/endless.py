@@ -1,4 +1,4 @@
-"""The session the benchmarks measure: each turn is one covered edit of a file that was read; all gates are asked."""
+"""The sessions of the benchmarks: a turn is a covered edit, or the read of another file; all gates are asked."""
 
 from __future__ import annotations
 
@@ -24,12 +24,14 @@ from foregate.telemetry.log.memory_log import MemoryBlobs
 SESSION = "bench"
 NAME = "notes.txt"
 TEXT = b"line one\nvalue 0\nline three\n"
+FILES = 3000
+"""Files that a session of reads may go through."""
 
 
 class Endless:
     """A model that reads once, then edits for ever, and plans when asked."""
 
-    name = "endless"
+    name, tool = "endless", "edit_file"
 
     def __init__(self) -> None:
         self.turn = -1
@@ -42,12 +44,37 @@ class Endless:
         self.turn += 1
         if self.turn == 0:
             return calls(("read_file", {"path": NAME}), text="I will read the notes and then update the value.")
-        return ModelResponse("", (ToolCall.parse("edit_file", self.wanted.pop()),), finish_reason="tool_calls")
+        return ModelResponse("", (ToolCall.parse(self.tool, self.wanted.pop()),), finish_reason="tool_calls")
 
     def prepare(self, count: int) -> None:
         """Write the arguments of the next turns beforehand, as they would arrive from an endpoint."""
         after = range(self.turn + count, max(self.turn, 0), -1)
-        self.wanted = [json.dumps({"path": NAME, "old": f"value {n - 1}", "new": f"value {n}"}) for n in after]
+        self.wanted = [json.dumps(self.choose_arguments(n)) for n in after]
+
+    def choose_arguments(self, turn: int) -> dict[str, str]:
+        """Return the edit of a turn."""
+        return {"path": NAME, "old": f"value {turn - 1}", "new": f"value {turn}"}
+
+
+class Reader(Endless):
+    """A model that reads another file in each turn."""
+
+    tool = "read_file"
+
+    def choose_arguments(self, turn: int) -> dict[str, str]:
+        """Return the file of a turn."""
+        return {"path": name_file(turn)}
+
+
+def name_file(number: int) -> str:
+    """Return the name of one of the files that are only read."""
+    return f"notes{number % FILES}.txt"
+
+
+def many_files() -> MemoryWorkspace:
+    """Return a workspace of many files, of which no two say the same."""
+    others = {name_file(number): b"line one\nnumber %d\nline three\n" % number for number in range(FILES)}
+    return MemoryWorkspace({NAME: TEXT, **others})
 
 
 def plan() -> dict[str, Any]:
@@ -72,14 +99,16 @@ def policy() -> Policy:
     return Policy.model_validate_json(json.dumps(data))
 
 
-async def opened(log: Log, workspace: Workspace | None = None, blobs: Blobs | None = None) -> Session:
+async def opened(
+    log: Log, workspace: Workspace | None = None, blobs: Blobs | None = None, model: Endless | None = None
+) -> Session:
     """Return a session that has read the file and had its plan accepted; what is not given is in memory."""
     workspace, rules = workspace or MemoryWorkspace({NAME: TEXT}), policy()
     session = Session(
         log=log,
         lease=await log.claim(SESSION, create=True),
         blobs=blobs or MemoryBlobs(),
-        model=Endless(),
+        model=model or Endless(),
         tools=Toolbox([read_file(workspace, rules), edit_file(workspace, rules)]),  # type: ignore[arg-type]
         policy=rules,
         workspace=workspace,  # type: ignore[arg-type]

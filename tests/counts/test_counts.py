@@ -1,0 +1,50 @@
+"""Work is promised by counts: the Python calls and SQL statements of a turn and of what people wait for."""
+
+from __future__ import annotations
+
+import functools
+from collections import Counter
+
+import pytest
+
+from tests.counts.counting import Count, measure
+from tests.counts.kept_counts import PIECES, VERSION, describe_difference, read_column
+
+counts_of = functools.cache(measure)
+
+
+@pytest.mark.parametrize("piece", PIECES)
+def test_no_work_takes_a_twentieth_more_or_less_than_is_kept(piece: str) -> None:
+    found, column = counts_of(piece), read_column()
+    if not column:
+        told = [f"{work}: {one.calls:,} calls, {one.statements.total()} statements" for work, one in found.items()]
+        pytest.skip(f"no counts are kept for Python {VERSION}; `make counts` keeps them: {'; '.join(told)}")
+    if other := [said for work, count in found.items() if (said := describe_difference(work, count, column.get(work)))]:
+        pytest.fail("\n".join(other), pytrace=False)
+
+
+def test_work_that_nobody_counted_yet_is_told() -> None:
+    assert "make counts" in describe_difference("a turn", Count(), None)
+
+
+def test_a_function_that_is_called_more_often_is_named_with_both_counts() -> None:
+    kept = {"calls": 100, "statements": {"INSERT events": 4}, "functions": {"a.py f": 60, "a.py g": 30}}
+    found = Count(Counter({"a.py f": 60, "a.py g": 45, "a.py h": 35}), Counter({"INSERT events": 4}))
+    message = describe_difference("a turn", found, kept)
+    assert "30 -> 45  a.py g" in message
+    assert "at most 30 -> 35  a.py h" in message
+    assert "a.py f" not in message
+    assert "make counts" in message
+
+
+@pytest.mark.parametrize(("calls", "statements"), [(94, 4), (106, 4), (100, 3), (100, 5)])
+def test_more_and_less_are_both_told(calls: int, statements: int) -> None:
+    kept = {"calls": 100, "statements": {"INSERT events": 4}, "functions": {"a.py f": 100}}
+    found = Count(Counter({"a.py f": calls}), Counter({"INSERT events": statements}))
+    assert describe_difference("a turn", found, kept)
+
+
+@pytest.mark.parametrize("calls", [95, 100, 105])
+def test_what_is_within_a_twentieth_is_the_same(calls: int) -> None:
+    kept = {"calls": 100, "statements": {}, "functions": {"a.py f": 100}}
+    assert not describe_difference("a turn", Count(Counter({"a.py f": calls})), kept)

@@ -1,0 +1,149 @@
+"""The pieces of work that are counted, each in a process of its own, which `counting.py` starts.
+
+Most are of the benchmarks' sessions, which make one covered edit a turn, or read another file in each.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import endless
+from counting import Count, counted
+
+from foregate.agent.loop.runner import run
+from foregate.agent.session.session import Session
+from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.agent.workspace.workspace import MemoryWorkspace
+from foregate.assembly.open import open_session as assemble
+from foregate.assembly.setting import SessionOptions
+from foregate.cli.commands.app import main as list_sessions
+from foregate.gates.prelude import build_prelude
+from foregate.gates.replay.redecide import redecide
+from foregate.policy.policy import Policy
+from foregate.schemas.event_body import SessionStarted
+from foregate.schemas.protocols import Log
+from foregate.schemas.tool_spec import build_catalogue
+from foregate.telemetry.audit.rebuild_turn import read_judged_turns
+from foregate.telemetry.log import chain, group_commit
+from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.sqlite_log import SqliteLog
+
+TURNS = (10, 100, 400)
+ONCE = 5
+"""Turns that are counted together, since each begins with what the one before it left to do."""
+SESSIONS = 6
+Counts = dict[str, Count]
+
+group_commit.LINGER = 60.0  # what is written together hangs on who waits for it, and not on time
+
+
+async def open_session(kind: str, log: Log) -> Session:
+    """Return an open session that edits, or one that reads."""
+    if kind == "edit":
+        return await endless.opened(log, MemoryWorkspace({endless.NAME: endless.TEXT}))
+    return await endless.opened(log, endless.many_files(), model=endless.Reader())
+
+
+def count_turns(kind: str, log_class: type[MemoryLog] | type[SqliteLog]) -> Callable[[], Counts]:
+    """Return what counts a turn of a young session, of one that has become older, and of an old one."""
+
+    async def count() -> Counts:
+        log = log_class(Path("events.db")) if log_class is SqliteLog else MemoryLog()
+        session, found = await open_session(kind, log), Counts()
+        task = session.state.running_task
+        for number in TURNS:
+            await endless.turns(session, number - ONCE - task.used["turns"])
+            await log.settle(session.log.lease)
+            total = Count()
+            with counted(total):
+                await endless.turns(session, ONCE)
+            found[f"turn, {kind}, {'durable' if log_class is SqliteLog else 'in memory'}, {number}"] = total // ONCE
+        if log_class is SqliteLog:
+            log.close()
+        return found
+
+    return lambda: asyncio.run(count())
+
+
+async def write_home(first: Count, further: Count) -> SessionOptions:
+    """Write a home with some short sessions and one long one that is still open; return what opens one there.
+
+    Count opening the first two.
+    """
+    home, workspace = Path(os.environ["FOREGATE_HOME"]), Path("workspace").absolute()
+    workspace.mkdir()
+    (workspace / endless.NAME).write_bytes(endless.TEXT)
+    options = SessionOptions(model=ScriptedModel([]), workspace=workspace)
+    await count_opening(first, options)
+    await count_opening(further, options)
+    log, files = SqliteLog(home / "events.db"), endless.many_files()
+    files.root = workspace
+    session = await endless.opened(log, files, model=endless.Reader())
+    await endless.turns(session, TURNS[-1])
+    await session.close(end=False)
+    log.close()
+    for _ in range(SESSIONS):
+        model = ScriptedModel([calls(("read_file", {"path": endless.NAME})), says("It has three lines.")])
+        opened = await assemble(SessionOptions(model=model, workspace=workspace))
+        await run(opened.session, f"How many lines has {endless.NAME}?")
+        await opened.close()
+    return options
+
+
+def count_home() -> Counts:
+    """Count what is done with a home: a session opened, the first of a process, and then another; one resumed after
+    many turns; and `audit list` over sessions that the index knows already."""
+    first, further, resuming, listing = Count(), Count(), Count(), Count()
+    options = asyncio.run(write_home(first, further))
+    options.resume = endless.SESSION
+    asyncio.run(count_opening(resuming, options))
+    for count in (Count(), listing):
+        with counted(count), contextlib.redirect_stdout(io.StringIO()):
+            assert list_sessions(["audit", "list"]) == 0
+    return {
+        "opening, the first": first,
+        "opening, a further one": further,
+        f"resuming, {TURNS[-1]} turns": resuming,
+        f"audit list, {SESSIONS + 3} sessions": listing,
+    }
+
+
+async def count_opening(count: Count, options: SessionOptions) -> None:
+    """Count opening a session."""
+    with counted(count):
+        opened = await assemble(options)
+    await opened.close(end=False)
+
+
+async def count_judging_again() -> Counts:
+    """Count judging the recorded turns of a session again, one of them."""
+    found = Counts()
+    for kind in ("edit", "read"):
+        log = MemoryLog()
+        await endless.turns(await open_session(kind, log), 2 * ONCE)
+        events = [chain.read_line(text, hash_) for _, text, hash_ in log.lines(endless.SESSION)]
+        began = events[0].body
+        assert isinstance(began, SessionStarted)
+        policy, catalogue = Policy.model_validate_json(json.dumps(began.policy)), build_catalogue(began.catalogue)
+        bench, total = build_prelude(policy, catalogue), Count()
+        for turn in [*read_judged_turns(events)][-ONCE:]:
+            with counted(total):
+                assert redecide(turn.turn, turn.judgement, policy, bench, policy, catalogue).is_unchanged
+        found[f"judging again, {kind}"] = total // ONCE
+    return found
+
+
+WORK = {
+    "edit in memory": count_turns("edit", MemoryLog),
+    "read in memory": count_turns("read", MemoryLog),
+    "edit durable": count_turns("edit", SqliteLog),
+    "read durable": count_turns("read", SqliteLog),
+    "home": count_home,
+    "judging again": lambda: asyncio.run(count_judging_again()),
+}
