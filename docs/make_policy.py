@@ -1,5 +1,5 @@
-"""Write the pages of the policy's keys and of the configuration's from the comments of their default files, and the
-schema of a policy file for editors."""
+"""Write the pages of the policy's keys and of the configuration's from the comments of their default files, the schema
+of a policy file for editors, and the compiled forms of the files that come with Foregate."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ import json
 from importlib import resources
 from pathlib import Path
 
-from foregate.policy.source.comments import find_comments, join_comments
+from foregate.policy.source.comments import join_comments
 from foregate.policy.source.editor_schema import build_editor_schema
+from foregate.policy.source.load import SHIPPED
+from foregate.policy.source.shipped import COMPILED, compile_files, find_comments
 from foregate.policy.source.strict_yaml import parse_yaml
 
 FOLDER = Path(__file__).with_name("reference")
-SCHEMA = Path(__file__).parent.with_name("policy") / "schema.json"
+ROOT = Path(__file__).parent.parent
+SCHEMA = ROOT / "policy" / "schema.json"
 LONGEST = 60
 """Characters of a default value that a table shows."""
 POLICY = """\
@@ -103,7 +106,18 @@ def schema() -> str:
     return json.dumps(build_editor_schema(), ensure_ascii=False, indent=1) + "\n"
 
 
+def compiled() -> dict[Path, bytes]:
+    """Return the compiled forms by their files."""
+    policies, planning = ROOT / "policy", ROOT / "agent" / "planning"
+    return {
+        policies / COMPILED: compile_files(policies, [f"{name}.yaml" for name in SHIPPED]),
+        planning / COMPILED: compile_files(planning, decimals=True),
+    }
+
+
 if __name__ == "__main__":
+    for file, made in compiled().items():
+        file.write_bytes(made)
     for name, text in pages().items():
         FOLDER.joinpath(name).write_text(text, "utf-8")
     SCHEMA.write_text(schema(), "utf-8")

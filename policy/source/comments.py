@@ -3,36 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
-from importlib import resources
 
 from foregate.policy.source.entry_words import ENTRY_WORDS
 from foregate.policy.source.keys import POLICY
-from foregate.policy.source.strict_yaml import Path, format_path, parse_yaml
-
-
-def find_comments(text: str, places: Mapping[str, int]) -> dict[str, str]:
-    """Return by dotted key, as `places` has them with their lines, the comment that stands right above it."""
-    lines: dict[int, str] = {}
-    for key, at in places.items():
-        lines.setdefault(at, key)
-    found: dict[str, str] = {}
-    above: list[str] = []
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.lstrip().startswith("#"):
-            above.append(line.strip().removeprefix("#").strip())
-            continue
-        if above and number in lines:
-            found[lines[number]] = " ".join(above)
-        above = []
-    return found
-
-
-@cache
-def read_policy_comments() -> Mapping[str, str]:
-    """Return the comments of the default policy by dotted key."""
-    text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
-    return find_comments(text, parse_yaml(text, "default.yaml")[1])
+from foregate.policy.source.shipped import FOLDER, parse_default
+from foregate.policy.source.strict_yaml import Path, format_path
 
 
 def explain_key(path: Path) -> str:
@@ -43,7 +18,7 @@ def explain_key(path: Path) -> str:
     """
     if (words := find_entry_words(path)) is not None:
         return words
-    comments = read_policy_comments()
+    comments = parse_default(FOLDER)[1]
     own = next((end for end in range(len(path), 0, -1) if format_path(path[:end]) in comments), 0)
     said = comments.get(format_path(path[:own]), "")
     over = comments.get(format_path(path[: own - 1]), "") if own > 2 else ""

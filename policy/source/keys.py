@@ -189,29 +189,34 @@ _BRACKETS = re.compile(r"\[[^\[\]]+\]|\{[^{}]+\}")
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message", "stands_for"))
 
 
-def find_defects(policy: Policy) -> Iterator[tuple[Path, str]]:
-    """Yield the path and a sentence for everything in a well-typed policy that could never work."""
+def find_defects(policy: Policy, sound: Policy | None = None) -> Iterator[tuple[Path, str]]:
+    """Yield the path and a sentence for everything in a well-typed policy that could never work.
+
+    Rules and sections that are as in a `sound` policy are not looked at.
+    """
+    known = set(sound.rules.list) if sound is not None else ()
+    changed = [name for name in Policy.model_fields if sound is None or getattr(policy, name) != getattr(sound, name)]
     for number, rule in enumerate(policy.rules.list):
-        for key, sentence in find_rule_defects(rule):
+        for key, sentence in find_rule_defects(rule) if rule not in known else ():
             yield ("rules", "list", number, *key), f"the rule `{rule.id}` {sentence}"
     of_phrases = {f"contract.{name}": explain_bad_phrase for name in type(policy.contract).model_fields}
     of_phrases |= {f"mandate.{name}": explain_bad_phrase for name in ("polite", "lead_ins")}
     of_phrases |= {f"mandate.phrases.{name}": explain_bad_phrase for name in type(policy.mandate.phrases).model_fields}
     for name, explain in (_EXPLAIN | of_phrases).items():
-        for number, value in enumerate(attrgetter(name)(policy)):
+        for number, value in enumerate(attrgetter(name)(policy) if name.split(".")[0] in changed else ()):
             if why := explain(value):
                 yield (*name.split("."), number), why
     of_phrases |= {f"postlude.claims.{name}": explain_bad_phrase for name in type(policy.postlude.claims).model_fields}
     of_phrases["postlude.promises"] = explain_bad_phrase
-    for effect, listed in policy.mandate.effects.items():
+    for effect, listed in policy.mandate.effects.items() if "mandate" in changed else ():
         for number, phrase in enumerate(listed):
             if why := explain_bad_phrase(phrase):
                 yield ("mandate", "effects", effect.value, number), why
-    yield from find_command_defects(policy)
-    for path, _, glob in find_self_running_globs(policy):
+    yield from find_command_defects(policy) if "commands" in changed else ()
+    for path, _, glob in find_self_running_globs(policy) if "files" in changed else ():
         if why := explain_bad_glob(glob):
             yield path, why
-    for name, pattern in policy.sensitive.formats.items():
+    for name, pattern in policy.sensitive.formats.items() if "sensitive" in changed else ():
         if why := explain_bad_secret(pattern):
             yield ("sensitive", "formats", name), why
     missing = [effect.value for effect in Effect if effect not in policy.scores.risk.effect]

@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
+from msgspec import to_builtins
+
+from foregate.policy.source.shipped import find_compiled
 from foregate.policy.source.strict_yaml import (
     MAX_BYTES,
     Data,
@@ -160,6 +163,8 @@ def build_layer(
     faults: list[Problem] | None = None,
 ) -> Layer:
     """Return a file's text as a layer; raise PolicyError with one sentence where it makes none. See `parse_yaml`."""
+    if (known := find_compiled(text)) is not None and known.lines is not None:
+        return Layer(name, label, to_builtins(known.values), known.lines)
     data, lines = parse_yaml(text, name, decimals=decimals, faults=faults)
     if not isinstance(data, dict):
         raise PolicyError(f"{name}:1: not a mapping; a {kind} file holds keys, each with its value")

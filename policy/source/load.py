@@ -3,12 +3,10 @@ tighten; and what a session records of that."""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
-from importlib import resources
 from pathlib import Path as FilePath
 
 import msgspec
@@ -18,8 +16,9 @@ from foregate.policy.policy import Policy
 from foregate.policy.postlude_section import Claims
 from foregate.policy.source.keys import POLICY, find_defects, find_surprises
 from foregate.policy.source.layers import RULES, Layer, Tree, build_layer, get_rule_id, lay_over, read_layer
-from foregate.policy.source.problems import find_problems, locate_problem, raise_first
-from foregate.policy.source.strict_yaml import Data, Problem, escape_text, format_path, parse_yaml, walk_values
+from foregate.policy.source.problems import find_doubled_rules, find_problems, locate_problem, raise_first
+from foregate.policy.source.shipped import FOLDER, find_default, parse_default
+from foregate.policy.source.strict_yaml import Data, Path, Problem, escape_text, format_path, walk_values
 from foregate.policy.source.workspace_file import tighten_tree
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_int, get_list, get_object, scrub
@@ -53,15 +52,20 @@ class LoadedPolicy:
 @cache
 def default_policy() -> Policy:
     """Return the embedded default policy."""
-    return build_policy(Tree(copy.deepcopy(default_data())), [])
+    if find_default(FOLDER) is None:
+        return build_policy(build_default_tree(), [])
+    return build_from_data(default_data())  # what could never work was looked for when it was compiled
 
 
 @cache
 def default_data() -> dict[str, Data]:
     """Return the values of default.yaml; not to be changed."""
-    text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
-    data: dict[str, Data] = parse_yaml(text, "default.yaml")[0]
-    return data
+    return parse_default(FOLDER)[0]
+
+
+def build_default_tree() -> Tree:
+    """Return the values of default.yaml to lay others over."""
+    return Tree(msgspec.to_builtins(default_data()))
 
 
 def resolve_policy_file(named: str) -> FilePath:
@@ -72,7 +76,7 @@ def resolve_policy_file(named: str) -> FilePath:
     no file's.
     """
     if named in SHIPPED:
-        return FilePath(str(resources.files("foregate.policy").joinpath(f"{named}.yaml")))
+        return FOLDER / f"{named}.yaml"
     file = FilePath(named).expanduser()
     near = get_close_matches(named[:64].lower(), SHIPPED, n=1) if "/" not in named else []
     if near and not file.exists():
@@ -110,25 +114,46 @@ def restore_layer(values: Mapping[str, Data]) -> Layer | None:
 
 def layer_policy(user: Layer | None, own: Layer | None = None) -> LoadedPolicy:
     """Return the policy of a user's layer over the defaults, tightened by a workspace's own; see `load`."""
-    tree = Tree(copy.deepcopy(default_data()))
+    tree = build_default_tree()
     layers = [layer for layer in (user, own) if layer is not None]
     tightened: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
-    if user is not None:
-        lay_over_checked(tree, user)
-    policy = build_from_data(tree.data) if user is not None else default_policy()
+    policy = lay_over_checked(tree, user) if user is not None else default_policy()
     if own is not None:
-        lay_over_checked(copy.deepcopy(tree), own)
+        lay_over_checked(Tree(msgspec.to_builtins(tree.data), tree.places), own)
         tightened, ignored = tighten_tree(tree, own, policy, default_policy())
         policy = build_policy(tree, layers)
     sources = ("default.yaml", *(layer.name for layer in layers))
     return LoadedPolicy(policy, find_provenance(tree), tightened, ignored, sources, own.data if own is not None else {})
 
 
-def lay_over_checked(tree: Tree, layer: Layer) -> None:
-    """Lay a layer over values; raise PolicyError naming the first thing that is wrong with it."""
-    own = replace(layer, data=copy.deepcopy(layer.data))
-    raise_first(find_problems(own, tree, POLICY, find_senseless), layer, "foregate policy check")
+def lay_over_checked(tree: Tree, layer: Layer) -> Policy:
+    """Lay a layer over values and return the policy; raise PolicyError naming the first thing wrong with the layer."""
+    own = replace(layer, data=msgspec.to_builtins(layer.data))
+    trial = Tree(msgspec.to_builtins(tree.data), tree.places)
+    policy = _lay_over_soundly(trial, own)
+    if policy is None:
+        raise_first(find_problems(own, tree, POLICY, find_senseless), layer, "foregate policy check")
+        return build_from_data(tree.data)
+    tree.data, tree.places = trial.data, trial.places
+    return policy
+
+
+def _lay_over_soundly(tree: Tree, layer: Layer) -> Policy | None:
+    """Lay a layer over values and return the policy; None where anything may be wrong with it, which is then sought."""
+    if any(value is None for _, value in walk_values(layer.data)) or any(find_doubled_rules(layer)):
+        return None
+    try:
+        lay_over(tree, layer)
+        policy = build_from_data(tree.data)
+    except ValueError:
+        return None
+    return None if any(find_defects(policy, _find_sound())) else policy
+
+
+def _find_sound() -> Policy | None:
+    """Return the embedded policy where it is known that all of it can work."""
+    return default_policy() if find_default(FOLDER) is not None else None
 
 
 def check_text(name: str, label: str, text: str) -> list[str]:
@@ -144,13 +169,13 @@ def check_text(name: str, label: str, text: str) -> list[str]:
 def check_layer(layer: Layer, faults: Sequence[Problem] = ()) -> list[str]:
     """Return every problem of a user's layer as a sentence, by line, the `faults` of its text among them; an
     empty list means it can be used."""
-    found = find_problems(layer, Tree(copy.deepcopy(default_data())), POLICY, find_senseless, faults)
+    found = find_problems(layer, build_default_tree(), POLICY, find_senseless, faults)
     return [sentence for _, sentence in found]
 
 
 def list_surprises(layer: Layer) -> list[str]:
     """Return a sentence for whatever in a usable user's layer may look like more than it is; see `check_layer`."""
-    tree = Tree(copy.deepcopy(default_data()))
+    tree = build_default_tree()
     lay_over(tree, layer)
     found = (locate_problem(tree, *one) for one in find_surprises(build_policy(tree, [layer])))
     return [sentence for _, sentence in sorted(found)]
@@ -176,11 +201,14 @@ def find_senseless(tree: Tree) -> Iterator[Problem]:
 def find_provenance(tree: Tree) -> dict[str, str]:
     """Return where each value comes from, by dotted path; lists count as one value, rules stand under their id."""
     found: dict[str, str] = {}
-    for path, value in walk_values(tree.data):
-        if path[:-1] == RULES:
-            found[format_path((*RULES, get_rule_id(value)))] = tree.describe_origin(path)
-        elif path == RULES or (isinstance(value, dict) and value) or any(isinstance(step, int) for step in path):
-            continue
+    stack: list[tuple[Path, Data]] = [((), tree.data)]
+    while stack:
+        path, value = stack.pop()
+        if isinstance(value, dict) and value:
+            stack.extend(((*path, key), inner) for key, inner in reversed(value.items()))
+        elif path == RULES:
+            for place, rule in enumerate(value):
+                found[format_path((*RULES, get_rule_id(rule)))] = tree.describe_origin((*RULES, place))
         else:
             found[format_path(path)] = tree.describe_origin(path)
     return found

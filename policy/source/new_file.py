@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from importlib import resources
 from pathlib import Path
 
 from foregate.policy.source.load import SHIPPED, resolve_policy_file
+from foregate.policy.source.shipped import FOLDER
 from foregate.schemas.errors import UsageError
 
 MARK = "# yaml-language-server: $schema="
@@ -23,7 +23,7 @@ _BEGIN = """\
 
 def find_schema() -> Path:
     """Return the file of the schema that comes with Foregate."""
-    return Path(str(resources.files("foregate.policy").joinpath("schema.json")))
+    return FOLDER / "schema.json"
 
 
 def format_new_file(like: str = "") -> str:

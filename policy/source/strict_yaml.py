@@ -9,18 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
-from ruamel.yaml import YAML
-from ruamel.yaml.error import MarkedYAMLError
-from ruamel.yaml.events import (
-    AliasEvent,
-    DocumentStartEvent,
-    MappingEndEvent,
-    MappingStartEvent,
-    ScalarEvent,
-    SequenceEndEvent,
-    SequenceStartEvent,
-)
-
 from foregate.schemas.errors import PolicyError
 
 Data: TypeAlias = Any
@@ -60,6 +48,9 @@ def parse_yaml(
     PolicyError with one sentence that names `name`, the line, and what is allowed instead. Where `faults` are gathered,
     what is wrong is noted, LEFT_OUT stands for it, and the rest is read: to name all that is wrong, never for use.
     """
+    from ruamel.yaml import YAML  # a start reads compiled files alone
+    from ruamel.yaml.error import MarkedYAMLError
+
     refuse_text(text, name)
     builder = _Builder(name, decimals, faults)
     try:
@@ -152,32 +143,32 @@ class _Builder:
 
     def take_event(self, event: Any) -> None:
         self.line = event.start_mark.line + 1
-        match event:
-            case DocumentStartEvent():
+        match kind := type(event).__name__:
+            case "DocumentStartEvent":
                 self.documents += 1
                 if self.documents > 1:
                     self.refuse("a second document; one file holds one document")
                 if event.tags or event.version not in (None, (1, 2)):
                     self.refuse("a directive; only plain YAML 1.2 is allowed")
-            case AliasEvent():
+            case "AliasEvent":
                 gone = self.leave_out(f"the alias `*{escape_text(event.anchor, 40)}`; write the value out")
                 if (within := self.find_keyless()) is not None:
                     within.key = gone
                 else:
                     self.place_value(gone)
-            case ScalarEvent():
+            case "ScalarEvent":
                 self.refuse_extras(event)
                 if (within := self.find_keyless()) is not None:
                     within.key = self.take_key(within, event)
                 else:
                     self.place_value(self.resolve_scalar(event))
-            case MappingStartEvent() | SequenceStartEvent():
+            case "MappingStartEvent" | "SequenceStartEvent":
                 self.refuse_extras(event)
                 if len(self.open) >= MAX_DEPTH:
                     self.refuse(f"nested deeper than {MAX_DEPTH}; flatten it")
-                empty: dict[str, Data] | list[Data] = {} if isinstance(event, MappingStartEvent) else []
+                empty: dict[str, Data] | list[Data] = {} if kind == "MappingStartEvent" else []
                 self.open.append(_Open(empty, self.place_value(empty)))
-            case MappingEndEvent() | SequenceEndEvent():
+            case "MappingEndEvent" | "SequenceEndEvent":
                 self.open.pop()
 
     def find_keyless(self) -> _Open | None:

@@ -2,28 +2,26 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 from collections.abc import Iterator, Mapping
 from functools import cache, reduce
-from importlib import resources
 from pathlib import Path
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from pydantic import BaseModel, ConfigDict, Field
 
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.text.dialect import DialectName
 from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.evidence.state.truncate import truncate_text
-from foregate.policy.source.comments import find_comments
 from foregate.policy.source.keys import Keys
 from foregate.policy.source.layers import Tree, read_layer
 from foregate.policy.source.load import find_provenance
 from foregate.policy.source.problems import find_problems, locate_problem, raise_first
-from foregate.policy.source.strict_yaml import Data, format_path, parse_yaml, walk_values
+from foregate.policy.source.shipped import parse_default
+from foregate.policy.source.strict_yaml import Data, format_path, walk_values
 from foregate.schemas.errors import PolicyError, UsageError
 
 PlanMode = Literal["direct", "plan", "auto"]
@@ -179,7 +177,7 @@ KEYS = Keys(Configuration, "the configuration", _GONE, _OTHERS)
 @cache
 def default_configuration() -> Configuration:
     """Return the configuration that comes with Foregate."""
-    return Configuration.model_validate_json(json.dumps(_read_defaults()[1]))
+    return Configuration.model_validate_json(json.dumps(_read_defaults()[0]))
 
 
 class LoadedConfiguration(Struct, frozen=True):
@@ -228,20 +226,18 @@ def check_configuration(file: Path) -> list[str]:
         return [str(error)]
 
 
-def read_explanations() -> dict[str, str]:
+def read_explanations() -> Mapping[str, str]:
     """Return by dotted key the comment that explains it in default.yaml; keys of a section have it for the section."""
-    text, _, places = _read_defaults()
-    return find_comments(text, places)
+    return _read_defaults()[1]
 
 
 @cache
-def _read_defaults() -> tuple[str, dict[str, Data], Mapping[str, int]]:
-    text = resources.files("foregate.agent.planning").joinpath(_DEFAULT).read_text("utf-8")
-    return text, *parse_yaml(text, _DEFAULT, decimals=True)
+def _read_defaults() -> tuple[dict[str, Data], Mapping[str, str]]:
+    return parse_default(Path(__file__).parent.parent, decimals=True)
 
 
 def _build_default_tree() -> Tree:
-    return Tree(copy.deepcopy(_read_defaults()[1]))
+    return Tree(to_builtins(_read_defaults()[0]))
 
 
 def _find_contradictions(tree: Tree) -> Iterator[tuple[int, str]]:

@@ -11,6 +11,7 @@ from foregate.agent.sandbox.probe import Probe
 from foregate.agent.workspace import confinement
 from foregate.agent.workspace.confinement import find_tier
 from foregate.agent.workspace.local import LocalWorkspace
+from foregate.policy.source import shipped
 from foregate.policy.source.load import default_policy
 from tests.cli.at_terminal import AtTerminal
 from tests.cli.conftest import Cli
@@ -26,6 +27,16 @@ def test_it_names_the_tier_the_log_and_the_model(cli: Cli, home: Path) -> None:
     assert f"\nmcp servers: {'can' if tier == 'full' else 'cannot'} be confined\n  " in out
     assert f"\nlog: {home}\n" in out
     assert "\nmodel: rehearsal\n" in out
+    assert "\ndefault policy: compiled\n" in out
+
+
+def test_a_compiled_form_that_is_older_than_the_default_policy_is_named_with_what_mends_it(
+    cli: Cli, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shipped, "find_default", lambda _: None)
+    _, out, _ = cli("doctor")
+    assert "\ndefault policy: not compiled\n  its compiled form was made from another default.yaml, so each" in out
+    assert "\n  to change it: run `make docs` where you changed default.yaml, else install Foregate again\n" in out
 
 
 def test_where_there_is_no_sandbox_it_says_why_and_what_would_change_it(

@@ -57,6 +57,7 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
     from foregate.assembly.home import Home
     from foregate.assembly.open import choose_policy
     from foregate.assembly.setting import SessionOptions
+    from foregate.policy.source.shipped import FOLDER, find_default
 
     setting = SessionOptions(workspace=workspace, policy=policy)
     space = LocalWorkspace(workspace, Home.path() / "sandboxes")
@@ -80,7 +81,7 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         "limited": "one with `confine` is not started, since that takes the tier `full`",
         "none": "one with `confine` is not started",
     }
-    home = Home.path()
+    home, compiled = Home.path(), find_default(FOLDER) is not None
     git = shutil.which("git")
     return [
         Finding(name="foregate", state=__version__, why=f"Python {platform.python_version()}", cure=""),
@@ -101,6 +102,14 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
             state="can be confined" if probe["tier"] == "full" else "cannot be confined",
             why=servers[probe["tier"]],
             cure="",
+        ),
+        Finding(
+            name="default policy",
+            state="compiled" if compiled else "not compiled",
+            why=""
+            if compiled
+            else "its compiled form was made from another default.yaml, so each start parses the file",
+            cure="" if compiled else "run `make docs` where you changed default.yaml, else install Foregate again",
         ),
         Finding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),
         Finding(name="log", state=str(home), why="" if is_writable(home) else "it cannot be written to", cure=""),
