@@ -76,15 +76,15 @@ class CallPlanGate(PlanGate):
 
         What works in a sandbox needs none: what it changes is shown before it counts, and can be taken back.
         """
-        section = self.policy.plan
+        section, before = self.policy.plan, turn.counters.changes - turn.counters.contained_changes
         if section.depth == "top_level" and turn.depth > 0:
             return []
-        begun = turn.plan is not None or (section.due == "first_side_effect" and turn.counters.changes > 0)
+        begun = turn.plan is not None or (section.due == "first_side_effect" and before > 0)
         if section.binding == "first_action" and begun:
             return []
         live = [facts for facts in live if not facts.contained]
         due, touched = [], turn.counters.changed_resources
-        first = section.due == "first_side_effect" and (turn.counters.changes == 0 or turn.plan is not None)
+        first = section.due == "first_side_effect" and (before == 0 or turn.plan is not None)
         for facts in live:
             new = [resource for resource in facts.changed_resources if not resource.changed_before]
             touched += len(new) if facts.changes else 0

@@ -29,7 +29,10 @@ class Said(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Counters(Struct, frozen=True, forbid_unknown_fields=True):
-    """What the task has used so far, this response included; `cost` in micro-units, `elapsed` in seconds."""
+    """What the task has used so far, this response included; `cost` in micro-units, `elapsed` in seconds.
+
+    `contained_changes` are those of `changes` that worked in a sandbox and were due no plan.
+    """
 
     turns: int = 0
     model_calls: int = 0
@@ -42,6 +45,7 @@ class Counters(Struct, frozen=True, forbid_unknown_fields=True):
     changes: int = 0
     changed_resources: int = 0
     verification_rounds: int = 0
+    contained_changes: int = 0
 
 
 class Refusal(Struct, frozen=True, forbid_unknown_fields=True):

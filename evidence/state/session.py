@@ -342,7 +342,7 @@ class SessionState:
             ran = Effect.EXECUTE if started.applies is not None else started.effect  # and then changed what it did
             task.reached.add(ran if side_effect else Effect.UNKNOWN)
         if side_effect and body.ok:
-            task.add_counts(changes=1)
+            task.add_counts(changes=1, contained_changes=task.uses.is_unplanned_work(started))
         if side_effect and started is not None and (body.ok or body.changes or not (started.before or started.images)):
             task.touched += 1
 

@@ -246,6 +246,8 @@ class TaskState:
         for decision in judgement.decisions:
             if decision.consequence or any(one.standing is not Standing.ALLOW for one in decision.rulings):
                 (self.shadow_fired if decision.mode == "shadow" else self.fired)[decision.gate] += 1
+            if decision.gate == "plan" and decision.rulings:
+                self.uses.planned.update(one.call for one in decision.rulings if one.code != "plan_not_required")
         for verdict in judgement.verdicts:
             code, fingerprint = verdict.ruling.code, body.fingerprints.get(verdict.call, "")
             if verdict.standing is not Standing.ALLOW:

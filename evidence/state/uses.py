@@ -35,7 +35,7 @@ class Uses:
 
     `permitted` is what calls use up once they run, `taken` what those that ran have, by call. `lent` names the children
     that may use all of it, from their start until what they used is known. `leave` is what the task got itself. `made`
-    are the digests of calls that took effect.
+    are the digests of calls that took effect, `planned` the calls for which a plan was due.
     """
 
     said: Counter[str] = field(default_factory=Counter)
@@ -44,6 +44,7 @@ class Uses:
     lent: set[str] = field(default_factory=set)
     leave: Leave | None = None
     made: set[str] = field(default_factory=set)
+    planned: set[str] = field(default_factory=set)
 
     @classmethod
     def of(cls, leave: Leave) -> Uses:
@@ -67,6 +68,10 @@ class Uses:
         for call in {*judgement.uses, *judgement.said}:
             arguments = (calls[call].arguments if call in calls else None) or {}
             self.permitted[call] = Taken(judgement.said.get(call, ()), judgement.uses.get(call, ()), arguments)
+
+    def is_unplanned_work(self, started: ToolStarted | None) -> bool:
+        """Whether a call worked in a sandbox and no plan was due for it."""
+        return started is not None and started.confinement in ("full", "limited") and started.call not in self.planned
 
     def get_items(self, call: str) -> tuple[int, ...]:
         """Return the items of the plan that a call was allowed to use."""

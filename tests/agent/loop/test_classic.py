@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
+
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.session.session import Session
-from foregate.agent.testing.model import answers, calls, says
+from foregate.agent.testing.model import ScriptedPerson, Step, answers, calls, says
+from foregate.agent.tools.builtin.commands import run_shell
+from foregate.agent.workspace.work_sandbox import find_work_tier
+from foregate.agent.workspace.workspace import Workspace
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.schemas import strict_json
+from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.judgement import Judgement
+from foregate.schemas.strict_json import Json
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import BOB, EDIT, READ, REQUEST, TALK, classic, classic_drift
-from tests.agent.world import World, plan_json
+from tests.agent.world import ACCEPT, World, plan_json
+from tests.conftest import OpenSession
+from tests.events import bodies
 
 POLICY = load_policy_layers(resolve_policy_file("classic")).policy
 GREET = ("send", {"to": BOB, "text": "hello"})
@@ -114,3 +123,43 @@ async def test_a_read_held_with_others_again_and_again_is_no_repeated_hold_of_it
     outcome = await run(session, "fix a.txt and b.txt")
     assert (outcome.status, "held twice" in outcome.report.blocker) == ("blocked", False)
     assert [turn[0][0] for turn in await held_by(world)] == ["hold", "hold", "hold", "allow"]
+
+
+async def play_in_sandbox(open_session: OpenSession, workspace: Workspace, *steps: Step, **shell: Json) -> Session:
+    """Return a session under `classic` in which a real command runs, and then what the steps say."""
+    if find_work_tier(workspace, POLICY)["tier"] == "none":
+        pytest.skip("this machine has no sandboxes")
+    session = await open_session(
+        calls(("run_shell", {"timeout_ms": 20_000, **shell}), text=TALK),
+        *steps,
+        says("done"),
+        tools=[run_shell(workspace, POLICY), *(tool for tool in World().tools() if tool.spec.name == "send")],
+        policy=POLICY,
+        person=ScriptedPerson(["yes", "yes"]),
+    )
+    assert (await run(session, f"make out.txt, then send {BOB} two greetings")).status == "completed"
+    await judged_again(session, await session.log.read())
+    return session
+
+
+async def test_what_works_in_a_sandbox_is_not_the_first_change_that_is_planned_and_criticised(
+    open_session: OpenSession, workspace: Workspace
+) -> None:
+    again = calls(("send", {"to": BOB, "text": "again"}))
+    steps = calls(GREET), answers(plan_json("send", BOB)), answers(ACCEPT), again
+    session = await play_in_sandbox(open_session, workspace, *steps, command="touch out.txt")
+    events = await session.log.read()
+    assert [body.need.who for body in bodies(events, NeedRaised)] == ["planner", "critic", "person", "person"]
+    counted = [body.turn.counters for body in bodies(events, TurnJudged) if body.turn.actor == "model"]
+    assert [(one.changes, one.contained_changes) for one in counted][-2:] == [(1, 1), (2, 1)]
+
+
+async def test_a_command_with_access_that_went_on_without_a_plan_was_the_first_change(
+    open_session: OpenSession, workspace: Workspace
+) -> None:
+    steps = ModelError("nobody answers"), calls(GREET)
+    wanted: dict[str, Json] = {"command": "touch out.txt", "access": ["network:index.example"]}
+    session = await play_in_sandbox(open_session, workspace, *steps, **wanted)
+    events = await session.log.read()
+    assert [body.need.who for body in bodies(events, NeedRaised)] == ["planner", "person", "person"]
+    assert bodies(events, TurnJudged)[-1].turn.counters.contained_changes == 0
