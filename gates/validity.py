@@ -30,6 +30,8 @@ from foregate.schemas.turn import Turn
 
 _DEFECTS, _WANTED, _EXAMPLE = 5, 600, 400
 """Defects named at once, and characters of what is wanted and of an example."""
+_REMEMBERED, _REMEMBERED_SIZE = 32, 2048
+"""Arguments of a tool whose check is remembered, since a turn is judged under many policies; and their characters."""
 REFERENCES = 10_000
 """References followed for one call where no policy says how many."""
 
@@ -45,10 +47,19 @@ class SchemaCheck:
             own.setdefault("additionalProperties", False)
         _check_schema(strict_json.canonical(own).decode())
         self._validator = _Validator(own, registry=Registry())
+        self._known: dict[str, str] = {}
 
     def find_first_defect(self, arguments: Mapping[str, Json]) -> str:
         """Return one sentence naming the argument and what is wrong, "" when nothing is."""
-        return next(iter(self.find_defects(arguments, 1)), "")
+        said = repr(arguments)  # unlike JSON it tells 1 from 1.0 and a list from a tuple
+        if (known := self._known.get(said)) is not None:
+            return known
+        found = next(iter(self.find_defects(arguments, 1)), "")
+        if len(said) <= _REMEMBERED_SIZE:
+            if len(self._known) >= _REMEMBERED:
+                del self._known[next(iter(self._known))]
+            self._known[said] = found
+        return found
 
     def find_defects(self, arguments: Mapping[str, Json], most: int | None = None) -> list[str]:
         """Return a sentence for each thing that is wrong, `most` at the most."""
@@ -59,6 +70,13 @@ class SchemaCheck:
             return [f"the tool's schema follows more than {self._references} references here; send simpler arguments"]
         finally:
             _LEFT.reset(before)
+
+
+@lru_cache(maxsize=1024)
+def _build_check(schema: str, closed: bool, references: int) -> SchemaCheck:
+    """Return the check of a schema by its text: the same for every policy over a catalogue."""
+    own = strict_json.as_object(strict_json.decode_record(schema))
+    return SchemaCheck(own, closed=closed, references=references)
 
 
 def _describe_error(error: ValidationError) -> str:
@@ -187,7 +205,9 @@ class ValidityGate:
         section = self.policy.validity
         every, references = section.closed_arguments == "all", section.max_references
         checks = {
-            name: SchemaCheck(spec.parameters, closed=every or spec.provenance == "builtin", references=references)
+            name: _build_check(
+                strict_json.encode_record(spec.parameters).decode(), every or spec.provenance == "builtin", references
+            )
             for name, spec in self.catalogue.items()
         }
         object.__setattr__(self, "_checks", checks)

@@ -358,6 +358,7 @@ class Policy(PolicySection):
         return self.plan.form == "blind" and self.mandate.mode != "off"
 
     @cached_property
-    def hash(self) -> str:
-        """SHA-256 over the canonical JSON of all values."""
-        return strict_json.digest(self.recorded)
+    def words_hash(self) -> str:
+        """SHA-256 over the lists of words by which texts and commands are read: no threshold is among them."""
+        scores = {key: value for key, value in self.scores.recorded.items() if key not in ("risk", "uncertainty")}
+        return strict_json.digest([scores, self.mandate.hash, self.contract.hash, self.commands.hash])

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
 Count = Annotated[int, Field(ge=0)]
@@ -32,3 +33,8 @@ class PolicySection(BaseModel):
     def recorded(self) -> Mapping[str, Json]:
         """All values as JSON, as a session records them: one copy for everybody, not to be changed."""
         return self.model_dump(mode="json")
+
+    @cached_property
+    def hash(self) -> str:
+        """SHA-256 over the canonical JSON of all values."""
+        return strict_json.digest(self.recorded)

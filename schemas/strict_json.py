@@ -179,13 +179,14 @@ def _is_plain(value: Json) -> bool:
             continue
         if isinstance(item, float):
             return False
-        if isinstance(item, (dict, Mapping)):
+        # lists first: asking whether one is a `Mapping` runs Python code
+        if isinstance(item, (list, tuple)):
+            stack.extend(item)
+        elif isinstance(item, (dict, Mapping)):
             for key, inner in item.items():
                 if not key.isascii() and max(key) > _SAME_ORDER:
                     return False
                 stack.append(inner)
-        elif isinstance(item, (list, tuple)):
-            stack.extend(item)
     return True
 
 

@@ -64,6 +64,9 @@ _REACHES = re.compile(r"\*\*+|/")
 
 def matches_text(pattern: str, text: str) -> bool:
     """Whether `*` and `?` match the whole of a text that is no path, such as a tool's name or a command's word."""
+    if "*" not in pattern and "?" not in pattern and len(pattern) <= _LONGEST:
+        same = pattern == text
+        return same if same or pattern.isascii() else scrub(pattern) == scrub(text)
     return compile_glob(pattern, False).fullmatch(scrub(text)) is not None
 
 

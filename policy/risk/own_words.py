@@ -239,5 +239,10 @@ class _Clauses:
 
 def list_deeds(policy: Policy) -> tuple[str, ...]:
     """Return every phrase that asks for an effect, once."""
+    return _list_deeds(None, policy)
+
+
+@remember
+def _list_deeds(_: None, policy: Policy) -> tuple[str, ...]:
     phrases = (phrase for listed in policy.mandate.effects.values() for phrase in listed)
     return tuple({split_phrase(phrase): phrase for phrase in phrases}.values())

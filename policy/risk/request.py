@@ -111,19 +111,20 @@ class RequestFacts:
 
 
 def remember(read: Callable[[Asked, Policy], Found]) -> Callable[[Asked, Policy], Found]:
-    """Return a reader that remembers what it read under each policy: what people said is read for every call."""
+    """Return a reader that remembers what it read under each list of words: what people said is read for every call,
+    and a policy that differs in a threshold reads it the same."""
     known: dict[tuple[Asked, str], Found] = {}
 
     def read_once(said: Asked, policy: Policy) -> Found:
         if policy.reading is not None:
             return cast(Found, policy.reading.remember(read, said, policy))
-        key = (said, policy.hash)
+        key = (said, policy.words_hash)
         try:
             return known[key]
         except KeyError:
             found = read(said, policy)
         if len(known) >= _REMEMBERED:
-            known.clear()
+            del known[next(iter(known))]
         known[key] = found
         return found
 

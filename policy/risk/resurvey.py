@@ -6,7 +6,10 @@ world would have to be looked at again, the key is named and the call is not dec
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from operator import attrgetter
 
 from msgspec.structs import replace
 
@@ -23,41 +26,104 @@ from foregate.schemas.tool_call import Command, Survey, SurveyedResource, ToolCa
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)
-_DECIDE_READS = ("read_only", "reads", "about", "access", "confinement")
-"""Keys of `commands` by which one is known to only read."""
-_DECIDE_VALUES = ("access", "installs")
-"""Keys of `commands` by which what it takes from outside is known."""
+_TOOLS = "tools"
+_DECIDE_READS = tuple(f"commands.{key}" for key in ("read_only", "reads", "about", "access", "confinement"))
+"""Keys by which a command is known to only read."""
+_DECIDE_VALUES = ("commands.access", "commands.installs")
+"""Keys by which what a command takes from outside is known."""
+_DECIDE_PROGRAMS = tuple(f"commands.{key}" for key in RUNNING)
+"""Keys by which the programs that a command may run are known."""
+_DECIDE_COMMITS = ("files.max_entries", "files.max_read", "files.max_hash")
+"""Keys by which what a commit carries is searched for secrets."""
+_DECIDE_SECRETS = tuple(f"sensitive.{key}" for key in ("patterns", "formats", "names", "common", "values"))
+"""Keys by which secrets are known."""
+_DECIDE_PROTECTION = ("files.protected", "files.secret", "sensitive.values.besides")
+"""Keys by which paths are known to be protected."""
 _COMMITTING = ("commit", "add", "stage")
 """What git does when what a command could commit is looked through."""
 _INSIDE = (Effect.DELETE, Effect.MOVE)
 """Effects on a directory for which what lies in it was looked at."""
 
 
+_LOOKING = (
+    *(_DECIDE_READS + _DECIDE_VALUES + _DECIDE_PROGRAMS + _DECIDE_COMMITS + _DECIDE_SECRETS + _DECIDE_PROTECTION),
+    *(_TOOLS, "mandate.flows", "files.max_survey", "files.runs_by_itself", "http.unsaid"),
+)
+"""Every key that steers the looking."""
+
+
+@dataclass(frozen=True)
+class LookingChange:
+    """Which of the keys that steer the looking differ between two policies.
+
+    `keys` is None where what is read of the policy is followed: each key is compared when it is asked for, so that
+    nothing counts as read that no look depends on.
+    """
+
+    before: Policy
+    after: Policy
+    keys: frozenset[str] | None
+
+    def differs(self, key: str) -> bool:
+        """Whether the two have other values for a key."""
+        return _differs(self.before, self.after, key) if self.keys is None else key in self.keys
+
+    def may_differ(self, keys: Sequence[str]) -> bool:
+        """Whether one of the keys may have other values."""
+        return self.keys is None or not self.keys.isdisjoint(keys)
+
+
+def compare_looking(before: Policy, after: Policy) -> LookingChange:
+    """Return which keys that steer the looking differ; policies that are read often are compared once."""
+    if before.reading is not None:
+        return LookingChange(before, after, None)
+    key = before.hash, after.hash
+    if key not in _COMPARED:
+        while len(_COMPARED) >= _ROOM:
+            del _COMPARED[next(iter(_COMPARED))]
+        _COMPARED[key] = LookingChange(before, after, frozenset(k for k in _LOOKING if _differs(before, after, k)))
+    return _COMPARED[key]
+
+
+_ROOM = 1024
+_COMPARED: dict[tuple[str, str], LookingChange] = {}
+
+
+def _differs(before: Policy, after: Policy, key: str) -> bool:
+    read = _read_key(key)
+    return bool(read(before) != read(after))
+
+
+_read_key = lru_cache(attrgetter)
+
+
 def resurvey(call: ToolCall, survey: Survey, spec: ToolSpec | None, before: Policy, after: Policy) -> Survey | str:
     """Return what looking at the call would have found under `after`, or the key that makes it unknowable."""
-    if spec is None or call.arguments is None:
+    change = compare_looking(before, after)
+    if spec is None or call.arguments is None or not change.may_differ(_LOOKING):
         return survey
-    old, new = (find_tool_entry(spec, policy) for policy in (before, after))
-    if (old.targets if old else None) != (new.targets if new else None):
-        return f"tools.{call.name}.targets"
-    unknown = _compare_sizes(survey, before, after) or _compare_secrets(survey, spec, before, after)
-    if spec.may_need_somebody and survey.values is not None and before.mandate.flows != after.mandate.flows:
+    if change.may_differ((_TOOLS,)):
+        old, new = (find_tool_entry(spec, policy) for policy in (before, after))
+        if (old.targets if old else None) != (new.targets if new else None):
+            return f"tools.{call.name}.targets"
+    unknown = _compare_sizes(survey, change) or _compare_secrets(survey, spec, change)
+    if spec.may_need_somebody and survey.values is not None and change.differs("mandate.flows"):
         return "mandate.flows"
-    found = unknown or _resurvey_command(call, survey, spec, before, after)
-    return found if isinstance(found, str) else _resurvey_protection(found, before, after)
+    found = unknown or _resurvey_command(call, survey, spec, change)
+    return found if isinstance(found, str) else _resurvey_protection(found, change)
 
 
-def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> Survey | str:
+def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, change: LookingChange) -> Survey | str:
     """Return the survey with the files a command names, which are looked at only where it observes.
 
     One that observes no longer stands for itself, unless its call names more than the command.
     """
-    command = survey.command
+    command, before, after = survey.command, change.before, change.after
     if command is not None and survey.values is not None:
         for key in _DECIDE_VALUES:
-            if getattr(before.commands, key) != getattr(after.commands, key):
-                return f"commands.{key}"
-    if command is None or all(getattr(before.commands, key) == getattr(after.commands, key) for key in _DECIDE_READS):
+            if change.differs(key):
+                return key
+    if command is None or not any(change.differs(key) for key in _DECIDE_READS):
         return survey
     observed, observes = (is_read(command, policy, survey.confinement) for policy in (before, after))
     reads = [_list_named(command, policy, survey) for policy in (before, after)]
@@ -65,7 +131,7 @@ def _resurvey_command(call: ToolCall, survey: Survey, spec: ToolSpec, before: Po
         return survey
     named = [t for t in spec.targets if t.kind is not ResourceKind.PROCESS and (call.arguments or {}).get(t.parameter)]
     if observes or named:
-        listed = command.argv and before.commands.read_only != after.commands.read_only
+        listed = command.argv and change.differs("commands.read_only")
         return f"commands.read_only.{command.argv[0]}" if listed else "commands.reads"
     started = (r for r in survey.resources if r.kind is ResourceKind.PROCESS)
     return replace(survey, resources=tuple(replace(r, access=Effect.EXECUTE) for r in started))
@@ -79,46 +145,48 @@ def _list_named(command: Command, policy: Policy, survey: Survey) -> tuple[bool,
     return commands.can_read_beneath(command, policy), commands.find_operands(command, policy)
 
 
-def _compare_sizes(survey: Survey, before: Policy, after: Policy) -> str:
-    old, new = before.files, after.files
+def _compare_sizes(survey: Survey, change: LookingChange) -> str:
+    if not change.may_differ(("files.max_hash", "files.max_entries", "files.max_survey")):
+        return ""
+    old, new = change.before.files, change.after.files
     paths = [resource for resource in survey.resources if resource.kind in _PATHS and resource.exists]
-    folders = [resource for resource in paths if has_listing(resource, survey, before)]
+    folders = [resource for resource in paths if has_listing(resource, survey, change.before)]
     stores = any(r.kind is ResourceKind.REPOSITORY and r.access.changes for r in survey.resources)
-    if (folders or stores) and old.max_hash != new.max_hash:
+    if (folders or stores) and change.differs("files.max_hash"):
         return "files.max_hash"
-    if any(resource.size > min(old.max_hash, new.max_hash) for resource in paths) and old.max_hash != new.max_hash:
+    if any(resource.size > min(old.max_hash, new.max_hash) for resource in paths) and change.differs("files.max_hash"):
         return "files.max_hash"
-    if folders and old.max_entries != new.max_entries:
+    if folders and change.differs("files.max_entries"):
         return "files.max_entries"
-    if old.max_survey != new.max_survey:
+    if change.differs("files.max_survey"):
         size = len(strict_json.canonical(strict_json.dump(survey)))
         if survey.problem or size > min(old.max_survey, new.max_survey):
             return "files.max_survey"
     return ""
 
 
-def _compare_secrets(survey: Survey, spec: ToolSpec, before: Policy, after: Policy) -> str:
+def _compare_secrets(survey: Survey, spec: ToolSpec, change: LookingChange) -> str:
     """Return the key by which what would be committed or sent is searched for secrets otherwise, "" where it is not."""
     commits = any(r.kind is ResourceKind.REPOSITORY and r.access is Effect.COMMIT for r in survey.resources)
-    if survey.command is not None:
-        git = _list_git_commands(survey.command, before)
-        if after is not before and git != _list_git_commands(survey.command, after):
-            differ = (key for key in RUNNING if getattr(before.commands, key) != getattr(after.commands, key))
-            return f"commands.{next(differ, RUNNING[0])}"
+    decide = (*_DECIDE_PROGRAMS, *_DECIDE_COMMITS, *_DECIDE_SECRETS, "files.secret")
+    if survey.command is not None and change.may_differ(decide):
+        git = _list_git_commands(survey.command, change.before)
+        programs = change.keys is not None and change.may_differ(_DECIDE_PROGRAMS)
+        if programs and git != _list_git_commands(survey.command, change.after):
+            return next(filter(change.differs, _DECIDE_PROGRAMS))
         if "commit" in git:
             commits = True
-            for name in ("max_entries", "max_read", "max_hash"):
-                if getattr(before.files, name) != getattr(after.files, name):
-                    return f"files.{name}"
+            for key in _DECIDE_COMMITS:
+                if change.differs(key):
+                    return key
     requests = any(resource.kind is ResourceKind.URL for resource in survey.resources)
-    if requests and before.http.unsaid != after.http.unsaid:
+    if requests and change.differs("http.unsaid"):
         return "http.unsaid"
     sends = spec.declared is not None or Effect.SEND in (spec.effect, survey.declared_effect)
-    carries = commits or sends or requests
-    for key in ("patterns", "formats", "names", "common", "values") if carries else ():
-        if getattr(before.sensitive, key) != getattr(after.sensitive, key):
-            return f"sensitive.{key}"
-    return "files.secret" if commits and before.files.secret != after.files.secret else ""
+    for key in _DECIDE_SECRETS if commits or sends or requests else ():
+        if change.differs(key):
+            return key
+    return "files.secret" if commits and change.differs("files.secret") else ""
 
 
 def _list_git_commands(command: Command, policy: Policy) -> list[str]:
@@ -129,25 +197,19 @@ def _list_git_commands(command: Command, policy: Policy) -> list[str]:
         return list(_COMMITTING)
 
 
-def _list_protecting(before: Policy, after: Policy) -> Iterator[tuple[str, tuple[str, ...], tuple[str, ...]]]:
-    """Yield each key that says which paths are protected, with what it was and what it is."""
-    for key in ("protected", "secret"):
-        yield f"files.{key}", getattr(before.files, key), getattr(after.files, key)
-    yield "sensitive.values", before.sensitive.values.besides, after.sensitive.values.besides
-
-
-def _resurvey_protection(survey: Survey, before: Policy, after: Policy) -> Survey | str:
+def _resurvey_protection(survey: Survey, change: LookingChange) -> Survey | str:
     """Protection follows from a path's name, except where it lies in what a directory or a manifest holds."""
+    before, after = change.before, change.after
     changed = [r.id for r in survey.resources if r.access.changes and r.kind in _PATHS]
     moves = any(r.access is Effect.MOVE for r in survey.resources)
-    if before.files.runs_by_itself != after.files.runs_by_itself and (
+    if change.differs("files.runs_by_itself") and (
         moves or any(find_entry(path, before) != find_entry(path, after) for path in changed)
     ):
         return "files.runs_by_itself"
-    keys = [key for key, old, new in _list_protecting(before, after) if old != new]
+    keys = [key for key in _DECIDE_PROTECTION if change.differs(key)]
     if not keys:
         return survey
-    key = keys[0]
+    key = "sensitive.values" if keys[0] == "sensitive.values.besides" else keys[0]
     known = {resource.id for resource in survey.resources}
     named = _list_words(survey.command, after) if survey.command is not None else ()
     words = [word for word in named if word not in known]
