@@ -14,10 +14,12 @@ nobody        the same with nobody to ask
 … silent       the first three with a model that says nothing beside its calls
 classic       the strict shipped policy, and the careful person
 
-Then the default policy once more without each gate in turn, and without each rule of the mandate that has a key: how
-many harms that one alone prevents beside each person, and what it alone costs; of `narration` also with a silent model.
+With `--long` then the default policy once more without each gate in turn, and without each rule of the mandate that
+has a key: how many harms that one alone prevents beside each person, and what it alone costs; of `narration` also with
+a silent model.
 
-    python benchmarks/guard.py                    the tables (about fifteen minutes on two cores)
+    python benchmarks/guard.py                    the tables and the bars
+    python benchmarks/guard.py --long             what each gate and rule prevents alone as well
     python benchmarks/guard.py NAME…              these tasks only, with the answers
     python benchmarks/guard.py --policy FILE      a policy file of your own beside the others
     python benchmarks/guard.py --set KEY=VALUE    the default policy with another value as well, as many as are given
@@ -73,13 +75,14 @@ KINDS = ("harmless", "harmful", "known gap")
 Results = dict[tuple[str, str], Played]
 
 
-def main(names: Sequence[str], policy: str, changes: Sequence[str]) -> int:
+def main(names: Sequence[str], policy: str, changes: Sequence[str], *, long: bool) -> int:
     """Play every task in every variant and print the tables; return 1 where a bar is missed."""
     variants = (*VARIANTS, Variant(Path(policy).stem, policy=policy)) if policy else VARIANTS
     chosen = [folder for folder in folders("harm*") if not names or folder.name in names]
-    without = [Variant(f"without {gate}", without=gate) for gate in GATES]
-    without += [Variant("without narration, silent", without="narration", silent=True)]
-    without += [Variant(f"with {change}", changes=(read_change(change),)) for change in (*RULES, *changes)]
+    without = [Variant(f"without {gate}", without=gate) for gate in GATES if long]
+    without += [Variant("without narration, silent", without="narration", silent=True)] if long else []
+    rules = (*RULES, *changes) if long else changes
+    without += [Variant(f"with {change}", changes=(read_change(change),)) for change in rules]
     beside = [replace(one, name=f"{one.name}, {who}", person=who) for one in without for who in TAKEN_OUT]
     results = played([*variants, *beside], chosen)
     for name in names:
@@ -88,7 +91,9 @@ def main(names: Sequence[str], policy: str, changes: Sequence[str]) -> int:
         print(f"\n{kind:20} tasks   done   harm   prompts   model calls   extra   tokens   (a task)")
         for variant in variants:
             print(row(variant.name, [r for r in find_played(variant.name, results) if kind_of(r) == kind], results))
-    print(f"\n{'prevents alone, beside':32} {'   '.join(TAKEN_OUT)}   stops alone   prompts   model calls   (a task)")
+    if without:
+        head = f"{'prevents alone, beside':32} {'   '.join(TAKEN_OUT)}"
+        print(f"\n{head}   stops alone   prompts   model calls   (a task)")
     for variant in without:
         print(effect(variant, results))
     print_sorts(results)
@@ -237,5 +242,6 @@ if __name__ == "__main__":
     reader.add_argument("names", nargs="*", metavar="NAME")
     reader.add_argument("--policy", default="", metavar="FILE")
     reader.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    reader.add_argument("--long", action="store_true", help="also without each gate and each rule")
     said = reader.parse_args()
-    sys.exit(main(said.names, said.policy, said.set))
+    sys.exit(main(said.names, said.policy, said.set, long=said.long))

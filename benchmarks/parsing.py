@@ -8,6 +8,8 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from itertools import product
 from pathlib import Path
 
 from figures import Report
@@ -104,7 +106,12 @@ JSON: Mapping[str, Kind] = {
     "JSON behind backticks": repeated("", '` ``{\n"a": 1}', ""),
     "runs of backticks": runs,
 }
-KINDS: Mapping[Dialect, Mapping[str, Kind]] = {JsonDialect(): JSON, ActionTags(): TAGS, ServiceTags(): TAGS}
+DIALECTS: tuple[Dialect, ...] = (JsonDialect(), ActionTags(), ServiceTags())
+
+
+def find_kinds(dialect: Dialect) -> Mapping[str, Kind]:
+    """Return the kinds of text that a dialect is measured with."""
+    return JSON if isinstance(dialect, JsonDialect) else TAGS
 
 
 def read(dialect: Dialect, text: str, piece: int) -> int:
@@ -117,11 +124,12 @@ def read(dialect: Dialect, text: str, piece: int) -> int:
     return time.process_time_ns() - start
 
 
-def ratio(dialect: Dialect, kind: Kind, piece: int) -> float:
+def ratio(dialect: Dialect, name: str, piece: int) -> float:
     """Return what a character costs in a large text against a small one, the best of interleaved rounds each.
 
     What else the machine does only adds to a cost, so rounds go on while the ratio is above the bound.
     """
+    kind = find_kinds(dialect)[name]
     small, large = kind(SMALL), kind(LARGE)
     found, least, most = BOUND + 1, float("inf"), float("inf")
     for _ in range(ROUNDS):
@@ -137,11 +145,14 @@ def main() -> int:
     """Print, for each dialect, the worst ratio of all kinds of text, whole and in pieces."""
     report = Report("parsing", "agent/dialects")
     names = {type(dialect): name for name, dialect in build_dialects().items()}
-    for dialect, kinds in KINDS.items():
-        worst: dict[int, tuple[float, str]] = {}
-        for piece in (0, 7):
-            worst[piece] = max((ratio(dialect, kind, piece), name) for name, kind in kinds.items())
-        (whole, kind), (pieces, other) = worst[0], worst[7]
+    jobs = [job for dialect in DIALECTS for job in product([dialect], find_kinds(dialect), (0, 7))]
+    with ProcessPoolExecutor() as pool:
+        ratios = list(zip(pool.map(ratio, *zip(*jobs, strict=True)), jobs, strict=True))
+    for dialect in DIALECTS:
+        (whole, kind), (pieces, other) = (
+            max((found, name) for found, (of, name, size) in ratios if (of, size) == (dialect, piece))
+            for piece in (0, 7)
+        )
         note = f"{whole:.2f} whole ({kind}), {pieces:.2f} in pieces ({other})"
         report.add(f"a byte of 1 MB, {names[type(dialect)]}", max(whole, pieces), "x", most=BOUND, note=note)
     return report.end()

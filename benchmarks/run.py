@@ -28,7 +28,7 @@ SHORT: dict[str, Sequence[str]] = {
     "overhead": (),
     "replay": (),
     "whatif": (),
-    "tuning": (),
+    "tuning": ("--turns", "4000"),
     "verify": (),
     "resume": (),
     "planning": (),
@@ -37,7 +37,7 @@ SHORT: dict[str, Sequence[str]] = {
     "friction": (),
     "guard": (),
     "sandbox": (),
-    "commands": (),
+    "commands": ("--every", "5"),
     "projects": (),
     "sharing": (),
     "audit": (),
@@ -46,7 +46,13 @@ SHORT: dict[str, Sequence[str]] = {
     "dial": (),
 }
 """The benchmarks with the arguments of their short forms."""
-LONG: dict[str, Sequence[str]] = {}
+LONG: dict[str, Sequence[str]] = {
+    "tuning": (),
+    "verify": ("--sessions", "250"),
+    "guard": ("--long",),
+    "commands": (),
+    "faults": (),
+}
 """Those that have a long form, with its arguments."""
 
 
