@@ -11,13 +11,16 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
 from foregate.audit.what_if import WhatIf
-from foregate.gates.replay.redecide import replace_answers
+from foregate.cli.commands.reports import format_changes
+from foregate.gates.replay.redecide import PolicyComparison, replace_answers
 from foregate.schemas.errors import LogError, PolicyError
 from foregate.schemas.event import NeedAnswered
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.turn import Turn
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.corpus import (
@@ -125,6 +128,30 @@ async def test_each_way_a_call_can_differ_is_named_with_the_key_that_decides_it(
     assert first.diverges
     assert list(first.keys) == keys
     assert tally.changes[change] > 0
+
+
+async def test_keys_are_worked_out_for_the_rows_that_are_shown_alone_and_are_those_of_all(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = await played(evidence)
+    layer = layer_of(policy_with({"evidence.mode": "off", "narration.mode": "off", "approval.reads": "ask"}))
+    every = list(WhatIf(world.log, layer).find_changes(["s"]))
+    assert len(every) > 1
+    found, find_deciding_keys = [], PolicyComparison.find_deciding_keys
+
+    def note(self: PolicyComparison, turn: Turn, *rest: Any) -> Any:
+        found.append(turn.turn)
+        return find_deciding_keys(self, turn, *rest)
+
+    monkeypatch.setattr(PolicyComparison, "find_deciding_keys", note)
+    judged_again = WhatIf(world.log, layer, names_keys=False)
+    rows = list(judged_again.find_changes(["s"]))
+    assert (rows, found) == ([replace(row, keys=()) for row in every], [])
+    shown = [row for row in rows if not row.apart][:1]
+    told = list(format_changes(rows[:1], judged_again.tally, "x", judged_again.name_keys))
+    assert len(found) == len(shown) == 1
+    assert told == list(format_changes(every[:1], judged_again.tally, "x", lambda row: row))
+    assert [judged_again.name_keys(row) for row in rows] == every
 
 
 async def test_a_yes_that_is_not_needed_any_more_is_no_divergence() -> None:

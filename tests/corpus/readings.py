@@ -147,7 +147,7 @@ def what_if_changed(log: Log) -> str:
 def what_if(log: Log, layer: Layer | None, name: str) -> str:
     """Return what comes out differently under a layer over the default policy, as JSON and as people read it."""
     rows = list((judged := WhatIf(log, layer, 1)).find_changes(log.sessions))
-    told = text(what_if_lines(rows, judged.tally, name))
+    told = text(what_if_lines(rows, judged.tally, name, judged.name_keys))
     return lines([*(row.to_json() for row in rows), build_summary_json(judged.tally, name)]) + told
 
 

@@ -93,7 +93,7 @@ class LetGoFinder:
         """
         key = strict_json.digest(user.data)
         if key not in self._found:
-            judged = WhatIf(self._log, user, index=self._index, progress=self._progress)
+            judged = WhatIf(self._log, user, index=self._index, progress=self._progress, names_keys=False)
             rows = (row for row in judged.find_changes(self.sessions) if self._is_wanted(row))
             rulings = [read_ruling(self._log, row) for row in rows]
             self._found[key] = {ruled.address: ruled for ruled in rulings}

@@ -9,7 +9,7 @@ from functools import cache, cached_property
 from typing import get_args
 
 from foregate.audit.phases import list_asked
-from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns
+from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
 from foregate.audit.reach_index import find_frame_key
 from foregate.audit.reach_pages import FrameKey
 from foregate.audit.reach_table import Part
@@ -19,7 +19,6 @@ from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, Path
 from foregate.policy.source.values import mark_moved
-from foregate.schemas.errors import LogError
 from foregate.schemas.judgement import Who
 from foregate.schemas.protocols import Readable
 from foregate.schemas.tool_call import CallFacts
@@ -102,9 +101,7 @@ class TrialJudge:
                         if result is not None and found.setdefault(number, TrialCounts()).count(turn, result):
                             over.add(number)
         except UNREADABLE as error:
-            why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            advice = "`foregate audit verify` tells what was changed"
-            raise LogError(f"session `{piece.session}` cannot be judged again ({why}); {advice}") from None
+            raise explain_unreadable(piece.session, error) from None
         return found
 
     def _judge(

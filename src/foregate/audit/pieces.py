@@ -55,6 +55,14 @@ UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
 """What reading a log that somebody changed may raise."""
 
 
+def explain_unreadable(session: str, error: Exception, last: int | None = None) -> LogError:
+    """Return the error that says why a session cannot be judged again, with the last event that could be read."""
+    why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
+    after = f" after event {last}" if last is not None else ""
+    advice = "`foregate audit verify` tells what was changed"
+    return LogError(f"session `{session}` cannot be judged again{after} ({why}); {advice}")
+
+
 @dataclass(frozen=True)
 class SessionPiece:
     """Some events of a session, and the numbers of the events that say which policy and tools hold before them.

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from foregate.audit.pieces import UNREADABLE, SessionPiece
-from foregate.audit.swept_pieces import What, explain_unreadable, list_figures
+from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable
+from foregate.audit.swept_pieces import What, list_figures
 from foregate.gates.replay.sweep_turn import TurnEnd, describe_end
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import NeedAnswered, TurnJudged
@@ -56,7 +56,7 @@ class PieceCounter:
                     self._count(event.body, near, holds, found)
                     found.counts[holds.policy_hash, "", "others"] += event.foregate != __version__
         except UNREADABLE as error:
-            raise explain_unreadable(piece, error) from None
+            raise explain_unreadable(piece.session, error) from None
         return found
 
     def _count(self, body: TurnJudged, near: EventWindow, holds: InForce, found: RecordedCounts) -> None:

@@ -200,6 +200,6 @@ def _judge_otherwise(
     if not file or not rows:
         return None
     named = resolve_policy_file(file)
-    changes = WhatIf(log, read_layer(named, named.name, trusted=True)).find_changes(sessions)
+    changes = WhatIf(log, read_layer(named, named.name, trusted=True), names_keys=False).find_changes(sessions)
     found = ((row.session, row.seq, row.call.call, row.call.after) for row in changes)
     return {(session, seq, call): after.standing for session, seq, call, after in found if after is not None}

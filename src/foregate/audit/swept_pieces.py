@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Literal, NamedTuple
 
-from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session
+from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
 from foregate.audit.place_sums import Place
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import ReachPage, read_condition
@@ -14,7 +14,6 @@ from foregate.gates.replay.reach import list_condition_paths
 from foregate.gates.replay.sweep_turn import SweptTurn, TurnEnd, TurnSweep, describe_end, find_domain, find_numeric_key
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Path
-from foregate.schemas.errors import LogError
 from foregate.schemas.judgement import Who
 from foregate.schemas.protocols import Readable
 from foregate.schemas.tool_spec import build_catalogue
@@ -95,7 +94,7 @@ class PieceSweeper:
             changes = [self._sweep(turn) for turn in read_turns(self._log, piece) if turn.turn.calls]
             return len(changes), [change for found in changes for change in found]
         except UNREADABLE as error:
-            raise explain_unreadable(piece, error) from None
+            raise explain_unreadable(piece.session, error) from None
 
     def _sweep(self, turn: RecordedTurn) -> list[TurnChange]:
         holds = turn.in_force
@@ -106,13 +105,6 @@ class PieceSweeper:
             paths = [find_numeric_key(name, policy)[0] for name in self._keys]
             self._sweeps[key] = TurnSweep(policy, build_catalogue(catalogue), paths)
         return list(list_changes(turn.seq, read_recorded_end(turn), list(self._sweeps[key].sweep(turn.turn))))
-
-
-def explain_unreadable(piece: SessionPiece, error: Exception) -> LogError:
-    """Return the error that says why a piece cannot be judged again."""
-    why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-    failed = f"session `{piece.session}` cannot be judged again ({why})"
-    return LogError(f"{failed}; `foregate audit verify` tells what was changed")
 
 
 def plan_pieces(

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_piece
-from functools import partial
+from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -24,6 +24,7 @@ from foregate.audit.pieces import (
     SessionPiece,
     Workers,
     collect_seldom,
+    explain_unreadable,
     read_turns,
     split_session,
     work_on_pieces,
@@ -37,7 +38,6 @@ from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.policy.source.users import is_outside_judging
 from foregate.schemas import strict_json
-from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
@@ -57,7 +57,8 @@ class Bound(Struct, frozen=True):
 class Row(Struct, frozen=True):
     """A call that comes out differently: where it stands in the log, how it differs, and which keys decide that.
 
-    `diverges` marks the turn from which the session would have gone another way; `apart` all that follows it.
+    `keys` is empty where nobody asked for them. `diverges` marks the turn from which the session would have gone
+    another way; `apart` all that follows it.
     """
 
     session: str
@@ -117,6 +118,9 @@ class WhatIf:
     the change can reach; rows and counts are the same. What the index does not hold is judged. With `assume` answers
     stand in for those the log does not hold, and `phases` counts what is exact and what is not apart. `progress` is
     told how many pieces of the sessions are through, and of how many, where there is an index.
+
+    Finding the deciding keys of all rows takes longer than judging them. Without `names_keys` rows have none, and
+    `name_keys` finds those of a row that is shown.
     """
 
     def __init__(
@@ -127,11 +131,21 @@ class WhatIf:
         index: ReachIndex | None = None,
         assume: Assumption | None = None,
         progress: Progress | None = None,
+        *,
+        names_keys: bool = True,
     ) -> None:
         self._log, self._user, self._index, self._assume = log, user, index, assume
-        self._workers, self._progress = workers, progress
+        self._workers, self._progress, self._names_keys = workers, progress, names_keys
         self.phases = Phases()
         self.tally = WhatIfTally()
+
+    @cached_property
+    def _judge(self) -> PieceJudge:
+        return PieceJudge(self._log, self._user)
+
+    def name_keys(self, row: Row) -> Row:
+        """Return a row with the keys that decide it; raise LogError where the log cannot be read."""
+        return row if row.keys else replace(row, keys=self._judge.find_keys(row))
 
     def find_changes(self, sessions: Sequence[str]) -> Iterator[Row]:
         """Yield every call that comes out differently, session by session, in the order of the log.
@@ -159,7 +173,7 @@ class WhatIf:
 
     def _judge_pieces(self, sessions: Sequence[str]) -> Iterator[tuple[SessionPiece, JudgedPiece]]:
         """Yield each piece of the sessions with what comes of it, in the order of the log."""
-        judge = partial(PieceJudge, user=self._user, assume=self._assume)
+        judge = partial(PieceJudge, user=self._user, assume=self._assume, names_keys=self._names_keys)
         if self._index is None:
             yield from work_on_sessions(self._log, sessions, judge, self._workers)
             return
@@ -225,8 +239,10 @@ class JudgedPiece(NamedTuple):
 class PieceJudge:
     """Judges pieces of sessions again; policies and gates are kept from one piece to the next."""
 
-    def __init__(self, log: Readable, user: Change, assume: Assumption | None = None) -> None:
-        self._log, self._revision, self._assume = log, Revision(user), assume
+    def __init__(
+        self, log: Readable, user: Change, assume: Assumption | None = None, *, names_keys: bool = True
+    ) -> None:
+        self._log, self._revision, self._assume, self._names_keys = log, Revision(user), assume, names_keys
         self._outcomes: list[TurnOutcome] = []
         self._comparisons: dict[tuple[str, str, str], PolicyComparison] = {}
 
@@ -247,10 +263,19 @@ class PieceJudge:
                     tally.beside.update(dict.fromkeys(beside))
                 self._judge_turn(piece.session, turn, comparison, rows, tally)
         except UNREADABLE as error:
-            why = f"{type(error).__name__}: {error}".splitlines()[0][:200]
-            failed = f"session `{piece.session}` cannot be judged again after event {last} ({why})"
-            raise LogError(f"{failed}; `foregate audit verify` tells what was changed") from None
+            raise explain_unreadable(piece.session, error, last) from None
         return JudgedPiece(rows, tally, self._outcomes)
+
+    def find_keys(self, row: Row) -> tuple[str, ...]:
+        """Return the keys that decide a row; raise LogError where the log cannot be read."""
+        pieces = split_session(self._log, row.session)
+        piece = next(one for one in pieces if one.after < row.seq <= one.until)
+        try:
+            (turn,) = read_turns(self._log, replace_piece(piece, only=(row.seq,)))
+            found = self._find_comparison(turn).find_deciding_keys(turn.turn, turn.judgement, [row.call.call])
+        except UNREADABLE as error:
+            raise explain_unreadable(row.session, error, row.seq - 1) from None
+        return tuple(map(format_path, found[row.call.call]))
 
     def _judge_turn(
         self, session: str, recorded: RecordedTurn, comparison: PolicyComparison, rows: list[Row], tally: WhatIfTally
@@ -267,7 +292,8 @@ class PieceJudge:
         if result.is_unchanged:
             return
         changed = [call for call in result.calls if call.change != "unchanged"]
-        keys = comparison.find_deciding_keys(turn, judgement, [call.call for call in changed])
+        calls = [call.call for call in changed]
+        keys = comparison.find_deciding_keys(turn, judgement, calls) if self._names_keys else dict.fromkeys(calls, ())
         tally.diverged += not apart and any(call.change in DIVERGING for call in changed)
         place = Row(session, recorded.seq, recorded.time, turn.task, turn.turn, turn.actor, changed[0], apart=apart)
         for call in changed:

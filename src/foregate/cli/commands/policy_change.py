@@ -80,12 +80,13 @@ class PolicyChange:
             sessions = sorted(run_async(log.sessions()), reverse=True)[:last]
             options.print_problems(find_other_versions(log, sessions))
             now = build_layer(str(self.file), self.file.name, self.before)
-            known = {_name_outcome(row) for row in WhatIf(log, now).find_changes(sessions)}
-            judged = WhatIf(log, layer)
+            known = {_name_outcome(row) for row in WhatIf(log, now, names_keys=False).find_changes(sessions)}
+            judged = WhatIf(log, layer, names_keys=False)
             rows = list(judged.find_changes(sessions))
-        new = [row for row in rows if _name_outcome(row) not in known]
+            new = [row for row in rows if _name_outcome(row) not in known]
+            lines = [] if as_json else list(format_changes(new, judged.tally, self.file.name, judged.name_keys))
         if not as_json:
-            for line in format_changes(new, judged.tally, self.file.name):
+            for line in lines:
                 options.print_folded(line)
             if left := len(rows) - len(new):
                 typer.echo(f"Not listed: {pluralise(left, 'call')} of which that is so under the file as it is, too.")

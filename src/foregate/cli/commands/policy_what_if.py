@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from foregate.assembly.home import open_home_log
@@ -13,7 +13,7 @@ from foregate.cli.terminal.progress import show_pieces
 
 if TYPE_CHECKING:
     from foregate.audit.phases import Phases
-    from foregate.audit.what_if import Row, WhatIfTally
+    from foregate.audit.what_if import WhatIf
 
 
 @app.command("what-if", short_help="Judge recorded sessions again under another policy file.")
@@ -45,18 +45,18 @@ def what_if(
             show_pieces("indexing the log") as tell,
             open_reach_index(log, names, tell) as index,
         ):
-            judged = WhatIf(log, layer, workers, index=index, assume=assumed)
-            rows = judged.find_changes(names)
-            print_changes(rows, judged.tally, layer.label, judged.phases if assumed else None, as_json=as_json)
+            judged = WhatIf(log, layer, workers, index=index, assume=assumed, names_keys=as_json)
+            print_changes(judged, names, layer.label, judged.phases if assumed else None, as_json=as_json)
 
 
 def print_changes(
-    rows: Iterable[Row], tally: WhatIfTally, file: str, phases: Phases | None = None, *, as_json: bool
+    judged: WhatIf, sessions: Sequence[str], file: str, phases: Phases | None = None, *, as_json: bool
 ) -> None:
     """Print what comes out differently under a file, as it is found, and where answers are assumed how sure that is."""
     from foregate.cli.commands.phase_reports import build_phases_json, format_phases
     from foregate.cli.commands.reports import build_summary_json, format_changes
 
+    rows, tally = judged.find_changes(sessions), judged.tally
     if as_json:
         for row in rows:
             options.print_json(row.to_json())
@@ -64,7 +64,7 @@ def print_changes(
         if phases is not None:
             options.print_json({"kind": "phases", **build_phases_json(phases)})
     else:
-        for line in format_changes(rows, tally, file):
+        for line in format_changes(rows, tally, file, judged.name_keys):
             options.print_folded(line)
         for line in format_phases(phases) if phases is not None else ():
             options.print_folded(line)

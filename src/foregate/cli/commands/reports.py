@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from foregate.policy.source.strict_yaml import Data
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.decisions import Statistics
+
+    NameKeys = Callable[[Row], Row]
 
 
 def format_explanation(explained: Explanation, width: int) -> Iterator[str]:
@@ -94,13 +96,16 @@ _NEEDS = {
 }
 
 
-def format_changes(rows: Iterable[Row], tally: WhatIfTally, file: str) -> Iterator[str]:
-    """Yield the table, up to each session's first divergence, and the closing sentences."""
+def format_changes(rows: Iterable[Row], tally: WhatIfTally, file: str, name_keys: NameKeys) -> Iterator[str]:
+    """Yield the table, up to each session's first divergence, and the closing sentences.
+
+    `name_keys` finds the deciding keys of the rows that are shown.
+    """
     shown = (row for row in rows if not row.apart)
     for session, of_session in groupby(islice(shown, SHOWN), key=lambda row: row.session):
         yield shorten_text(session, _WIDTH)
         for row in of_session:
-            yield from _format_changed_call(row, tally)
+            yield from _format_changed_call(name_keys(row), tally)
     if left := sum(1 for _ in shown):
         yield f"... and {left} more; --json lists them all"
     spared = [f"{tally.spared[who]} to the {who}" for who in _ASKED if tally.spared[who]]
