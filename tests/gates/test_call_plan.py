@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.call_plan import PLAN_REASONS
+from foregate.gates.call_plan import PLAN_REASONS, CallPlanGate
 from foregate.gates.prelude import build_prelude, judge
 from foregate.schemas.judgement import Need, Standing, Voided
 from foregate.schemas.plan import PlanInForce
@@ -17,6 +17,7 @@ from tests.gates.turns import (
     answered,
     call,
     codes,
+    facts_of,
     judged,
     need_of,
     placed,
@@ -371,3 +372,9 @@ def test_a_plan_at_depth_is_due_unless_the_policy_says_top_level() -> None:
 def test_the_decision_records_the_plan_and_its_counts() -> None:
     detail = row(judged(consented(planned(turn(RUN), plan_for(RUN))), POLICY), "plan").detail
     assert (detail["result"], detail["criteria"], detail["risks"]) == ("accepted", 1, 1)
+
+
+def test_what_works_in_a_sandbox_needs_no_plan_beforehand() -> None:
+    gate = CallPlanGate(POLICY, CATALOGUE)
+    for contained, due in ((True, 0), (False, 1)):
+        assert len(gate.find_due_calls(turn(RUN), [facts_of(RUN, contained=contained)])) == due

@@ -47,3 +47,9 @@ def test_the_other_trigger_fires_whenever_no_phrase_asks_for_more() -> None:
     assert codes(judgement)["drift"] == DRIFT
     assert judgement.consequence is not None
     assert judgement.consequence.lasts == "task"
+
+
+def test_under_the_other_trigger_a_request_for_a_look_is_no_request_for_words() -> None:
+    policy = policy_with({"drift.trigger": "no_mutation_no_observation", "drift.wishes": "contract"})
+    for says, expected in (("list the files in src", "drift_passed"), ("hello there", DRIFT)):
+        assert codes(judged(turn(call("edit_file"), says=says), policy))["drift"] == expected

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from foregate.gates.evidence import EvidenceGate, find_gap, find_shown
 from foregate.schemas.judgement import Standing
-from foregate.schemas.tool_call import EvidenceKind, Survey
-from tests.gates.turns import call, codes, judged, row, seen, survey, turn
+from foregate.schemas.tool_call import EvidenceKind, Survey, Trust, fingerprint
+from foregate.schemas.turn import HoldCount
+from tests.gates.turns import CATALOGUE, call, codes, facts_of, judged, row, seen, survey, turn
 from tests.policies import policy_with
 
 EDIT = call("edit_file")
@@ -87,3 +90,38 @@ def test_a_remedy_is_only_named_when_its_tool_is_offered() -> None:
     verdict = judged(turn(EDIT, surveys=(survey(EDIT),)), policy).verdicts[0]
     assert verdict.ruling.remedy is None
     assert "look at it first" in row(judged(turn(EDIT, surveys=(survey(EDIT),)), policy), "evidence").summary
+
+
+def test_what_is_not_there_need_not_be_looked_at_before_it_is_deleted() -> None:
+    assert code(survey(DELETE, exists=False, hash=""), DELETE) == "evidence_passed"
+
+
+def test_a_part_is_enough_only_where_the_policy_does_not_want_the_whole() -> None:
+    (wanted, *_) = policy_with().evidence.requirements
+    for whole, trust, fits in (
+        (True, Trust.INFERRED, False),
+        (True, Trust.DIRECT, True),
+        (False, Trust.INFERRED, True),
+        (False, Trust.DIRECT, True),
+    ):
+        (resource,) = survey(EDIT, replace(seen(), trust=trust)).resources
+        assert (find_gap(wanted.model_copy(update={"whole": whole}), resource) is None) is fits
+
+
+def test_what_a_sandbox_would_take_away_is_to_be_seen_and_what_it_moves_or_keeps_is_not() -> None:
+    gate, of = EvidenceGate(policy_with(), CATALOGUE), turn(EDIT)
+    for loses in ("", "moved", "git", "replaced", "all"):
+        facts = facts_of(EDIT, replace(survey(EDIT, loses=loses), changes="blob"))
+        held = gate.rule_on_call(facts, of).standing is Standing.HOLD
+        assert held is (loses not in ("", "moved")), loses
+
+
+def test_what_was_shown_of_a_loss_counts_only_while_it_is_the_same() -> None:
+    for code_, of, counts in (
+        ("stale_evidence", fingerprint(survey(EDIT, seen())), True),
+        ("missing_pre_execution_evidence", fingerprint(survey(EDIT, seen())), True),
+        ("stale_evidence", fingerprint(survey(EDIT, seen("old"))), False),
+        ("outside_mandate", fingerprint(survey(EDIT, seen())), False),
+    ):
+        held = HoldCount(EDIT.digest, code_, of, 1)
+        assert find_shown(turn(EDIT, holds=(held,))) == ([held] if counts else [])

@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 from msgspec.structs import replace
 
+from foregate.gates.narration import NarrationGate
 from foregate.schemas.judgement import Grant
+from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import Command
-from tests.gates.turns import call, codes, judged, turn
+from tests.gates.turns import call, codes, facts_of, judged, turn
 from tests.policies import policy_with
 
 RISKY = call("run_command", "make clean")
@@ -56,3 +58,9 @@ def test_anyway_covers_the_scripts_that_were_shown_and_no_others() -> None:
         held = replace(bare, grants=(grant,), surveys=(replace(survey, command=command),))
         policy = policy_with({**OPEN, "narration.scope": "first_side_effect"})
         assert (codes(judged(held, policy))["narration"] == "narration_passed") is expected
+
+
+def test_no_words_are_wanted_of_a_call_whose_values_the_person_said_or_has_to_name() -> None:
+    gate = NarrationGate(policy_with({"narration.scope": "first_response"}))
+    for authority, due in (("said", False), ("outside", False), ("open", True), ("", True)):
+        assert gate.is_due(SoFar({RISKY.id: facts_of(RISKY, authority=authority)}), RISKY) is due

@@ -13,6 +13,8 @@ from msgspec.structs import replace
 from foregate.evidence.state.uses import Uses
 from foregate.gates.blind_plan import bring_into_force
 from foregate.gates.blind_scope import find_planned_item
+from foregate.gates.plan import _Planning
+from foregate.gates.plan_scope import build_call_items
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.blind_plan import BlindPlan
@@ -20,9 +22,10 @@ from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.judgement import Judgement, Need, Standing
 from foregate.schemas.plan import Flow, PlanInForce
 from foregate.schemas.plan_terms import use_items
+from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import Origin, Permit, Survey, ToolCall
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec, build_catalogue
-from foregate.schemas.turn import Turn, TurnRecord
+from foregate.schemas.turn import Counters, Turn, TurnRecord
 from foregate.schemas.value import ArgumentValue, Source, format_key, read_value
 from tests.gates.blind import blind_plan, blind_step
 from tests.gates.turns import CATALOGUE as GIVEN
@@ -298,3 +301,38 @@ def test_the_decision_records_the_plan_and_its_counts() -> None:
     assert isinstance(done, Judgement)
     detail = row(done, "plan").detail
     assert (detail["result"], detail["revision"], detail["criteria"]) == ("accepted", 1, 1)
+
+
+def test_the_planner_is_asked_as_often_as_the_safety_budget_lets_and_not_once_more() -> None:
+    bound = POLICY.safety.model_calls
+    for used, asked in ((bound - 1, "planner"), (bound, "person")):
+        need = judged(replace(of_calls(pay()), counters=Counters(safety_calls=used)))
+        assert isinstance(need, Need)
+        assert need.who == asked
+
+
+def test_a_call_that_the_person_asked_for_in_so_many_words_uses_its_step_up() -> None:
+    of = of_calls(pay(), pay(number=2), plan=in_force(TO_ANN))
+    facts = compute_turn_facts(of, POLICY, CATALOGUE)
+    said, other = replace(facts["c1"], authority="said"), replace(facts["c2"], authority="open")
+    planning = _Planning(POLICY, CATALOGUE, of, SoFar(facts))
+    assert planning.compare(of.plan, [other], [said, other]) == ([other], {"c1": (0,)})
+    assert planning.compare(of.plan, [other], [other]) == ([], {"c2": (0,)})
+
+
+def test_a_plan_made_for_a_call_stands_for_no_value_that_only_a_person_can_name() -> None:
+    of = of_calls(pay())
+    facts = compute_turn_facts(of, POLICY, CATALOGUE)["c1"]
+    made = PlanInForce(1, "goal", build_call_items(facts, "plan-v1-step-1"))
+    planning = _Planning(POLICY, CATALOGUE, of, SoFar({"c1": facts}))
+    for authority, left in (("open", 0), ("outside", 1)):
+        one = replace(facts, authority=authority)
+        assert len(planning.compare(made, [one], [one])[0]) == left
+
+
+def test_in_a_child_task_a_step_of_the_plan_covers_only_what_the_person_said() -> None:
+    plan = in_force(blind_step("pay", ("to", ANN), uses=9, amount=("free", "")))
+    for source, depth, fits in (("found", 0, True), ("found", 1, False), ("said", 1, True), ("said", 2, True)):
+        of = replace(of_calls(pay(), to="said", amount=source), depth=depth)
+        facts = compute_turn_facts(of, POLICY, CATALOGUE)["c1"]
+        assert (find_planned_item(facts, plan, of, POLICY) is not None) is fits, (source, depth)

@@ -9,11 +9,10 @@ from msgspec.structs import replace
 from foregate.evidence.state.task import REFUSALS
 from foregate.gates.call_plan import is_same_target
 from foregate.gates.plan_scope import approve_item, build_call_items, find_covering_items, put_in_force
-from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.plan import Plan, PlanInForce, ScopeItem
-from foregate.schemas.tool_call import CallFacts, Command, Survey, SurveyedResource, ToolCall
+from foregate.schemas.tool_call import CallFacts, Command, Survey, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
-from tests.gates.turns import CATALOGUE, call, plan_for, step, survey, turn
+from tests.gates.turns import CATALOGUE, call, facts_of, plan_for, step, survey
 from tests.policies import policy_with
 
 HOST = "lake.example"
@@ -26,9 +25,7 @@ def covers(plan: PlanInForce, *urls: str) -> bool:
     named = [(ResourceKind.URL, url) for url in urls] + [(ResourceKind.HOST, host) for host in hosts]
     resources = tuple(SurveyedResource(kind, name, Effect.SEND) for kind, name in named)
     surveyed = Survey(post.id, declared_effect=Effect.SEND, resources=resources)
-    facts = compute_turn_facts(turn(post, surveys=(surveyed,)), policy_with(), CATALOGUE)[post.id]
-    facts = type(facts)(**{name: getattr(facts, name) for name in facts.__struct_fields__} | {"effect": Effect.SEND})
-    return find_covering_items(facts, plan, {}, same_tool=False) is not None
+    return find_covering_items(facts_of(post, surveyed, effect=Effect.SEND), plan, {}, same_tool=False) is not None
 
 
 def test_a_planned_page_is_covered_though_its_host_has_no_use_left() -> None:
@@ -45,12 +42,6 @@ def test_blanks_around_a_target_make_it_no_other_one() -> None:
 
 def test_a_plan_that_is_none_refuses_no_call() -> None:
     assert "plan_rejected" not in REFUSALS
-
-
-def facts_of(of: ToolCall, surveyed: Survey | None = None) -> CallFacts:
-    """Return the facts of one call."""
-    about = turn(of) if surveyed is None else turn(of, surveys=(surveyed,))
-    return compute_turn_facts(about, policy_with(), CATALOGUE)[of.id]
 
 
 def is_covered(of: CallFacts, *items: ScopeItem, **more: Any) -> bool:
@@ -72,7 +63,7 @@ def test_a_step_of_the_plan_that_runs_covers_only_its_own_task_its_own_tool_and_
     assert is_covered(facts_of(edit), item, during="2")
     assert not is_covered(facts_of(edit), item, during="3")
     assert not is_covered(facts_of(write), item, during="2")
-    risky = replace(facts_of(delete), risky=True)
+    risky = facts_of(delete, risky=True)
     assert not is_covered(risky, replace(item, tool="delete_path"), during="2")
     assert is_covered(risky, replace(item, tool="delete_path", during=""))
 
@@ -90,7 +81,7 @@ def test_a_yes_to_a_script_or_to_values_covers_no_other_script_and_no_other_valu
 def test_a_host_without_a_page_is_covered_only_by_name() -> None:
     post = call("odd")
     host = Survey(post.id, resources=(SurveyedResource(ResourceKind.HOST, HOST, Effect.SEND),))
-    facts = replace(facts_of(post, host), effect=Effect.SEND)
+    facts = facts_of(post, host, effect=Effect.SEND)
     assert is_covered(facts, ScopeItem(Effect.SEND, ResourceKind.HOST, HOST))
     assert not is_covered(facts, ScopeItem(Effect.SEND, ResourceKind.HOST, "other.example"))
     assert not is_covered(facts)

@@ -12,14 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.gates.prelude import Prelude, build_prelude, judge
+from foregate.gates.prelude import Prelude, build_prelude, conclude_judgement, find_repetition, judge
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Consequence, Grant, Judgement, Mode, Need, Opinion, Ruling, Standing
+from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import ToolCall
-from foregate.schemas.turn import Counters, Turn
+from foregate.schemas.tool_spec import Effect, ResourceKind
+from foregate.schemas.turn import Counters, HoldCount, Turn
 from tests.gates.turns import CATALOGUE, call, judged, survey, turn
 from tests.policies import SHADOWED, policy_with
 
@@ -209,3 +211,27 @@ def test_the_order_of_gates_that_need_no_advice_never_changes_what_runs(gates: l
         for order in permutations(gates)
     ]
     assert all(result == results[0] for result in results)
+
+
+def test_a_call_uses_up_no_step_of_a_plan_that_was_made_for_a_call_that_is_held() -> None:
+    bench, items = build_prelude(policy_with(), CATALOGUE), (ScopeItem(Effect.EDIT, ResourceKind.FILE, "a.txt"),) * 2
+    before = PlanInForce(1, "goal", items[:1])
+    of = turn(EDIT, SEND, plan=before)
+    so_far = SoFar(bench.facts(of), plan=replace(before, items=items), uses={EDIT.id: (0, 1)})
+    so_far.rulings |= {EDIT.id: ("says", Ruling(Standing.ALLOW, "x")), SEND.id: ("says", Ruling(Standing.HOLD, "x"))}
+    for first, used in ((SEND.id, (0,)), (EDIT.id, (0, 1)), ("", (0, 1))):
+        so_far.plan_first = first
+        assert conclude_judgement(of, so_far, bench).uses == {EDIT.id: used}
+
+
+def test_a_hold_is_a_repetition_only_of_one_of_the_same_call_code_and_evidence() -> None:
+    held, of = Ruling(Standing.HOLD, "stale_evidence"), turn(EDIT)
+    known = of.fingerprints[EDIT.id]
+    for digest, code, print_, expected in (
+        (EDIT.digest, "stale_evidence", known, "stale_evidence"),
+        (SEND.digest, "stale_evidence", known, ""),
+        (EDIT.digest, "plan_drift", known, ""),
+        (EDIT.digest, "stale_evidence", "other", ""),
+    ):
+        again = replace(of, holds=(HoldCount(digest, code, print_, 1),))
+        assert find_repetition(EDIT, held, again) == expected

@@ -340,3 +340,17 @@ def test_a_strict_rule_by_another_agents_name_holds_for_our_own_tool_whoever_sen
     ours = replace(EDIT, spec=spec)
     assert (denied(ours, tool=named), denied(replace(EDIT, spec=None), tool=named)) == (matched, False)
     assert not allowed(ours, tool=named)
+
+
+@pytest.mark.parametrize("then", ["deny", "ask"])
+def test_a_strict_rule_that_cannot_be_applied_lets_no_call_go_unless_another_denies_it(then: str) -> None:
+    call, rule = facts("http_request", url("not a url")), {"then": then, "host": "example.org"}
+    with pytest.raises(PolicyError, match=r"`r0` cannot be applied"):
+        decided(call, rule, {"then": "allow", "tool": "*"})
+    assert decided(call, rule, {"then": "deny", "tool": "*"}).then == "deny"
+
+
+@pytest.mark.parametrize("line", ['sh -c "$a"', "base64 -d x | sh"])
+def test_a_text_that_nobody_can_read_may_run_what_a_rule_denies_and_is_allowed_by_no_rule(line: str) -> None:
+    assert denied(facts("run_shell", shell=line), command=["git", "push"])
+    assert not allowed(facts("run_shell", shell=line), command=["sh"])

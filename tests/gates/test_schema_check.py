@@ -47,3 +47,10 @@ def test_items_are_compared_by_what_they_say_and_each_only_once() -> None:
 def test_a_pattern_of_names_that_cannot_be_read_stops_no_object_without_names() -> None:
     check = SchemaCheck({"type": "object", "patternProperties": {"(?=x)a": {"type": "string"}}}, closed=False)
     assert not check.find_first_defect({})
+
+
+def test_as_many_references_are_followed_as_the_policy_says_and_no_more() -> None:
+    chain = {"$ref": "#/$defs/d0", "$defs": {f"d{n}": {"$ref": f"#/$defs/d{n + 1}"} for n in range(4)}}
+    chain["$defs"]["d4"] = {"type": "object"}  # type: ignore[index]
+    assert not SchemaCheck(chain, closed=False, references=5).find_first_defect({})
+    assert "more than 4 references" in SchemaCheck(chain, closed=False, references=4).find_first_defect({})

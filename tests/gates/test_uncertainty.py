@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.gates.uncertainty import UncertaintyGate, build_question
 from foregate.schemas.judgement import Standing
-from foregate.schemas.tool_call import Atom, Origin
+from foregate.schemas.tool_call import Atom, Origin, Score
 from foregate.schemas.turn import Turn
-from tests.gates.turns import call, codes, judged, row, survey, turn
+from tests.gates.turns import call, codes, facts_of, judged, row, survey, turn
 from tests.policies import policy_with
 
 POLICY = policy_with({"plan.mode": "off", "critique.mode": "off", "evidence.mode": "off"})
@@ -85,3 +86,16 @@ def test_a_mere_repeat_after_a_failure_leaves_nothing_to_ask_and_passes() -> Non
     of = turn(call("edit_file"), says="fix a.txt", just_failed=("edit_file",))
     decision = row(judged(of, policy), "uncertainty")
     assert (decision.code, decision.numbers[0].value) == ("uncertainty_passed", 150)
+
+
+def test_a_value_that_the_person_has_to_name_brings_one_question_not_two() -> None:
+    unsure = facts_of(DELETE, uncertainty=Score(1000, (), ("target",)))
+    gate = UncertaintyGate(POLICY)
+    assert gate.rule_on_call(unsure).standing is Standing.HOLD
+    assert gate.rule_on_call(replace(unsure, authority="outside")).standing is Standing.ALLOW
+
+
+def test_a_person_whose_answer_left_one_of_two_things_open_is_told_so() -> None:
+    asked = [facts_of(DELETE)]
+    assert build_question(asked, ("target", "scope"), ("target",)).startswith("Your answer does not say it. ")
+    assert build_question(asked, ("target", "scope"), ("constraint",)).startswith("Before ")

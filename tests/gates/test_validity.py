@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
-from foregate.gates.validity import SchemaCheck
+from foregate.gates.validity import SchemaCheck, ValidityGate
 from foregate.schemas.judgement import Standing
 from foregate.schemas.tool_call import Survey, ToolCall
-from tests.gates.turns import call, codes, judged, row, turn
+from tests.gates.turns import CATALOGUE, call, codes, judged, row, turn
 from tests.policies import policy_with
 
 
@@ -66,3 +67,19 @@ def test_a_call_that_names_what_nobody_could_look_at_is_held_with_the_reason_and
     assert (verdict.gate, verdict.ruling.code) == ("validity", "invalid_arguments")
     assert verdict.ruling.message == "the repository has no remote `origin`"
     assert [decision.gate for decision in result.decisions] == ["validity"]
+
+
+def test_arguments_may_be_as_deep_and_as_large_as_the_policy_says_and_no_more() -> None:
+    deep = ToolCall.parse("odd", '{"path": "a", "more": [[1]]}', id="c1")
+    for key, at in (("validity.max_depth", 3), ("validity.max_bytes", len(deep.raw))):
+        for bound, expected in ((at, "validity_passed"), (at - 1, "invalid_arguments")):
+            policy = policy_with({key: bound, "validity.closed_arguments": "builtin"})
+            gate = ValidityGate(policy, {"odd": replace(CATALOGUE["odd"], provenance="configured")})
+            assert gate.rule_on_call(deep, "").code == expected
+
+
+def test_as_many_changes_as_may_be_made_without_a_plan_pass_and_one_more_holds_them_all() -> None:
+    first, second, read = call("edit_file"), call("edit_file", "b.txt", 2), call("read_file", "c.txt", 3)
+    for unplanned, held in ((2, set()), (1, {"c1", "c2"}), (0, {"c1", "c2"})):
+        verdicts = judged(turn(first, second, read, unplanned=unplanned)).verdicts
+        assert {one.call for one in verdicts if one.ruling.code == "plan_required"} == held

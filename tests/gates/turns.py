@@ -8,8 +8,17 @@ from msgspec.structs import replace
 
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
+from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.judgement import Answer, Decision, Judgement, Need
-from foregate.schemas.tool_call import Command, EvidenceKind, EvidenceSeen, Survey, SurveyedResource, ToolCall
+from foregate.schemas.tool_call import (
+    CallFacts,
+    Command,
+    EvidenceKind,
+    EvidenceSeen,
+    Survey,
+    SurveyedResource,
+    ToolCall,
+)
 from foregate.schemas.tool_spec import (
     OBSERVER,
     Capabilities,
@@ -168,3 +177,9 @@ def step(tool: str, target: str, **more: Any) -> dict[str, Any]:
 
 
 ACCEPT = {"verdict": "accept", "issues": [], "summary": "looks right"}
+
+
+def facts_of(of: ToolCall, surveyed: Survey | None = None, **more: Any) -> CallFacts:
+    """Return the facts of one call under the default policy, with changes."""
+    about = turn(of) if surveyed is None else turn(of, surveys=(surveyed,))
+    return replace(compute_turn_facts(about, policy_with(), CATALOGUE)[of.id], **more)
