@@ -7,12 +7,27 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.gates.critique import CritiqueGate
 from foregate.schemas.judgement import Standing, Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
+from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import Atom, Origin
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Counters, Turn
-from tests.gates.turns import ACCEPT, answered, call, codes, judged, need_of, plan_for, row, seen, survey, turn
+from tests.gates.turns import (
+    ACCEPT,
+    answered,
+    call,
+    codes,
+    facts_of,
+    judged,
+    need_of,
+    plan_for,
+    row,
+    seen,
+    survey,
+    turn,
+)
 from tests.policies import policy_with
 
 SEND = call("send", "bob@example.org")
@@ -141,3 +156,11 @@ def test_critiques_that_no_longer_count_are_counted_as_asked_and_past_the_cap_th
     assert need_of(turn(SEND, voided=voided[:2]), LEVEL_CALL).gate == "critique"
     verdict = judged(turn(SEND, voided=voided), LEVEL_CALL).verdicts[0]
     assert (verdict.standing, verdict.ruling.code) == (Standing.HOLD, "critique_unavailable")
+
+
+def test_a_plan_is_looked_at_again_when_it_is_widened_by_a_class_of_risk_and_not_otherwise() -> None:
+    of = turn(SEND, plan=PlanInForce(1, "goal", (), classes=("edit", "send")))
+    facts = facts_of(SEND)
+    for classes, looked in ((("edit", "send"), []), (("edit",), []), (("edit", "external", "send"), [facts])):
+        so_far = SoFar({SEND.id: facts}, plan=PlanInForce(2, "goal", (), classes=classes), uses={SEND.id: (0,)})
+        assert CritiqueGate(POLICY).select_calls(of, [facts], so_far) == looked

@@ -8,14 +8,16 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.gates.critique import has_waited_for_a_name
 from foregate.gates.critique_request import mark
+from foregate.policy.risk.facts import compute_turn_facts
 from foregate.schemas.judgement import Standing
 from foregate.schemas.plan import Criterion, PlanInForce, ScopeItem
 from foregate.schemas.tool_call import Atom, Contradiction, Origin, Trust
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from foregate.schemas.turn import Counters, HoldCount, Said, Turn
 from foregate.schemas.value import ArgumentValue, Source
-from tests.gates.turns import ACCEPT, answered, call, codes, judged, need_of, row, seen, survey, turn
+from tests.gates.turns import ACCEPT, CATALOGUE, answered, call, codes, judged, need_of, row, seen, survey, turn
 from tests.policies import policy_with
 
 BOB = "bob@example.org"
@@ -196,3 +198,23 @@ def test_both_ends_of_long_arguments_are_shown_with_how_much_is_left_out() -> No
     request: Any = need_of(turn(long, surveys=(found,)), POLICY).request
     assert "THE END" in request["calls"][0]["arguments"]
     assert "characters left out" in request["calls"][0]["arguments"]
+
+
+@pytest.mark.parametrize("counter", ["safety_rounds", "safety_calls"])
+def test_the_critic_is_asked_as_often_as_the_safety_budget_lets_and_not_once_more(counter: str) -> None:
+    safety = POLICY.safety
+    bound = {"safety_rounds": safety.rounds, "safety_calls": safety.model_calls}[counter]
+    for used, asked in ((bound - 1, "critic"), (bound, "person")):
+        assert need_of(sending("outside", counters=Counters(**{counter: used})), POLICY).who == asked
+
+
+def test_the_critic_had_its_turn_only_on_what_is_known_now() -> None:
+    of = sending("outside")
+    facts = compute_turn_facts(of, POLICY, CATALOGUE)["c1"]
+    for code, known, waited in (
+        ("outside_mandate", of.fingerprints["c1"], True),
+        ("outside_mandate", "other", False),
+        ("critique_rejected", of.fingerprints["c1"], False),
+    ):
+        held = HoldCount(SEND.digest, code, known, 1)
+        assert has_waited_for_a_name(facts, replace(of, holds=(held,))) is waited

@@ -336,3 +336,9 @@ def test_in_a_child_task_a_step_of_the_plan_covers_only_what_the_person_said() -
         of = replace(of_calls(pay(), to="said", amount=source), depth=depth)
         facts = compute_turn_facts(of, POLICY, CATALOGUE)["c1"]
         assert (find_planned_item(facts, plan, of, POLICY) is not None) is fits, (source, depth)
+
+
+def test_an_amount_at_its_bound_is_covered_and_one_above_it_is_not() -> None:
+    plan = in_force(blind_step("pay", ("to", ANN), uses=9, amount=("at_most", "50")))
+    for amount, fits in ((50, True), (50.01, False)):
+        assert covers(pay(amount=amount), plan, to="said", amount="mentioned") is fits
