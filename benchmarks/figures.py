@@ -99,9 +99,11 @@ class Report:
     name: str
     measures: Sequence[str]
     figures: list[Figure] = field(default_factory=list)
+    load: float = 0.0
+    """The processes that wanted to run when the benchmark began."""
 
     def __init__(self, name: str, *measures: str) -> None:
-        self.name, self.figures = name, []
+        self.name, self.figures, self.load = name, [], round(os.getloadavg()[0], 1)
         self.measures = (f"benchmarks/{name}.py", *measures)
 
     def add(
@@ -142,7 +144,8 @@ class Report:
             now = datetime.now(UTC).date().isoformat()
             changed = bool(ask_git("status", "--porcelain", "--", *self.measures))
             commit = ask_git("rev-parse", "HEAD")
-            found = Results(self.name, commit, changed, now, describe_machine(), self.measures, spent, self.figures)
+            machine = {**describe_machine(), "load": self.load}
+            found = Results(self.name, commit, changed, now, machine, self.measures, spent, self.figures)
             Path(folder, f"{self.name}.json").write_text(found.write(), "utf-8")
         return 1 - all(figure.holds for figure in self.figures)
 

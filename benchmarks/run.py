@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from figures import FOLDER, RESULTS, ROOT, Results, ask_git, describe_machine
+from figures import FOLDER, RESULTS, ROOT, Results, ask_git
 
 SHORT: dict[str, Sequence[str]] = {
     "start": (),
@@ -65,7 +65,7 @@ def main() -> int:
     reader.add_argument("--stale", action="store_true", help="run nothing: say which results are older than the code")
     given = reader.parse_args()
     for line in list_stale():
-        print(f"older than the code it measures: {line}", flush=True)
+        print(f"measure again: {line}", flush=True)
     if given.stale:
         return 0
     forms, folder = (LONG, RESULTS / "long") if given.long else (SHORT, RESULTS)
@@ -124,7 +124,7 @@ def print_table(rows: Sequence[Sequence[str]], revision: str) -> None:
 
 
 def list_stale() -> Iterator[str]:
-    """Yield of each file of results that is older than the code it measures how many commits lie between."""
+    """Yield each file of results that is older than the code it measures, or was measured on a busy machine."""
     for path in sorted((ROOT / RESULTS).rglob("*.json")):
         found = Results.read(path.read_text("utf-8"))
         name = path.relative_to(ROOT / RESULTS).with_suffix("")
@@ -135,8 +135,8 @@ def list_stale() -> Iterator[str]:
             yield f"{name} (measured with changes that were in no commit)"
         elif count not in ("", "0"):
             yield f"{name} ({count} commits have changed that code since)"
-        elif found.machine["processor"] != describe_machine()["processor"]:
-            yield f"{name} is of another machine"
+        elif found.machine.get("load", 0) > 2 * found.machine["cores"]:
+            yield f"{name} (measured while {found.machine['load']:.0f} processes wanted to run: its times are too long)"
 
 
 def find_base(found: Results, path: Path) -> str:

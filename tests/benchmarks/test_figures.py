@@ -121,8 +121,9 @@ def test_results_are_older_than_their_code_when_a_commit_changed_it_since_and_no
         figures.ask_git("-c", "user.name=A", "-c", "user.email=a@example.org", "commit", "-qm", "It changed")
         return str(figures.ask_git("rev-parse", "HEAD"))
 
-    def measure(at: str, changed: bool = False) -> str:
-        return str(figures.Results("start", at, changed, "", figures.describe_machine(), ("code",), 1.0, ()).write())
+    def measure(at: str, changed: bool = False, load: float = 1.0) -> str:
+        machine = {"cores": 2, "load": load}
+        return str(figures.Results("start", at, changed, "", machine, ("code",), 1.0, ()).write())
 
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
     at, result = commit("code/a.py", "1"), "benchmarks/results/start.json"
@@ -135,6 +136,10 @@ def test_results_are_older_than_their_code_when_a_commit_changed_it_since_and_no
     assert [*run.list_stale()] == []
     commit(result, measure(at, changed=True))
     assert [*run.list_stale()] == ["start (measured with changes that were in no commit)"]
+    commit(result, measure("0" * 40, load=9.0))
+    assert [*run.list_stale()] == [
+        "start (measured while 9 processes wanted to run: its times are too long)",
+    ]
     (tmp_path / "code/a.py").write_text("3")
     assert [*run.list_stale()] == ["start (there are changes that are in no commit)"]
 

@@ -7,8 +7,11 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from foregate.gates.approval import ApprovalGate, is_grant_for
+from foregate.gates.questions import Ask
 from foregate.schemas.judgement import Grant, Standing, Voided
 from foregate.schemas.plan import PlanInForce, ScopeItem
+from foregate.schemas.tool_call import Command, Survey
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Turn
 from tests.gates.turns import (
@@ -16,6 +19,7 @@ from tests.gates.turns import (
     answered,
     call,
     codes,
+    facts_of,
     judged,
     need_of,
     placed,
@@ -317,3 +321,35 @@ def test_a_call_two_rules_ask_about_needs_leave_for_both() -> None:
     leave = [Grant("rules", name, "edit", "file", "a.txt") for name in ("ask-a", "ask-b")]
     assert need_of(turn(EDIT, grants=(leave[0],)), policy)
     assert code(turn(EDIT, grants=tuple(leave)), policy) == "approval_granted"
+
+
+def test_of_what_the_person_asked_for_only_what_is_grave_and_cannot_be_undone_asks() -> None:
+    for irreversible, high_impact, asks in ((True, True, True), (True, False, False), (False, True, False)):
+        facts = facts_of(EDIT, authority="said", irreversible=irreversible, high_impact=high_impact)
+        assert bool(ApprovalGate(POLICY).explain_mode(facts, turn(EDIT), False, "")) is asks
+
+
+def test_a_grant_is_for_the_scripts_it_was_shown_with_and_for_a_call_that_has_a_target() -> None:
+    run = call("run_command", "sh build.sh")
+    facts = facts_of(run, replace(survey(run), command=Command(("sh", "build.sh"), scripts="one")))
+    for scripts, fits in (("one", True), ("two", False), ("", False)):
+        exact = Grant("approval", "approval_required", facts.effect.value, digest=run.digest, scripts=scripts)
+        assert is_grant_for(exact, facts) is fits
+    grant = Grant("approval", "approval_required", "edit", "file", "a.txt")
+    assert is_grant_for(grant, facts_of(EDIT))
+    assert not is_grant_for(grant, facts_of(EDIT, Survey(EDIT.id)))
+
+
+def test_a_step_stands_for_a_yes_only_once_a_person_approved_it_and_its_own_use_does_not_count_against_it() -> None:
+    facts, gate = facts_of(EDIT), ApprovalGate(POLICY)
+    ask = Ask(facts, "approval", "approval_required", ("approval_required",), "why")
+    seen_, unseen = (ScopeItem(Effect.EDIT, ResourceKind.FILE, "a.txt", approved=yes) for yes in (True, False))
+    for items, used, left in (
+        ((seen_,), (0,), (0,)),
+        ((unseen,), (0,), None),
+        ((seen_, unseen), (0, 1), (0,)),
+        ((seen_,), (3,), (0,)),
+    ):
+        of = turn(EDIT, plan=PlanInForce(1, "goal", items))
+        assert gate.find_permission(ask, of, {EDIT.id: used}) == left
+    assert gate.find_permission(ask, turn(EDIT, plan=PlanInForce(1, "goal", (seen_,))), {"c9": (0,)}) is None
