@@ -23,6 +23,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
+TREE = Path(os.environ.get("BENCHMARK_TREE", ROOT))
+"""The checkout whose code is measured: this one, or an older one by the benchmarks of this one."""
 RESULTS = Path("benchmarks/results")
 """The folder of the results, from ROOT: a file for each benchmark, and those of the long forms in `long`."""
 FOLDER = "BENCHMARK_RESULTS"
@@ -142,7 +144,8 @@ class Report:
         if folder := os.environ.get(FOLDER):
             spent = float(f"{sum(os.times()[:4]):.3g}")
             now = datetime.now(UTC).date().isoformat()
-            changed = bool(ask_git("status", "--porcelain", "--", *self.measures))
+            code = [path for path in self.measures if TREE == ROOT or not path.startswith("benchmarks")]
+            changed = bool(ask_git("status", "--porcelain", "--", *code))
             commit = ask_git("rev-parse", "HEAD")
             machine = {**describe_machine(), "load": self.load}
             found = Results(self.name, commit, changed, now, machine, self.measures, spent, self.figures)
@@ -157,8 +160,8 @@ def show_value(value: float, unit: str) -> str:
 
 
 def ask_git(*words: str) -> str:
-    """Return what git says in this checkout without the last line end, "" where it fails."""
-    command = ["git", "-C", str(ROOT), *words]
+    """Return what git says in the checkout that is measured without the last line end, "" where it fails."""
+    command = ["git", "-C", str(TREE), *words]
     return subprocess.run(command, check=False, capture_output=True, text=True).stdout.rstrip()
 
 

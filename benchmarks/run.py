@@ -7,6 +7,7 @@ A bound that is missed stops none of the others; the exit code is 1 at the end.
     python benchmarks/run.py --before v0.2.0     beside the results that were committed then
     python benchmarks/run.py --stale             only say which results are older than the code they measure
     python benchmarks/run.py --long              the long forms (part of `make torture`)
+    python benchmarks/run.py --tree ../older     the code of another checkout, by the benchmarks of this one
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ def main() -> int:
     reader.add_argument("--before", default="HEAD", metavar="REVISION", help="whose results stand beside the new ones")
     reader.add_argument("--long", action="store_true", help="run the long forms")
     reader.add_argument("--stale", action="store_true", help="run nothing: say which results are older than the code")
+    reader.add_argument("--tree", type=Path, default=ROOT, help="the checkout whose code is measured")
     given = reader.parse_args()
     for line in list_stale():
         print(f"measure again: {line}", flush=True)
@@ -75,7 +77,7 @@ def main() -> int:
     start, failed = time.monotonic(), list[str]()
     rows: list[Sequence[str]] = []
     for name in given.names or forms:
-        found, good = run(name, forms[name], ROOT / folder)
+        found, good = run(name, forms[name], ROOT / folder, given.tree.resolve())
         failed += [] if good else [name]
         rows += compare(name, before[name], found, good)
     print_table(rows, given.before)
@@ -83,12 +85,13 @@ def main() -> int:
     return min(1, len(failed))
 
 
-def run(name: str, arguments: Sequence[str], folder: Path) -> tuple[Results | None, bool]:
+def run(name: str, arguments: Sequence[str], folder: Path, tree: Path = ROOT) -> tuple[Results | None, bool]:
     """Run one benchmark and keep its results; return them, None where it broke off, and whether its bounds hold."""
     folder.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-s", "-E", str(ROOT / "benchmarks" / f"{name}.py"), *arguments]
+    command = [sys.executable, "-s", str(ROOT / "benchmarks" / f"{name}.py"), *arguments]
+    where = {"PYTHONPATH": str(tree / "src"), "BENCHMARK_TREE": str(tree)}
     with tempfile.TemporaryDirectory() as made:
-        ran = subprocess.run(command, env={**os.environ, FOLDER: made}, check=False)
+        ran = subprocess.run(command, env={**os.environ, **where, FOLDER: made}, check=False)
         path = Path(made, f"{name}.json")
         if not path.exists():
             return None, False

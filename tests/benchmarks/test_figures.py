@@ -85,8 +85,8 @@ def test_the_table_has_each_figure_beside_that_of_before_and_marks_what_missed_o
 def test_a_benchmark_that_breaks_off_stops_no_other_and_keeps_the_results_there_were(
     figures: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (figures, run):
-        monkeypatch.setattr(module, "ROOT", tmp_path)
+    for module, name in ((figures, "ROOT"), (figures, "TREE"), (run, "ROOT")):
+        monkeypatch.setattr(module, name, tmp_path)
     monkeypatch.setattr(run, "SHORT", {"broken": (), "whole": ("4",)})
     monkeypatch.setattr(sys, "argv", ["run.py"])
     subprocess.run(["git", "init", "-q", str(tmp_path)], check=True)
@@ -110,8 +110,8 @@ def test_a_benchmark_that_breaks_off_stops_no_other_and_keeps_the_results_there_
 def test_results_are_older_than_their_code_when_a_commit_changed_it_since_and_not_when_one_changed_other_code(
     figures: Any, run: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (figures, run):
-        monkeypatch.setattr(module, "ROOT", tmp_path)
+    for module, name in ((figures, "ROOT"), (figures, "TREE"), (run, "ROOT")):
+        monkeypatch.setattr(module, name, tmp_path)
 
     def commit(name: str, text: str) -> str:
         path = tmp_path / name
