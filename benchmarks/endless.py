@@ -15,6 +15,7 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import MemoryWorkspace, Workspace
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
+from foregate.schemas.identity import Identity
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Blobs, Log
@@ -113,6 +114,7 @@ async def opened(
         policy=rules,
         workspace=workspace,  # type: ignore[arg-type]
         delegate=run_child_task,
+        by=Identity("ann", "wharf", "program"),
     )
     await session.start()
     await session.record_message(f"keep the value in {NAME} up to date")

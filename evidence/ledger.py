@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 
@@ -23,15 +24,16 @@ _COMPOUND = (ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 """What changes when something in it does."""
 
 
+@dataclass(eq=False)
 class Ledger:
     """The newest evidence per resource and kind, which changes were looked at since, and what contradicts what."""
 
-    def __init__(self) -> None:
-        self._seen: dict[Resource, dict[EvidenceKind, EvidenceSeen]] = {}
-        self._changed: dict[Resource, int] = {}
-        self._last_change = self._unseen = 0
-        self.contradictions: deque[tuple[Resource, int, int]] = deque(maxlen=REMEMBERED)
-        """Pairs of records of one resource that disagree without a change of ours between (earlier, later event)."""
+    _seen: dict[Resource, dict[EvidenceKind, EvidenceSeen]] = field(default_factory=dict)
+    _changed: dict[Resource, int] = field(default_factory=dict)
+    _last_change: int = 0
+    _unseen: int = 0
+    contradictions: list[tuple[Resource, int, int]] = field(default_factory=list)
+    """Pairs of records of one resource that disagree without a change of ours between (earlier, later event)."""
 
     def record_evidence(
         self,
@@ -87,6 +89,7 @@ class Ledger:
         explained = max(self._changed.get(record.resource, 0), self._unseen, self._last_change if compound else 0)
         if earlier is not None and earlier.hash != record.hash and explained <= earlier.seq < seq:
             self.contradictions.append((record.resource, earlier.seq, seq))
+            del self.contradictions[:-REMEMBERED]
 
     def _forget_resource(self, resource: Resource) -> None:
         self._seen.pop(resource, None)
@@ -97,6 +100,7 @@ class Ledger:
                     del self._seen[inner]
 
 
+@dataclass(eq=False)
 class Written:
     """The arguments of the calls of a session that may have changed something, each with the event that ended it.
 
@@ -104,10 +108,9 @@ class Written:
     there was more than is kept.
     """
 
-    def __init__(self, size: int = 4 * 1024 * 1024) -> None:
-        self.texts: list[tuple[int, str]] = []
-        self.is_cut = False
-        self._left = size
+    texts: list[tuple[int, str]] = field(default_factory=list)
+    is_cut: bool = False
+    _left: int = 4 * 1024 * 1024
 
     def add(self, seq: int, arguments_raw: str) -> None:
         """Keep the arguments of a call that ended with event `seq`."""
@@ -142,6 +145,7 @@ Mention = tuple[Origin, int]
 """The most trusted origin of an atom and the event that brought it."""
 
 
+@dataclass(eq=False)
 class AtomTable:
     """A side table rebuilt from events; O(new text) on arrival, O(arguments) per turn, bounded in memory.
 
@@ -149,11 +153,11 @@ class AtomTable:
     flood from outside drives out what the user said, nor a large repository what came from outside.
     """
 
-    def __init__(self, bound: int = BOUND, size: int = SIZE) -> None:
-        self._bound, self._size = bound, size
-        self._heard: dict[Origin, OrderedDict[str, int]] = {origin: OrderedDict() for origin in Origin}
-        self._characters = dict.fromkeys(Origin, 0)
-        self._told: set[str] = set()
+    bound: int = BOUND
+    size: int = SIZE
+    _heard: dict[Origin, OrderedDict[str, int]] = field(default_factory=lambda: {one: OrderedDict() for one in Origin})
+    _characters: dict[Origin, int] = field(default_factory=lambda: dict.fromkeys(Origin, 0))
+    _told: set[str] = field(default_factory=set)
 
     def __len__(self) -> int:
         return sum(map(len, self._heard.values()))
@@ -178,7 +182,7 @@ class AtomTable:
                 self._characters[known] -= len(atom)
             self._heard[origin][atom] = seq
             self._characters[origin] += len(atom)
-            while len(self) > self._bound or sum(self._characters.values()) > self._size:
+            while len(self) > self.bound or sum(self._characters.values()) > self.size:
                 self._forget_oldest()
 
     def forget_events(self, seq: int) -> None:
@@ -252,7 +256,7 @@ class AtomTable:
         """Forget one atom: the oldest of the least trusted origin that holds more than its share."""
         for origin in reversed(Origin):
             atoms = self._heard[origin]
-            if len(atoms) > self._bound // 8 or self._characters[origin] > self._size // 8:
+            if len(atoms) > self.bound // 8 or self._characters[origin] > self.size // 8:
                 oldest, _ = atoms.popitem(last=False)
                 self._told.discard(oldest)
                 self._characters[origin] -= len(oldest)

@@ -11,6 +11,7 @@ import unicodedata
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
@@ -26,12 +27,15 @@ _PLACES = 16
 """Places of one run in a read that are looked at one by one."""
 
 
+@dataclass(eq=False)
 class ReadText:
     """What a call returned, as the log holds it: the event, the tool, its target and arguments, and the text."""
 
-    def __init__(self, seq: int, tool: str, target: str, arguments: str, content: str) -> None:
-        self.seq, self.tool, self.target, self.arguments = seq, tool, target, arguments
-        self.content = content[:LONGEST]
+    seq: int
+    tool: str
+    target: str
+    arguments: str
+    content: str
 
     @property
     def key(self) -> tuple[str, str, str, str]:
@@ -48,19 +52,19 @@ LOST = ReadText(0, "a read that is no longer kept", "", "", "")
 """Stands for all that was read beyond the bounds of this module."""
 
 
+@dataclass(eq=False)
 class ReadTexts:
     """The texts of one request, within the bounds of this module; the oldest go first.
 
     `is_cut` says that there was more than is kept.
     """
 
-    def __init__(self) -> None:
-        self.reads: list[ReadText] = []
-        self.is_cut = False
+    reads: list[ReadText] = field(default_factory=list)
+    is_cut: bool = False
 
     def add(self, seq: int, tool: str, target: str, arguments_raw: str, content: str) -> None:
         """Keep what event `seq` says a call returned; the same again only makes the earlier one the newest."""
-        new = ReadText(seq, tool, target, arguments_raw, content)
+        new = ReadText(seq, tool, target, arguments_raw, content[:LONGEST])
         known = next((read for read in self.reads if read.key == new.key), new)
         every = [*(read for read in self.reads if read is not known), known]
         self.reads = every[-KEPT:]

@@ -44,11 +44,11 @@ class FoundValue(NamedTuple):
     """Words that stand in the record beside the value."""
 
 
+@dataclass(eq=False)
 class Reads:
     """The results of the reads of one request, as texts; looked into when a value is asked for, and only once."""
 
-    def __init__(self) -> None:
-        self._reads: list[_Read] = []
+    _reads: list[_Read] = field(default_factory=list)
 
     def add(self, seq: int, tool: str, arguments_raw: str, content: str) -> None:
         """Keep what event `seq` says a read returned; the same read again only makes the earlier one the newest.
@@ -129,11 +129,14 @@ def may_have_written(written: Written, value: Value, text: str, before: int) -> 
     return written.is_cut or any(_is_echo(texts, value, text) for texts in earlier)
 
 
+@dataclass(eq=False)
 class _Read:
     """One read as the log holds it: nothing that was made of it stands here."""
 
-    def __init__(self, seq: int, tool: str, arguments: str, content: str) -> None:
-        self.seq, self.tool, self.arguments, self.content = seq, tool, arguments, content
+    seq: int
+    tool: str
+    arguments: str
+    content: str
 
     @property
     def key(self) -> tuple[str, str, str]:

@@ -145,6 +145,9 @@ class SnapshotStore(Protocol):
     def keep_snapshot(self, lease: Lease, snapshot: Snapshot) -> None:
         """Keep a snapshot in the place of the one before, once what it stands for is durable. Nothing waits for it."""
 
+    def note_unkept(self, lease: Lease, seq: int, why: str) -> None:
+        """Note for a person that no snapshot could be made after event `seq`, until one is kept of the session."""
+
     async def read_snapshot(self, session: str) -> Snapshot | None:
         """Return the snapshot of a session, None where there is none or where its event is another one.
 

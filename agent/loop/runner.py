@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import convert
@@ -24,6 +25,7 @@ from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import OpenTurn, TaskState
+from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.gates.plan_scope import find_scripts
 from foregate.gates.prelude import judge
 from foregate.gates.questions import describe_call
@@ -120,7 +122,7 @@ async def ask_model(session: Session) -> RunResult | None:
     await session.update_permissions()
     words_only, state = task.words_only or task.words_only_task, session.state
     await reconcile_remote_calls(session)
-    context, trouble = session.policy.context, state.describe_open_trouble
+    context, trouble = session.policy.context, partial(describe_open_trouble, state)
     if due := plan_compression(state.conversation, trouble, context, lambda: get_measure(session.model.name)):
         await session.record(Draft(due, "foregate"))
     tools = () if words_only else tuple(session.catalogue.values())

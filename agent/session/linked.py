@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from msgspec import Struct
 
 from foregate.agent.session.snapshots import fold_session
@@ -69,10 +71,10 @@ async def _read_link(log: Log, name: str) -> SessionLink | None:
     return None
 
 
-async def fold_lineage(log: Log, lineage: Lineage) -> SessionState:
-    """Return the state that the sessions of a lineage lead to, those that have begun."""
+async def fold_lineage(log: Log, lineage: Lineage, unread: Callable[[str], object] = lambda why: None) -> SessionState:
+    """Return the state that the sessions of a lineage lead to, those that have begun; see `fold_session`."""
     *before, newest = lineage.before if lineage.follows is not None else (*lineage.before, lineage.name)
-    return await fold_session(log, newest, before)
+    return await fold_session(log, newest, before, unread)
 
 
 def draft_switches(state: SessionState) -> list[Draft]:

@@ -72,6 +72,8 @@ class SessionLog:
         self.is_further = False
         """Whether it was opened because the last of them had ended."""
         self._snapshots = SnapshotTaker(store, lease, state) if isinstance(store, SnapshotStore) else None
+        if self._snapshots is not None:
+            self._snapshots.take_if_due()  # a log of before there were any, or of another version, gets its own now
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from weakref import WeakKeyDictionary
 
 from foregate.evidence.state.lineage import begin_further
@@ -15,9 +16,9 @@ from foregate.telemetry.diagnostics import get_diagnostics
 
 LEAST = 500
 """Events between two snapshots at least: folding that many takes a tenth of a second, about as long as starting."""
-_SHARE = 4096
-"""Bytes of a snapshot for each event until the next one. Packed they are a few hundred, and an event is some 3 KB, so
-this adds little to what is written, and a state that is dear to write is written seldom."""
+_SHARE = 2048
+"""Bytes of a snapshot for each event until the next one. Packed they are some 500, and an event has 3 KB, so this adds
+little to what is written, and a state that is dear to write is written seldom."""
 _READ = 1000
 """Events that are read at once; of all others only what they fold to is in memory."""
 
@@ -26,8 +27,12 @@ _KEPT: WeakKeyDictionary[SessionState, tuple[int, int]] = WeakKeyDictionary()
 """The event and the bytes of the snapshot that a state was read from; it is no part of the state itself."""
 
 
+class _OtherVersion(UnreadableSnapshot):
+    """The code that wrote a snapshot folds events otherwise, or writes states otherwise."""
+
+
 class SnapshotTaker:
-    """Hands snapshots of a session to its log every so many events, between two responses. Nothing waits for one."""
+    """Hands snapshots of a session to its log as it is opened, and every so many events. Nothing waits for one."""
 
     def __init__(self, store: SnapshotStore, lease: Lease, state: SessionState) -> None:
         self._store, self._lease, self._state = store, lease, state
@@ -35,36 +40,39 @@ class SnapshotTaker:
         self._due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else LEAST
 
     def take_if_due(self) -> None:
-        """Hand over the state where it is time to, and no response is in hand; a session can go on without."""
+        """Hand over the state where it is time to; a session can go on without, and the log says so."""
         state = self._state
-        if state.seq < self._due or state.open is not None or state.session != self._lease.session:
+        if state.seq < self._due or state.session != self._lease.session:
             return
-        size = 0
+        data = b""
         try:
             data = encode_state(state)
-            size = len(data)
             self._store.keep_snapshot(self._lease, Snapshot(state.seq, state.hash, find_version(), data))
-        except (LogError, ValueError) as error:
-            get_diagnostics().warning("snapshot_not_kept", why=str(error))
-        self._due = _find_next(state.seq, size)
+        except ValueError as error:
+            self._store.note_unkept(self._lease, state.seq, str(error))
+        except LogError as error:
+            get_diagnostics().warning("snapshot_not_kept", session=state.session, why=str(error))
+        self._due = _find_next(state.seq, len(data))
 
 
 def _find_next(seq: int, size: int) -> int:
     return seq + max(LEAST, size // _SHARE)
 
 
-async def fold_session(log: Log, session: str, before: Sequence[str] = ()) -> SessionState:
+async def fold_session(
+    log: Log, session: str, before: Sequence[str] = (), unread: Callable[[str], object] = lambda why: None
+) -> SessionState:
     """Return the state that the log of a session leads to: what the newest snapshot holds, and the events after it.
 
     `before` are the sessions that it goes on with, oldest first; what it knows of them is in its snapshots. A snapshot
-    that cannot be read, or is not of the event it names, counts as none. Raises LogError for a session that is not
-    there or cannot be read.
+    that cannot be used counts as none, and `unread` is told why, in a sentence. Raises LogError for a session that is
+    not there or cannot be read.
     """
     names, state = (*before, session), None
     first = len(names)
     while state is None and first:
         first -= 1
-        state = await _resume_fold(log, names[first])
+        state = await _resume_fold(log, names[first], unread)
     if state is None:
         state = SessionState()
         await _apply_events(log, names[0], state)
@@ -75,35 +83,32 @@ async def fold_session(log: Log, session: str, before: Sequence[str] = ()) -> Se
     return state
 
 
-async def _resume_fold(log: Log, session: str) -> SessionState | None:
+async def _resume_fold(log: Log, session: str, unread: Callable[[str], object]) -> SessionState | None:
     """Return the state of a session by its snapshot and the events after it, None where it has none that fits."""
-    state = await read_kept_state(log, session)
     try:
+        state = await _read_snapshot(log, session)
         if state is not None:
             await _apply_events(log, session, state, state.seq)
     except UnreadableSnapshot as error:
-        _warn_of_unread(session, error)
+        get_diagnostics().warning("snapshot_not_read", session=session, why=str(error))
+        unread(f"the snapshot of session {session} is not used ({error}); all of its events were read instead")
         return None
     return state
 
 
 async def read_kept_state(log: Log, session: str) -> SessionState | None:
     """Return the state of a session after the event of its snapshot, None where it has none that can be read."""
-    try:
+    with suppress(UnreadableSnapshot):
         return await _read_snapshot(log, session)
-    except UnreadableSnapshot as error:
-        _warn_of_unread(session, error)
-        return None
-
-
-def _warn_of_unread(session: str, error: UnreadableSnapshot) -> None:
-    get_diagnostics().warning("snapshot_not_read", session=session, why=str(error))
+    return None
 
 
 async def _read_snapshot(log: Log, session: str) -> SessionState | None:
     kept = await log.read_snapshot(session) if isinstance(log, SnapshotStore) else None
-    if kept is None or kept.version != find_version():
+    if kept is None:
         return None
+    if kept.version != find_version():
+        raise _OtherVersion("another version of Foregate wrote it")
     state = await asyncio.to_thread(decode_state, kept.data, session, kept.seq, kept.hash)
     _KEPT[state] = kept.seq, len(kept.data)
     return state
@@ -128,7 +133,10 @@ async def find_false_snapshot(log: Log, session: str, before: Sequence[str] = ()
     All events up to it are folded again. `before` are the sessions that it goes on with, oldest first. Raises
     UnreadableSnapshot for one that is not as it was kept, so that nobody uses it.
     """
-    kept = await _read_snapshot(log, session)
+    try:
+        kept = await _read_snapshot(log, session)
+    except _OtherVersion:
+        return 0
     if kept is None:
         return 0
     state = SessionState()

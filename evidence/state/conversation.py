@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
@@ -19,6 +19,7 @@ from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 
+UNKNOWN = "has an unknown outcome"
 CAME: Mapping[event_body.KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
 """What came of a call whose outcome was unknown, in words."""
 
@@ -136,6 +137,7 @@ _NOTICE = (
 )
 
 
+@dataclass(eq=False)
 class Conversation:
     """Messages and weights side by side. Mutated only by the fold.
 
@@ -143,17 +145,18 @@ class Conversation:
     those left out, of the newest one of the user and of the newest one with calls, -1 where there is none.
     """
 
-    def __init__(self) -> None:
-        self.messages: list[Message] = []
-        self.weights: list[int] = []
-        self.total = 0
-        self.left_out = 0
-        self.summary = ""
-        self.notice = self.newest = self.asking = -1
-        self._ranks: dict[str, int] = {}
-        """The calls of the newest message with calls, by id, in their order."""
-        self._answered: list[int] = []
-        """The ranks of the answers right behind it, in the order they stand in."""
+    messages: list[Message] = field(default_factory=list)
+    weights: list[int] = field(default_factory=list)
+    total: int = 0
+    left_out: int = 0
+    summary: str = ""
+    notice: int = -1
+    newest: int = -1
+    asking: int = -1
+    _ranks: dict[str, int] = field(default_factory=dict)
+    """The calls of the newest message with calls, by id, in their order."""
+    _answered: list[int] = field(default_factory=list)
+    """The ranks of the answers right behind it, in the order they stand in."""
 
     def add_message(self, message: Message, *, by_user: bool = False) -> None:
         """Take in the next message; further words of Foregate to begin with take the place of those before."""

@@ -171,24 +171,33 @@ class Dataflow:
     deferred: frozenset[int]
     staged: set[int] = field(default_factory=set)
     results: dict[int, CallResult] = field(default_factory=dict)
-    unanswered: dict[str, int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.unanswered = {call.id: place for place, call in enumerate(self.calls)}
+    unanswered: dict[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, response: ModelResponse, seq: int) -> Dataflow | None:
         """Return the program of a stamped response, None where all its calls can be judged at once."""
         if not response.deferred or response.finish_reason == "length":
             return None
-        return cls(seq, response.calls, response.order, frozenset(response.deferred))
+        return cls._of_calls(seq, response.calls, response.order, response.deferred)
 
     @classmethod
     def from_record(cls, seq: int, recorded: RecordedDataflow) -> Dataflow:
         """Return the program a `model_response` holds, its first stage given to the judge."""
         calls = tuple(one.call for one in recorded.calls)
         order = Block.from_json(recorded.order).fit_to(len(calls)) if recorded.order is not None else None
-        return cls(seq, calls, order, frozenset(recorded.deferred), set(recorded.places))
+        return cls._of_calls(seq, calls, order, recorded.deferred, recorded.places)
+
+    @classmethod
+    def _of_calls(
+        cls,
+        seq: int,
+        calls: tuple[ToolCall, ...],
+        order: Block | None,
+        deferred: Sequence[int],
+        staged: Sequence[int] = (),
+    ) -> Dataflow:
+        unanswered = {call.id: place for place, call in enumerate(calls)}
+        return cls(seq, calls, order, frozenset(deferred), set(staged), unanswered=unanswered)
 
     def to_record(self, places: Sequence[int]) -> RecordedDataflow:
         """Return the form in which the event of the first stage, with the calls in `places`, holds the whole."""

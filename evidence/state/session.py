@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import assert_never
 
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import AtomTable, Ledger, Written
-from foregate.evidence.state.conversation import Conversation, build_message
+from foregate.evidence.state.conversation import UNKNOWN, Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.earlier import Earlier
 from foregate.evidence.state.evident_read import is_evident_read
-from foregate.evidence.state.task import WHY, CallResult, LeftCall, OpenNeed, OpenSandbox, OpenTurn, TaskState
-from foregate.evidence.state.truncate import format_line
+from foregate.evidence.state.task import CallResult, LeftCall, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.uses import Uses
 from foregate.evidence.state.waiting import begin_waiting, start_clock, take_answer, waits_for_person
 from foregate.schemas import event_body, review
@@ -40,44 +40,56 @@ from foregate.schemas.permission import Permission
 from foregate.schemas.plan import SharedUses
 from foregate.schemas.question import AskedQuestion, follow_question
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
-from foregate.schemas.tool_call import Change, EvidenceKind, Origin
+from foregate.schemas.tool_call import EvidenceKind, Origin
 from foregate.schemas.tool_spec import Effect, Resource
 from foregate.schemas.turn import Said
 
 _SENT_BACK = ("unknown_tool", "invalid_arguments", "text_only_turn_side_effecting_tool_drift", "not_run_dry_run")
 """Codes of changes the model was told to send otherwise or to leave: no trouble of the task by themselves."""
-_UNKNOWN = "has an unknown outcome"
+_SPENT = ("model_calls", "tool_calls", "tokens", "cost")
 _HEARD, _WORDS = 1000, 160
 """Results from outside a session can name, and characters of each name."""
 
 
+@dataclass(eq=False)
 class SessionState:
-    """Everything the loop knows. `apply` takes events in order; replaying a log rebuilds the same state."""
+    """Everything the loop knows, in fields that a snapshot is written and read by. `apply` takes events in order."""
 
-    def __init__(self) -> None:
-        self.session, self.seq, self.hash, self.root = "", 0, GENESIS, ""
-        self.started: event_body.SessionStarted | None = None
-        self.by: Identity | None = None  # who runs it
-        self.policy_hash = self.catalogue_hash = self.prompts_hash = ""
-        self.conversation, self.ledger, self.atoms = Conversation(), Ledger(), AtomTable()
-        self.grants: list[Grant] = []
-        self.permissions: tuple[Permission, ...] = ()
-        self.ended = self.auto = self.dry_run = False
-        self.mode, self.dialect = "direct", "native"
-        self.task: TaskState | None = None
-        self.earlier, self.written, self.tasks = Earlier(), Written(), 0
-        self.open: OpenTurn | None = None
-        self.question: AskedQuestion | None = None  # to a person, and not answered yet
-        self.program: Dataflow | None = None
-        self.permits: dict[tuple[int, str], str] = {}
-        self.in_flight: dict[str, ToolStarted] = {}
-        self.parked: dict[str, OutcomeUnknown] = {}
-        self.heard: dict[int, str] = {}  # by the event of a result from outside the call that brought it
-        self.outside_since = 0  # the event of the first result from outside
-        self.tried: set[str] = set()  # tools whose calls have run
-        self.carriers: set[Resource] = set()  # what calls changed: words that a model chose may stand there now
-        self.shared: SharedUses | None = None  # what the child task that has ended used of its parent's mandate
-        self.spent = dict.fromkeys(("model_calls", "tool_calls", "tokens", "cost"), 0)
+    session: str = ""
+    seq: int = 0
+    hash: str = GENESIS
+    root: str = ""
+    started: event_body.SessionStarted | None = None
+    by: Identity | None = None  # who runs it
+    policy_hash: str = ""
+    catalogue_hash: str = ""
+    prompts_hash: str = ""
+    conversation: Conversation = field(default_factory=Conversation)
+    ledger: Ledger = field(default_factory=Ledger)
+    atoms: AtomTable = field(default_factory=AtomTable)
+    grants: list[Grant] = field(default_factory=list)
+    permissions: tuple[Permission, ...] = ()
+    ended: bool = False
+    auto: bool = False
+    dry_run: bool = False
+    mode: str = "direct"
+    dialect: str = "native"
+    task: TaskState | None = None
+    earlier: Earlier = field(default_factory=Earlier)
+    written: Written = field(default_factory=Written)
+    tasks: int = 0
+    open: OpenTurn | None = None
+    question: AskedQuestion | None = None  # to a person, and not answered yet
+    program: Dataflow | None = None
+    permits: dict[tuple[int, str], str] = field(default_factory=dict)
+    in_flight: dict[str, ToolStarted] = field(default_factory=dict)
+    parked: dict[str, OutcomeUnknown] = field(default_factory=dict)
+    heard: dict[int, str] = field(default_factory=dict)  # by the event of a result from outside the call it was of
+    outside_since: int = 0  # the event of the first result from outside
+    tried: set[str] = field(default_factory=set)  # tools whose calls have run
+    carriers: set[Resource] = field(default_factory=set)  # what calls changed: a model's words may stand there now
+    shared: SharedUses | None = None  # what the child task that has ended used of its parent's mandate
+    spent: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_SPENT, 0))
 
     def apply(self, event: Event) -> None:
         """Take in one event."""
@@ -168,15 +180,6 @@ class SessionState:
     def messages(self) -> list[Message]:
         """The conversation as the model gets it."""
         return self.conversation.messages
-
-    def describe_open_trouble(self) -> list[str]:
-        """Return a line for each failure, hold and unknown outcome of a change that nothing has settled since."""
-        found: dict[tuple[str, str], str] = {}
-        for parked in self.parked.values():
-            found[parked.tool, parked.target] = f"{_UNKNOWN}: {parked.reason}"
-        if self.task is not None:
-            found.update({key: f"{what}: {self.task.why[key]}" for key, what in self.task.trouble.items()})
-        return [format_line(f"open: `{' '.join(key).strip()}` {what}", 2 * WHY) for key, what in found.items()]
 
     def _close_call(self, call: str, seq: int, answer: ToolFinished | CallAnswered | OutcomeUnknown) -> None:
         result = CallResult.of(seq, answer)
@@ -292,7 +295,7 @@ class SessionState:
             self.outside_since = self.outside_since or event.seq
             if len(self.heard) < _HEARD:
                 self.heard[event.seq] = f"{body.tool} {body.target}".strip()[:_WORDS]
-        self._note_carriers(body.changes)
+        self.carriers.update(change.resource for change in body.changes)
         call = self.open.unanswered.get(body.call) if self.open is not None else None
         if call is not None and side_effect:
             self.written.add(event.seq, call.raw)
@@ -311,9 +314,6 @@ class SessionState:
             self.open.own_changes.update((change.resource, change.after) for change in body.changes)
             if side_effect and not body.ok:
                 self.open.note_failed_change(body.call)
-
-    def _note_carriers(self, changes: Iterable[Change]) -> None:
-        self.carriers.update(change.resource for change in changes)
 
     def _count_repeats(self, started: ToolStarted | None, body: ToolFinished) -> None:
         """Begin to count repeated calls anew where something has changed or something new was seen."""
@@ -356,7 +356,7 @@ class SessionState:
         if isinstance(body, OutcomeUnknown):
             self.parked[body.call] = body
             task.touched += 1
-            task.note_trouble(body.tool, body.target, _UNKNOWN, body.reason)
+            task.note_trouble(body.tool, body.target, UNKNOWN, body.reason)
         elif not self.is_asked(body.call):
             return
         else:
@@ -377,7 +377,7 @@ class SessionState:
         done, changes = body.outcome == "done", body.changes or ()
         may_have = done and not changes
         self.ledger.record_evidence(event.seq, body.evidence or (), changes, may_have_changed=may_have, at=event.time)
-        self._note_carriers(changes)
+        self.carriers.update(change.resource for change in changes)
         if self.task is None:
             return
         tool, target = body.tool, body.target

@@ -1,118 +1,60 @@
 """A session's state as bytes, and back: what its events fold to, so that not all of them need be folded again.
 
-The bytes name no code. They hold values, and by name the classes of the state and of the nouns in it; what names
-anything else is no snapshot. Whoever keeps them makes sure that they come back as they were, of the event they name.
+The types of the fields say what is written and read. So the bytes name no code, and whoever keeps them makes sure that
+they come back unchanged, with the event they belong to.
 """
 
 from __future__ import annotations
 
-from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable
+from collections import Counter, OrderedDict
 from dataclasses import fields, is_dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, get_origin
 
 import msgspec
+from msgspec.structs import replace
 from pydantic import BaseModel
 
-from foregate.evidence import ledger, passages, reads
-from foregate.evidence.state import conversation, dataflow, earlier, session, steps, task, uses
+from foregate.evidence import ledger
+from foregate.evidence.state import session
 from foregate.evidence.state.session import SessionState
-from foregate.schemas import (
-    event,
-    event_body,
-    judgement,
-    message,
-    model_response,
-    permission,
-    plan,
-    question,
-    recorded_call,
-    task_plan,
-    tool_call,
-    tool_spec,
-    turn,
-)
+from foregate.schemas import event, strict_json
 from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.version import __version__
 
-_STATES = (ledger, passages, reads, conversation, dataflow, earlier, session, steps, task, uses)
-_NOUNS = (
-    *(event, event_body, judgement, message, model_response, permission, plan, question, recorded_call, task_plan),
-    *(tool_call, tool_spec, turn),
-)
-_Format: TypeAlias = tuple[list[tuple[str, list[str]]], Any]
-"""The classes that occur, by name and with their fields, and the state."""
-_LONG = 64
-"""Characters of a text that is written once, however often the state holds it."""
+_LONG_INTEGER = 1
+"""The extension of MessagePack for an integer of more than 64 bits, as its digits: arguments of a call may hold one."""
 _PLAIN = {str, int, bool, float, type(None)}
-_WIDEST = 2**63
-"""What the format has no integers from; longer ones are written as text."""
-_SAME, _TEXT, _NUMBER, _LIST, _TUPLE, _SET, _FROZENSET, _DICT, _ORDERED, _COUNTER, _QUEUE, _OBJECT, _ENUM = range(13)
-_LISTS: dict[type, int] = {list: _LIST, tuple: _TUPLE, set: _SET, frozenset: _FROZENSET}
-_MAPS: dict[type, int] = {dict: _DICT, OrderedDict: _ORDERED, Counter: _COUNTER}
-_BUILDERS: dict[int, Callable[[Any], Any]] = {
-    **{code: kind for kind, code in _LISTS.items()},
-    **{code: kind for kind, code in _MAPS.items()},
-}
-_MISSING = object()
-_VALUES = (msgspec.Struct, Enum, BaseModel, tuple)
-"""What a noun is that holds nothing but values."""
 
 
 def encode_state(state: SessionState) -> bytes:
     """Return the state of a session as bytes; raise ValueError for one that holds what no state should."""
-    writer = _Writer()
     try:
-        root = writer.write(state)
-        return msgspec.msgpack.encode([writer.classes, root])
-    except (TypeError, OverflowError, RecursionError, UnicodeError) as error:
+        try:
+            return _ENCODER.encode(state)
+        except OverflowError:
+            return _ENCODER.encode(_write_long_integers(state))
+    except (TypeError, RecursionError, UnicodeError) as error:
         raise ValueError(f"the state of the session cannot be kept: {error}") from None
 
 
 def decode_state(data: bytes, session: str, seq: int, hash: str) -> SessionState:  # noqa: A002
     """Return the state of a session after the event with this number and hash; raise UnreadableSnapshot for another."""
     try:
-        classes, root = msgspec.msgpack.decode(data, type=_Format)
-        state = _Reader(classes).read(root)
-        is_same = (state.session, state.seq, state.hash) == (session, seq, hash)
+        state = _build_decoder().decode(data)
     except Exception as error:  # whatever bytes that anybody could have written make of reading them
         raise UnreadableSnapshot(f"{type(error).__name__}: {error}") from None
-    if not isinstance(state, SessionState) or not is_same:
+    if (state.session, state.seq, state.hash) != (session, seq, hash):
         raise UnreadableSnapshot("it is not of this event")
     return state
 
 
 def is_same_state(one: SessionState, other: SessionState) -> bool:
     """Whether two states hold the same, down to the last value in them."""
-    return _is_same(one, other, set())
-
-
-def _is_same(one: Any, other: Any, seen: set[tuple[int, int]]) -> bool:
-    """Compare values; `seen` are the pairs that are compared already, as a state holds some in several places."""
-    kind: Any = type(one)
-    if type(other) is not kind or one is other:
-        return one is other
-    if kind in _PLAIN or issubclass(kind, Enum | set | frozenset):
-        return bool(one == other)
-    if (pair := (id(one), id(other))) in seen:
-        return True
-    seen.add(pair)
-    mine, others = _list_held(one), _list_held(other)
-    return len(mine) == len(others) and all(_is_same(*two, seen) for two in zip(mine, others, strict=True))
-
-
-def _list_held(value: Any) -> list[Any]:
-    """Return what a value holds: keys and values, items, or its fields."""
-    kind: Any = type(value)
-    if kind in _MAPS:
-        return [*value, *value.values()]
-    if kind in _LISTS or kind is deque:
-        return list(value)
-    return [getattr(value, name, _MISSING) for name in _list_fields(kind) or vars(value)]
+    return _is_same(one, other)
 
 
 @cache
@@ -125,155 +67,67 @@ def find_version() -> str:
     return f"{__version__} {digest.hexdigest()[:16]}"
 
 
-class _Writer:
-    """Writes values one within the other. What stands in several places is written at the first."""
-
-    def __init__(self) -> None:
-        self.classes: list[tuple[str, list[str]]] = []
-        self._places: dict[type, int] = {}
-        self._known: dict[int, int] = {}
-        self._kept: list[object] = []
-
-    def write(self, value: Any) -> Any:
-        """Return a value as the format has it."""
-        kind = type(value)
-        if kind in _PLAIN and not (kind is str and len(value) >= _LONG) and not (kind is int and _is_wide(value)):
-            return value
-        if (number := self._known.get(id(value))) is not None:
-            return [_SAME, number]
-        if isinstance(value, Enum):
-            return [_ENUM, self._find_place(kind, ()), value.name]
-        written = self._write_new(kind, value)
-        self._known[id(value)] = len(self._kept)
-        self._kept.append(value)
-        return written
-
-    def _write_new(self, kind: type, value: Any) -> list[Any]:
-        if kind is str:
-            return [_TEXT, value]
-        if kind is int:
-            return [_NUMBER, str(value)]
-        if (code := _LISTS.get(kind)) is not None:
-            return [code, self._write_all(value)]
-        if (code := _MAPS.get(kind)) is not None:
-            return [code, self._write_all(value), self._write_all(value.values())]
-        if kind is deque:
-            return [_QUEUE, value.maxlen, self._write_all(value)]
-        names = _list_fields(kind) or tuple(vars(value))
-        return [_OBJECT, self._find_place(kind, names), [self.write(getattr(value, name)) for name in names]]
-
-    def _write_all(self, values: Iterable[Any]) -> list[Any]:
-        found = list(values)
-        return found if _is_plain(found) else [self.write(value) for value in found]
-
-    def _find_place(self, kind: type, names: tuple[str, ...]) -> int:
-        """Return the place of a class in the list of those that occur; one is listed with the fields it has."""
-        if kind not in self._places:
-            if _list_classes().get(_name_class(kind)) is not kind:
-                raise TypeError(f"`{_name_class(kind)}` is no part of a state")
-            self._places[kind] = len(self.classes)
-            self.classes.append((_name_class(kind), list(names)))
-        return self._places[kind]
-
-
-class _Reader:
-    """Reads what a writer wrote; `classes` are those that occur, by name, and their fields."""
-
-    def __init__(self, classes: list[tuple[str, list[str]]]) -> None:
-        known = _list_classes()
-        self._classes = [(known[name], names) for name, names in classes]
-        for kind, names in self._classes:
-            expected = _list_fields(kind)
-            if (expected and tuple(names) not in (expected, ())) or any(name.startswith("__") for name in names):
-                raise UnreadableSnapshot(f"`{kind.__qualname__}` has other fields")
-        self._kept: list[Any] = []
-
-    def read(self, found: Any) -> Any:
-        """Return the value that was written."""
-        if type(found) is not list:
-            if type(found) in _PLAIN:
-                return found
-            raise UnreadableSnapshot("a value of another kind")
-        code = found[0]
-        if code == _SAME:
-            return self._kept[found[1]]
-        if code == _ENUM:
-            return self._find_enum(found[1])[found[2]]
-        value = self._read_new(code, found)
-        self._kept.append(value)
-        return value
-
-    def _read_new(self, code: int, found: list[Any]) -> Any:
-        if code == _OBJECT:
-            return self._build_object(found[1], self._read_all(found[2]))
-        if code == _TEXT:
-            return str(found[1])
-        if code == _NUMBER:
-            return int(found[1])
-        if code == _QUEUE:
-            return deque(self._read_all(found[2]), found[1])
-        build = _BUILDERS[code]
-        if code in _LISTS.values():
-            return build(self._read_all(found[1]))
-        return build(dict(zip(self._read_all(found[1]), self._read_all(found[2]), strict=True)))
-
-    def _read_all(self, found: list[Any]) -> list[Any]:
-        return found if _is_plain(found) else [self.read(value) for value in found]
-
-    def _find_enum(self, place: int) -> Any:
-        kind = self._classes[place][0]
-        if not issubclass(kind, Enum):
-            raise UnreadableSnapshot(f"`{kind.__qualname__}` has no names")
-        return kind
-
-    def _build_object(self, place: int, values: list[Any]) -> Any:
-        kind, names = self._classes[place]
-        given = dict(zip(names, values, strict=True))
-        if issubclass(kind, msgspec.Struct | BaseModel | tuple):
-            return kind(**given)
-        made = object.__new__(kind)
-        for name, value in given.items():
-            object.__setattr__(made, name, value)
-        return made
-
-
-def _is_wide(value: int) -> bool:
-    return not -_WIDEST <= value < _WIDEST
-
-
-def _is_plain(values: list[Any]) -> bool:
-    """Whether values stand for themselves, none of them a long text or a large number."""
-    kinds = set(map(type, values))
-    if not kinds <= _PLAIN:
-        return False
-    if str in kinds and any(type(value) is str and len(value) >= _LONG for value in values):
-        return False
-    return int not in kinds or not any(type(value) is int and _is_wide(value) for value in values)
-
-
 @cache
-def _list_fields(kind: type) -> tuple[str, ...]:
-    """Return what a class says its fields are, none where its objects have whatever was set."""
-    if issubclass(kind, msgspec.Struct):
-        return kind.__struct_fields__
-    if issubclass(kind, BaseModel):
-        return tuple(kind.model_fields)
-    if issubclass(kind, tuple):
-        return tuple(getattr(kind, "_fields", ()))
-    return tuple(field.name for field in fields(kind)) if is_dataclass(kind) else ()
+def _build_decoder() -> msgspec.msgpack.Decoder[SessionState]:
+    return msgspec.msgpack.Decoder(SessionState, dec_hook=_read_value, ext_hook=_read_long_integer)
 
 
-@cache
-def _list_classes() -> dict[str, type]:
-    """Return the classes that a snapshot may name: those of the state, and the nouns that are recorded."""
-    found: dict[str, type] = {}
-    for module in (*_STATES, *_NOUNS):
-        for name, kind in vars(module).items():
-            is_own = isinstance(kind, type) and kind.__module__ == module.__name__ and name == kind.__qualname__
-            if is_own and (module in _STATES or issubclass(kind, _VALUES)):
-                found[_name_class(kind)] = kind
-    return found
+def _read_value(kind: Any, found: Any) -> Any:
+    """Return a value of a kind that msgspec does not read by itself."""
+    made = get_origin(kind)
+    return made(found) if made in (Counter, OrderedDict) else strict_json.read_model(kind, found)
 
 
-def _name_class(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
+def _write_model(value: Any) -> Any:
+    if not isinstance(value, BaseModel):
+        raise TypeError(f"`{type(value).__qualname__}` is no part of a state")
+    return value.model_dump(mode="json", exclude_defaults=True)
+
+
+_ENCODER = msgspec.msgpack.Encoder(enc_hook=_write_model)
+
+
+def _read_long_integer(code: int, digits: memoryview) -> int:
+    if code != _LONG_INTEGER:
+        raise ValueError("an extension of another kind")
+    return int(bytes(digits))
+
+
+def _write_long_integers(value: Any) -> Any:
+    """Return a value that is written the same, but for the integers of more than 64 bits in it."""
+    kind: Any = type(value)
+    if kind is int and not -(2**63) <= value < 2**63:
+        return msgspec.msgpack.Ext(_LONG_INTEGER, str(value).encode())
+    if isinstance(value, dict):
+        return {key: _write_long_integers(one) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return list(map(_write_long_integers, value))
+    if isinstance(value, msgspec.Struct):
+        return replace(value, **{name: _write_long_integers(getattr(value, name)) for name in kind.__struct_fields__})
+    if is_dataclass(kind):
+        return {one.name: _write_long_integers(getattr(value, one.name)) for one in fields(kind)}
+    return value
+
+
+def _is_same(one: Any, other: Any, *, in_noun: bool = False) -> bool:
+    """Compare values. In a noun a map is JSON, which the log has in an order of its own."""
+    kind: Any = type(one)
+    if type(other) is not kind or one is other:
+        return one is other
+    if kind in _PLAIN or issubclass(kind, Enum | set | frozenset | BaseModel):
+        return bool(one == other)
+    if in_noun and kind is dict:
+        return one.keys() == other.keys() and all(_is_same(one[key], other[key], in_noun=True) for key in one)
+    mine, others, in_noun = _list_held(one), _list_held(other), in_noun or isinstance(one, msgspec.Struct)
+    return len(mine) == len(others) and all(map(partial(_is_same, in_noun=in_noun), mine, others))
+
+
+def _list_held(value: Any) -> list[Any]:
+    """Return what a value holds: keys and values, items, or its fields."""
+    kind: Any = type(value)
+    if isinstance(value, dict):
+        return [*value, *value.values()]
+    if isinstance(value, list | tuple):
+        return list(value)
+    names = kind.__struct_fields__ if isinstance(value, msgspec.Struct) else [one.name for one in fields(kind)]
+    return [getattr(value, name) for name in names]

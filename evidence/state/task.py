@@ -171,7 +171,7 @@ class TaskState:
     """Changes that took effect, or may have."""
     grants: list[Grant] = field(default_factory=list)
     refusals: list[Refusal] = field(default_factory=list)
-    holds: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    holds: dict[tuple[str, str, str], int] = field(default_factory=dict)
     fired: Counter[str] = field(default_factory=Counter)
     shadow_fired: Counter[str] = field(default_factory=Counter)
     slots_asked: list[str] = field(default_factory=list)
@@ -251,7 +251,8 @@ class TaskState:
         for verdict in judgement.verdicts:
             code, fingerprint = verdict.ruling.code, body.fingerprints.get(verdict.call, "")
             if verdict.standing is not Standing.ALLOW:
-                self.holds[verdict.digest, code, fingerprint] += 1
+                held = verdict.digest, code, fingerprint
+                self.holds[held] = self.holds.get(held, 0) + 1
                 self.wants_plan = self.wants_plan or code == "plan_required"
             if code in REFUSALS:
                 why = verdict.ruling.message

@@ -113,8 +113,14 @@ def _create_file(path: Path) -> sqlite3.Connection:
 
 
 def _leave(copy: sqlite3.Connection) -> None:
-    """Leave a copy so that nobody has its sessions, and that it is one file, which can be read where nobody writes."""
+    """Leave a copy so that nobody has its sessions, and that it is one file, which can be read where nobody writes.
+
+    It has no snapshots: they count only where the key is that they were made with.
+    """
     copy.execute(f"UPDATE leases SET {_NOBODY} WHERE owner != ''")  # noqa: S608 - a constant
+    if sqlite_file.has_table(copy, "snapshots"):
+        with sqlite_file.overwrite_deleted(copy):
+            copy.execute("DELETE FROM snapshots")
     copy.execute("PRAGMA journal_mode=DELETE").fetchone()
 
 

@@ -27,6 +27,7 @@ _ENDED = f"""SELECT leases.number, leases.session, leases.seq,
   CASE WHEN events.text != '' THEN CASE WHEN {KIND} = 'session_ended' THEN json_extract(text, '$.time') END END
   FROM leases LEFT JOIN events USING (session, seq) ORDER BY leases.number"""  # noqa: S608
 _SIZES = "SELECT session, count(*), sum(length(CAST(text AS BLOB))) FROM events WHERE text != '' GROUP BY session"
+_SNAPSHOTS = "SELECT session, length(data) FROM snapshots"
 
 
 _LAST_TIMES = """SELECT leases.session, json_extract(text, '$.time') FROM leases JOIN events USING (session, seq)
@@ -112,6 +113,8 @@ def _read_families(place: LogPlace) -> tuple[dict[str, tuple[int, int]], dict[st
         rows = reader.execute(_ENDED).fetchall()
         sizes: dict[str, tuple[int, int]] = defaultdict(lambda: (0, 0))
         sizes |= {session: (events, total or 0) for session, events, total in reader.execute(_SIZES)}
+        kept = reader.execute(_SNAPSHOTS).fetchall() if sqlite_file.has_table(reader, "snapshots") else []
+        sizes |= {session: (sizes[session][0], sizes[session][1] + size) for session, size in kept}
         times = dict(reader.execute(_LAST_TIMES))
     known = {session for _, session, _, _ in rows}
     families: dict[str, _Family] = defaultdict(_Family)

@@ -12,6 +12,7 @@ from foregate.telemetry.keeping.place import LogPlace, list_running
 from foregate.telemetry.keeping.used_blobs import BlobCount, find_unused
 from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log.snapshots import Unkept, read_unkept
 from foregate.telemetry.log.sqlite_reader import find_gaps
 from foregate.telemetry.log.tables import KIND
 
@@ -19,7 +20,10 @@ _ENDED = f"""SELECT count(*) FROM leases JOIN events USING (session, seq)
   WHERE CASE WHEN events.text != '' THEN {KIND} END = 'session_ended'"""  # noqa: S608
 _KINDS = f"""SELECT coalesce({KIND}, CASE WHEN text = '' THEN 'erased' ELSE 'unreadable' END) AS named,
   count(*), sum(length(CAST(text AS BLOB))) FROM events GROUP BY named ORDER BY 3 DESC, named"""  # noqa: S608
-_SHARED = "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) FROM parts"
+_COUNTS = {
+    "parts": "SELECT count(*), coalesce(sum(length(CAST(text AS BLOB))), 0) FROM parts",
+    "snapshots": "SELECT count(*), coalesce(sum(length(data)), 0) FROM snapshots WHERE data != x''",
+}
 
 
 class KindSize(Struct, frozen=True):
@@ -34,6 +38,7 @@ class LogStatistics(Struct, frozen=True):
 
     Of the sessions some have `ended`, are `running` or were `never_begun`; `children` are tasks of others. `missing`
     are ranges of numbers of sessions that are gone: every session gets the next number, so somebody deleted those.
+    `snapshots` are the sessions that have one, and `unkept` those of which none could be kept of late, with why.
     `file` is what the log's file takes and `free` what `compact` would take away of it; `blobs` are all stored bytes,
     and `unused` those nothing names.
     """
@@ -47,6 +52,8 @@ class LogStatistics(Struct, frozen=True):
     events: int
     kinds: Mapping[str, KindSize]
     shared: KindSize
+    snapshots: KindSize
+    unkept: tuple[Unkept, ...]
     file: int
     free: int
     blobs: BlobCount
@@ -63,7 +70,8 @@ def count_log(place: LogPlace, store: FileBlobs) -> LogStatistics:
     with sqlite_file.explain_errors("read", place.events), closing(sqlite_file.open_reader(place.events)) as reader:
         reader.execute("BEGIN")
         kinds = {kind: KindSize(events, size) for kind, events, size in reader.execute(_KINDS)}
-        shared = _count_shared(reader)
+        shared, snapshots = _count_rows(reader, "parts"), _count_rows(reader, "snapshots")
+        unkept = read_unkept(reader)
         rows = reader.execute("SELECT number, session, seq FROM leases ORDER BY number").fetchall()
         (ended,) = reader.execute(_ENDED).fetchone()
         (page,), (free,) = (reader.execute(f"PRAGMA {name}").fetchone() for name in ("page_size", "freelist_count"))
@@ -78,6 +86,8 @@ def count_log(place: LogPlace, store: FileBlobs) -> LogStatistics:
         events=sum(one.events for one in kinds.values()),
         kinds=kinds,
         shared=shared,
+        snapshots=snapshots,
+        unkept=tuple(unkept),
         file=sum(path.stat().st_size for path in place.files),
         free=free * page,
         blobs=BlobCount.of(store.list_blobs()),
@@ -85,7 +95,7 @@ def count_log(place: LogPlace, store: FileBlobs) -> LogStatistics:
     )
 
 
-def _count_shared(reader: sqlite3.Connection) -> KindSize:
-    if not reader.execute("SELECT 1 FROM sqlite_schema WHERE name = 'parts'").fetchone():
+def _count_rows(reader: sqlite3.Connection, table: str) -> KindSize:
+    if not sqlite_file.has_table(reader, table):
         return KindSize(0, 0)
-    return KindSize(*reader.execute(_SHARED).fetchone())
+    return KindSize(*reader.execute(_COUNTS[table]).fetchone())

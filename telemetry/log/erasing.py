@@ -9,8 +9,8 @@ from pathlib import Path
 
 from foregate.schemas.errors import SessionErased
 from foregate.schemas.protocols import Erasure
-from foregate.schemas.session_link import find_root
 from foregate.telemetry.log import sqlite_file, tables
+from foregate.telemetry.log.snapshots import forget_snapshots
 
 _ALL = f"""SELECT seq FROM events WHERE session = :session AND text != '' AND NOT (
   seq = (SELECT max(seq) FROM events WHERE session = :session) AND coalesce({tables.KIND}, '') = 'session_ended')
@@ -49,29 +49,16 @@ def erase_session(
     values: dict[str, str | None] = {"session": session, "at": erasure.at, "by": erasure.by, "why": erasure.why}
     values["kinds"] = json.dumps(list(kinds))
     values["seqs"] = None if seqs is None else json.dumps(list(seqs))
-    (before,) = connection.execute("PRAGMA secure_delete").fetchone()
-    connection.execute("PRAGMA secure_delete=ON").fetchone()
-    try:
-        with sqlite_file.write_transaction(connection, path):
-            erased = connection.execute(_ERASE[0], values).rowcount
-            for statement in _ERASE[1:]:
-                connection.execute(statement, values)
-            used = connection.execute(f"SELECT DISTINCT hash FROM cuts WHERE {_MINE}", values).fetchall()  # noqa: S608
-            connection.execute(f"DELETE FROM cuts WHERE {_MINE}", values)  # noqa: S608
-            connection.executemany(_UNUSED, used)
-            _forget_snapshots(connection, session)
-    finally:
-        connection.execute(f"PRAGMA secure_delete={before}").fetchone()
+    with sqlite_file.overwrite_deleted(connection), sqlite_file.write_transaction(connection, path):
+        erased = connection.execute(_ERASE[0], values).rowcount
+        for statement in _ERASE[1:]:
+            connection.execute(statement, values)
+        used = connection.execute(f"SELECT DISTINCT hash FROM cuts WHERE {_MINE}", values).fetchall()  # noqa: S608
+        connection.execute(f"DELETE FROM cuts WHERE {_MINE}", values)  # noqa: S608
+        connection.executemany(_UNUSED, used)
+        forget_snapshots(connection, session)
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
     return erased
-
-
-def _forget_snapshots(connection: sqlite3.Connection, session: str) -> None:
-    """Delete the snapshots of a session and of those that belong with it: what follows it knows what it said."""
-    known = {name for (name,) in connection.execute("SELECT session FROM leases")}
-    root = find_root(session, known)
-    kept = [name for (name,) in connection.execute("SELECT session FROM snapshots") if find_root(name, known) == root]
-    connection.executemany("DELETE FROM snapshots WHERE session = ?", [(name,) for name in kept])
 
 
 def build_erased_error(session: str, erasure: Erasure) -> SessionErased:

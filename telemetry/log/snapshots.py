@@ -16,10 +16,12 @@ import zlib
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.protocols import Lease, Snapshot
+from foregate.schemas.session_link import find_root
 from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.temporary_file import create_temporary, open_folder
 
@@ -28,6 +30,12 @@ READ = """SELECT snapshots.seq, snapshots.hash, version, data FROM snapshots
   WHERE snapshots.session = ? AND events.text != ''"""
 _KEEP = """INSERT OR REPLACE INTO snapshots (session, seq, hash, version, data)
   SELECT session, ?, ?, ?, ? FROM leases WHERE session = ? AND owner = ? AND fence = ?"""
+_ERASED = "SELECT 1 FROM erased WHERE session = ? LIMIT 1"
+_UNKEPT = "INSERT OR REPLACE INTO snapshots (session, seq, hash, version, data) VALUES (?, ?, '', ?, x'')"
+_FORGET = "DELETE FROM snapshots WHERE session = ?"
+_NOT = "\n"
+"""Before the name of a session: a row that says why no newer snapshot could be kept of it. No session is named so."""
+_LONGEST_REASON = 500
 _LARGEST = 512 * 1024 * 1024
 """Bytes of a snapshot that is unpacked; no state is nearly as large."""
 _FASTEST = 1
@@ -36,20 +44,65 @@ _CODE = 32
 """Bytes of a key, and of the code in front of what is packed."""
 
 
+class Unkept(Struct, frozen=True):
+    """A session of which no snapshot could be kept after event `seq`, and why."""
+
+    session: str
+    seq: int
+    why: str
+
+
 def write_snapshot(connection: sqlite3.Connection, path: Path, lease: Lease, snapshot: Snapshot) -> None:
     """Write the snapshot of a session that the lease is still for, in a transaction of its own.
 
-    It need not survive a power cut, so no disk is waited for. Raises OSError where no key can be made for it.
+    It need not survive a power cut, so no disk is waited for. The one before is overwritten in the file, so that
+    nothing that is erased later stays in it. Raises OSError where no key can be made for it.
     """
     packed = zlib.compress(snapshot.data, _FASTEST)
     code = _compute_code(read_key(path) or _make_key(path), lease.session, snapshot, packed)
     about = snapshot.seq, snapshot.hash, snapshot.version, code + packed
     connection.execute("PRAGMA synchronous=NORMAL")
     try:
-        with sqlite_file.write_transaction(connection, path):
-            connection.execute(_KEEP, (*about, lease.session, lease.owner, lease.fence))
+        with sqlite_file.overwrite_deleted(connection), sqlite_file.write_transaction(connection, path):
+            if not _follows_erased(connection, lease.session):
+                connection.execute(_KEEP, (*about, lease.session, lease.owner, lease.fence))
+            connection.execute(_FORGET, (_NOT + lease.session,))
     finally:
         connection.execute("PRAGMA synchronous=FULL")
+
+
+def forget_snapshots(connection: sqlite3.Connection, session: str) -> None:
+    """Delete the snapshots of a session and of those that belong with it: what follows it knows what it said."""
+    for name in _list_family(connection, session):
+        connection.executemany(_FORGET, [(name,), (_NOT + name,)])
+
+
+def write_unkept(connection: sqlite3.Connection, path: Path, found: Unkept) -> None:
+    """Write why a session has no newer snapshot, in a transaction of its own; whoever keeps one takes it away again."""
+    with sqlite_file.write_transaction(connection, path):
+        connection.execute(_UNKEPT, (_NOT + found.session, found.seq, found.why[:_LONGEST_REASON]))
+
+
+def read_unkept(connection: sqlite3.Connection) -> list[Unkept]:
+    """Return which sessions have no newer snapshot, and why."""
+    if not sqlite_file.has_table(connection, "snapshots"):
+        return []
+    query = "SELECT substr(session, 2), seq, version FROM snapshots WHERE data = x'' ORDER BY session"
+    return [Unkept(*row) for row in connection.execute(query)]
+
+
+def _follows_erased(connection: sqlite3.Connection, session: str) -> bool:
+    """Whether events were erased that the state of a session may still hold, as where it was read before that."""
+    if not connection.execute("SELECT 1 FROM erased LIMIT 1").fetchone():
+        return False
+    return any(connection.execute(_ERASED, (name,)).fetchone() for name in _list_family(connection, session))
+
+
+def _list_family(connection: sqlite3.Connection, session: str) -> list[str]:
+    """Return a session with those that belong with it: tasks it handed on, what it goes on with and what does so."""
+    known = {name for (name,) in connection.execute("SELECT session FROM leases")}
+    root = find_root(session, known)
+    return [name for name in known if find_root(name, known) == root]
 
 
 def unpack_snapshot(path: Path, session: str, seq: int, hash_: str, version: str, data: bytes) -> Snapshot | None:

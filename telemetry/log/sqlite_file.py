@@ -102,6 +102,22 @@ def write_transaction(connection: sqlite3.Connection, path: Path) -> Iterator[No
         raise
 
 
+def has_table(connection: sqlite3.Connection, name: str) -> bool:
+    """Whether a file has a table: those of older versions lack some, and one is only made where it is needed."""
+    return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchall())
+
+
+@contextmanager
+def overwrite_deleted(connection: sqlite3.Connection) -> Iterator[None]:
+    """Have SQLite write zeros over what a block deletes or replaces."""
+    (before,) = connection.execute("PRAGMA secure_delete").fetchone()
+    connection.execute("PRAGMA secure_delete=ON").fetchone()
+    try:
+        yield
+    finally:
+        connection.execute(f"PRAGMA secure_delete={before}").fetchone()
+
+
 def retry_while_busy(path: Path, act: Callable[[], T]) -> T:
     """Repeat `act` while another process writes, at random short intervals: SQLite's own wait starves a writer.
 

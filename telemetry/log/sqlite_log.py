@@ -8,6 +8,7 @@ import sqlite3
 import time
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from foregate.schemas.errors import LogError, SessionHeld, TamperedLog
@@ -19,7 +20,7 @@ from foregate.telemetry.log.erasing import build_erased_error, erase_session
 from foregate.telemetry.log.group_commit import BACKLOG, Cut, GroupCommit, Row, SessionQueue
 from foregate.telemetry.log.holder import LeaseHolder, get_own_holder
 from foregate.telemetry.log.shared_file import SharedFile, open_shared
-from foregate.telemetry.log.snapshots import write_snapshot
+from foregate.telemetry.log.snapshots import Unkept, write_snapshot, write_unkept
 from foregate.telemetry.log.sqlite_reader import LAST, SqliteReader
 
 _NAME = 200
@@ -174,9 +175,20 @@ class SqliteLog(SqliteReader):
             try:
                 write_snapshot(connection, self.path, lease, snapshot)
             except (OSError, LogError, sqlite3.Error) as error:
-                get_diagnostics().warning("snapshot_not_kept", session=lease.session, why=str(error))
+                self._write_unkept(connection, Unkept(lease.session, snapshot.seq, str(error)))
 
         self._writer.hand_job(keep)
+
+    def note_unkept(self, lease: Lease, seq: int, why: str) -> None:
+        """Note that no snapshot could be made; see SnapshotStore."""
+        found = Unkept(lease.session, seq, why)
+        self._writer.hand_job(lambda connection: self._write_unkept(connection, found))
+
+    def _write_unkept(self, connection: sqlite3.Connection, found: Unkept) -> None:
+        """Write why a session has no newer snapshot, where that can be written; whoever runs the session goes on."""
+        get_diagnostics().warning("snapshot_not_kept", session=found.session, why=found.why)
+        with suppress(LogError, sqlite3.Error):
+            write_unkept(connection, self.path, found)
 
     async def erase(
         self,

@@ -12,6 +12,7 @@ from foregate.cli.terminal.event_rows import format_event as rows_of_event
 from foregate.cli.terminal.timeline import format_conversation
 from foregate.evidence.state.plan_history import read_plans
 from foregate.evidence.state.session import SessionState
+from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas import strict_json
 from foregate.schemas.message import Message
 from foregate.schemas.turn import export_turn
@@ -109,7 +110,7 @@ def describe_state(state: SessionState) -> dict[str, Any]:
         "weight": state.conversation.total,
         "running": sorted(state.in_flight),
         "unknown": sorted(state.parked),
-        "still open": state.describe_open_trouble(),
+        "still open": describe_open_trouble(state),
         "grants": [strict_json.dump(grant) for grant in state.grants],
         "unanswered": sorted(state.open.unanswered) if state.open is not None else [],
         "task": None

@@ -97,8 +97,8 @@ def test_the_oldest_reads_go_first_and_the_same_read_is_kept_once(monkeypatch: p
 
 
 def test_of_a_long_read_the_beginning_is_kept() -> None:
-    assert len(read("x" * (passages.LONGEST + 5)).content) == passages.LONGEST
     texts = ReadTexts()
     for more in range(2):
         texts.add(1, "look", "", "{}", "x" * (passages.LONGEST + more))
         assert texts.is_cut == bool(more)
+        assert len(texts.reads[0].content) == passages.LONGEST

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Container
+from functools import partial
 from typing import assert_never
 
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from foregate.evidence.state.conversation import (
     format_unknown_outcome,
 )
 from foregate.evidence.state.plan import NOT_DONE, CallState, Ended, PlanState, StepState
+from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.policy.policy import Context, Policy
 from foregate.policy.risk.claims import find_promise
 from foregate.schemas.errors import LogError, ModelError
@@ -148,7 +150,9 @@ async def build_fill_request(
     notice, told = AGAIN if why else FILL_IN, _describe_task(state, step.task, why)
     talk, vital, section = build_conversation(session, state, step, shape)
     talk.add_message(Message("user", format_object({"foregate": {"notice": notice}, **told})))
-    body = plan_compression(talk, session.state.describe_open_trouble, section, lambda: get_measure(model), vital)
+    body = plan_compression(
+        talk, partial(describe_open_trouble, session.state), section, lambda: get_measure(model), vital
+    )
     if body is not None:
         talk.compress(body)
     kept = session.blobs.put(write_messages(talk.messages))

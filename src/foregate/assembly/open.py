@@ -162,7 +162,9 @@ async def _open_session(
         resources.push_async_callback(telemetry.close)
         if setting.resume and follows is None:
             telemetry.recall(await log.read(name))
-    state = await fold_lineage(log, lineage) if setting.resume else None
+    unread: list[str] = []
+    state = await fold_lineage(log, lineage, unread.append) if setting.resume else None
+    notes = (*notes, *unread)
     spoken = dialect or (state.dialect if state is not None else "native")
     if state is not None and str(workspace.root) != before:
         notes = (*notes, check_moved(workspace, state, before, max_hash=policy.files.max_hash))

@@ -14,6 +14,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.session.snapshots import fold_session
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.tool import Toolbox
+from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import EffectUndone, ToolFinished, ToolStarted
 from foregate.schemas.message import ModelRequest
@@ -106,7 +107,7 @@ async def test_what_was_cut_off_is_closed_once_and_neither_told_the_model_nor_co
     assert sorted(body.call for body in closed) == sorted(left)
     assert bool(left) != who.startswith("model"), "what the model asked for is run again"
     assert session.state.messages == before.messages
-    assert session.state.describe_open_trouble() == before.describe_open_trouble()
+    assert describe_open_trouble(session.state) == describe_open_trouble(before)
     await world.kill(session)
     seq = session.state.seq
     assert (await world.open([], resume=True)).state.seq == seq

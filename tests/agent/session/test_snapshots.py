@@ -11,6 +11,7 @@ import pytest
 
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.snapshots import LEAST, find_false_snapshot, fold_session
+from foregate.cli.commands.keeping_reports import format_statistics
 from foregate.evidence.state.lineage import begin_further
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import decode_state, encode_state, find_version
@@ -20,7 +21,13 @@ from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import Kind, TaskStarted
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Snapshot
-from foregate.telemetry.log.snapshots import find_key_file
+from foregate.telemetry.keeping.backup import back_up, copy_sessions
+from foregate.telemetry.keeping.compact import compact_log
+from foregate.telemetry.keeping.place import LogPlace
+from foregate.telemetry.keeping.statistics import KindSize, count_log
+from foregate.telemetry.log import snapshots as kept
+from foregate.telemetry.log.file_blobs import FileBlobs
+from foregate.telemetry.log.snapshots import Unkept, find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.session.test_state_from_log import plain
 from tests.telemetry.log.test_parts import began
@@ -90,12 +97,13 @@ async def test_a_session_that_is_opened_again_and_again_gets_its_next_snapshot(l
     assert (first and first.seq, newest and newest.seq) == (LEAST, LEAST + 602)
 
 
-async def test_no_snapshot_is_taken_while_a_response_is_in_hand(log: Watched) -> None:
+async def test_a_snapshot_may_be_of_a_response_in_hand(log: Watched) -> None:
     response = ModelResponded.of(ModelResponse("Let me see.", ()))
     state = await write(log, LEAST + 20, "s", Draft(response, "model"))
     assert state.open is not None
-    assert await log.read_snapshot("s") is None
     assert plain(await fold_session(log, "s")) == plain(state)
+    assert log.events_read == 23
+    assert await find_false_snapshot(log, "s") == 0
 
 
 @pytest.mark.parametrize(
@@ -250,3 +258,72 @@ async def test_what_is_erased_is_in_no_snapshot_of_what_goes_on_with_it_either(l
     assert None not in [await log.read_snapshot(name) for name in names]
     await log.erase("s", at=NOW, by="ann", why="")
     assert [await log.read_snapshot(name) is None for name in names] == [True, True, True, False]
+
+
+async def test_no_snapshot_keeps_a_word_alive_that_is_erased_neither_the_newest_nor_one_before_it(
+    log: Watched, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept, "_FASTEST", 0)  # what is packed stands there word for word
+    await log._writer.run_job(
+        lambda file: file.execute("PRAGMA secure_delete=OFF").fetchone()
+    )  # as SQLite is by itself
+    secret = "the account 4711-0815"
+    session = SessionLog(log, await log.claim("s", create=True), SessionState(), POLICY, lambda: (), lambda: NOW)
+    await session.record(began(policy={}), Draft(TaskStarted(task=1, depth=0), "foregate"), said(secret))
+    snapshots_of = []
+    for _ in range(3):
+        await session.record(*(said(f"look at src/module_{number}.py") for number in range(LEAST)))
+        await log.settle_snapshots()
+        found = await log.read_snapshot("s")
+        snapshots_of.append(found and (found.seq, secret.encode() in found.data))
+    assert snapshots_of == [(LEAST + 3, True), (2 * LEAST + 3, True), (3 * LEAST + 3, True)]
+    await log.release(session.lease)
+    assert any(secret.encode() in file.read_bytes() for file in log.path.parent.glob("events.db*"))
+    await log.erase("s", at=NOW, by="ann", why="")
+    assert not any(secret.encode() in file.read_bytes() for file in log.path.parent.glob("events.db*"))
+
+
+async def test_a_session_that_goes_on_with_one_that_was_erased_meanwhile_keeps_no_snapshot(log: Watched) -> None:
+    await write(log, 20)
+    state = await goes_on(log)
+    await log.erase("s", at=NOW, by="ann", why="")
+    session = SessionLog(log, await log.claim("s-2", create=True), state, POLICY, lambda: (), lambda: NOW)
+    await session.record(began(policy={}), Draft(TaskStarted(task=1, depth=0), "foregate"))
+    await session.record(*(said("look") for _ in range(LEAST)))
+    await log.settle_snapshots()
+    assert log._fetch_rows("SELECT * FROM snapshots", ()) == []
+    await log.release(session.lease)
+    await write(log, LEAST, "other")
+    assert await log.read_snapshot("other") is not None
+
+
+async def test_a_copy_has_no_snapshots_and_compacting_leaves_them(log: Watched, tmp_path: Path) -> None:
+    await write(log, LEAST + 20)
+    place, store = LogPlace(log.path, tmp_path / "blobs"), FileBlobs(tmp_path / "blobs")
+    compact_log(place, store)
+    assert await log.read_snapshot("s") is not None
+    copies = back_up(place, store, tmp_path / "all"), copy_sessions(place, store, ["s"], tmp_path / "one")
+    for made in copies:
+        assert made.is_sound
+        copy = SqliteLog(Path(made.target, "events.db"), read_only=True)
+        assert copy._fetch_rows("SELECT count(*) FROM snapshots", ()) == [(0,)]
+        assert plain(await fold_session(copy, "s")) == plain(await fold_session(log, "s"))
+        copy.close()
+
+
+async def test_how_large_the_log_is_counts_snapshots_and_names_those_that_could_not_be_kept(
+    log: Watched, tmp_path: Path
+) -> None:
+    await write(log, LEAST + 20)
+    place, store = LogPlace(log.path, tmp_path / "blobs"), FileBlobs(tmp_path / "blobs")
+    lease = await log.claim("s")
+    log.note_unkept(lease, 512, "the disk is full of cats")
+    await log.release(lease)
+    found = count_log(place, store)
+    [(size,)] = log._fetch_rows("SELECT length(data) FROM snapshots WHERE data != x''", ())
+    assert found.snapshots == KindSize(1, size)
+    assert found.unkept == (Unkept("s", 512, "the disk is full of cats"),)
+    told = " ".join(" ".join(format_statistics(found)).split())
+    assert told.endswith("warning no snapshot of session s was kept after event 512: the disk is full of cats")
+    await log.erase("s", at=NOW, by="ann", why="")
+    assert count_log(place, store).unkept == ()

@@ -56,9 +56,10 @@ def plain(value: Any) -> Any:
 async def assert_folded(world: World, session: Session) -> None:
     """Assert that the state holds what the log holds, before and after the turn in hand is built."""
     state = session.state
-    folded = plain(await fold_session(world.log, session.name))
+    read = await fold_session(world.log, session.name)
+    folded = plain(read)
     assert plain(state) == folded
-    assert is_same_state(decode_state(encode_state(state), state.session, state.seq, state.hash), state)
+    assert is_same_state(decode_state(encode_state(state), state.session, state.seq, state.hash), read)
     session.turns.compute_open_facts()
     assert plain(session.state) == folded
 

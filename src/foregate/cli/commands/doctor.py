@@ -113,6 +113,7 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
         ),
         Finding(name="git", state=git or "missing", why="", cure="" if git else "install git for the git tools"),
         Finding(name="log", state=str(home), why="" if is_writable(home) else "it cannot be written to", cure=""),
+        check_snapshots(home / "events.db"),
         examine_model(setting),
     ]
 
@@ -134,6 +135,28 @@ def examine_model(setting: SessionOptions) -> Finding:
         why = "no endpoint is named, so that only what the rehearsal model understands works"
         cure = "set OPENAI_BASE_URL to the address of an endpoint, and OPENAI_API_KEY to its key where it wants one"
     return Finding(name="model", state=state, why=why, cure=cure)
+
+
+def check_snapshots(log: Path) -> Finding:
+    """Return whether a snapshot of each long session could be kept, so that resuming it need not read all of it."""
+    from contextlib import closing
+
+    from foregate.cli.commands.keeping_reports import format_unkept
+    from foregate.schemas.errors import LogError
+    from foregate.telemetry.log import sqlite_file
+    from foregate.telemetry.log.snapshots import read_unkept
+
+    if not log.exists():
+        return Finding(name="snapshots", state="none yet", why="", cure="")
+    try:
+        with sqlite_file.explain_errors("read", log), closing(sqlite_file.open_reader(log)) as reader:
+            unkept = read_unkept(reader)
+    except LogError as error:
+        return Finding(name="snapshots", state="unknown", why=str(error), cure="")
+    if not unkept:
+        return Finding(name="snapshots", state="kept", why="", cure="")
+    why = "; ".join((*format_unkept(unkept), "resuming reads all events since the last snapshot"))
+    return Finding(name="snapshots", state="not kept", why=why, cure="resume the session, which tries again")
 
 
 def is_writable(folder: Path) -> bool:

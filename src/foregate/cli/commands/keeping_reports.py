@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from foregate.telemetry.keeping.retain import Retention
     from foregate.telemetry.keeping.statistics import LogStatistics
     from foregate.telemetry.keeping.used_blobs import BlobCount, Collected
+    from foregate.telemetry.log.snapshots import Unkept
 
 _WIDTH, _UNITS = 80, ("B", "KB", "MB", "GB", "TB")
 _SHOWN = 20
@@ -47,8 +48,20 @@ def format_statistics(found: LogStatistics) -> Iterator[str]:
         yield f"{kind:<20} {one.events:>9} {format_size(one.bytes):>9}"
     if found.shared.events:
         yield f"{'shared texts':<20} {found.shared.events:>9} {format_size(found.shared.bytes):>9}"
+    if found.snapshots.events:
+        yield f"{'snapshots':<20} {found.snapshots.events:>9} {format_size(found.snapshots.bytes):>9}"
     for line in format_missing(found.missing):
         yield from _format_row("missing", line)
+    for line in format_unkept(found.unkept):
+        yield from _format_row("warning", line)
+
+
+def format_unkept(unkept: Sequence[Unkept]) -> Iterator[str]:
+    """Yield a sentence on each session of which no snapshot could be kept."""
+    for one in unkept[:_SHOWN]:
+        yield f"no snapshot of session {one.session} was kept after event {one.seq}: {one.why}"
+    if len(unkept) > _SHOWN:
+        yield f"the same is so of {pluralise(len(unkept) - _SHOWN, 'further session')}"
 
 
 def format_missing(missing: Sequence[tuple[int, int]]) -> Iterator[str]:

@@ -15,6 +15,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.tool import Tool, WrappedToolSource
 from foregate.evidence.state.session import SessionState
+from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event_body import OutcomeUnknown, ToolFinished
 from foregate.schemas.protocols import RunContext, ToolSource
@@ -57,7 +58,7 @@ async def test_an_edit_a_process_died_in_is_looked_at_and_the_plan_goes_on(when:
     assert await world.bodies(OutcomeUnknown) == []
     edits = [body for body in await world.bodies(ToolFinished) if body.tool == "edit_file"]
     assert [(body.ok, body.error) for body in edits] == ([(True, "")] if when == "after" else [NOT_DONE, (True, "")])
-    assert session.state.describe_open_trouble() == []
+    assert describe_open_trouble(session.state) == []
 
 
 async def test_an_edit_that_was_found_to_be_done_can_be_taken_back() -> None:
@@ -202,12 +203,12 @@ async def test_the_state_after_a_resolution_is_what_its_log_says() -> None:
     world = await died(SEND, "after")
     session = await world.open([], resume=True)
     (unclear,) = list_open_calls(session)
-    assert "unknown outcome" in session.state.describe_open_trouble()[0]
+    assert "unknown outcome" in describe_open_trouble(session.state)[0]
     await record_outcome(session, unclear, "not_done")
     again = SessionState()
     for event in await world.log.read("s"):
         again.apply(event)
-    assert again.describe_open_trouble() == session.state.describe_open_trouble()
+    assert describe_open_trouble(again) == describe_open_trouble(session.state)
     assert again.parked == {}
     assert "did not take effect" in session.state.messages[-1].text
 
