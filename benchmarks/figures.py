@@ -16,7 +16,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -94,19 +94,14 @@ class Results:
         return json.dumps(data, indent=1, ensure_ascii=False) + "\n"
 
 
-@dataclass
 class Report:
     """Collects the figures of a benchmark, which measures these paths (files or folders, from ROOT)."""
 
-    name: str
-    measures: Sequence[str]
-    figures: list[Figure] = field(default_factory=list)
-    load: float = 0.0
-    """The processes that wanted to run when the benchmark began."""
-
     def __init__(self, name: str, *measures: str) -> None:
-        self.name, self.figures, self.load = name, [], round(os.getloadavg()[0], 1)
+        self.name, self.figures = name, list[Figure]()
         self.measures = (f"benchmarks/{name}.py", *measures)
+        self.load = round(os.getloadavg()[0], 1)
+        """The processes that wanted to run when the benchmark began."""
 
     def add(
         self,

@@ -13,10 +13,10 @@ from msgspec.structs import replace
 from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.loop.cancelling import turn_elsewhere
-from foregate.agent.loop.runner import run, run_to_outcome, take_step
+from foregate.agent.loop.runner import reason_to_stop_stages, run, run_to_outcome, take_step
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.dataflow import Dataflow
-from foregate.evidence.state.task import CallResult
+from foregate.evidence.state.task import CallResult, TaskState
 from foregate.schemas.event import Continuation, Draft, Event, ModelResponded, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChanged, TaskEnded, ToolFinished
 from foregate.schemas.model_response import Block, ModelResponse
@@ -345,3 +345,26 @@ async def test_a_task_that_ends_takes_its_stages_along() -> None:
     assert session.state.program is not None
     await session.end_task("failed", blocker="for the test")
     assert session.state.program is None
+
+
+@pytest.mark.parametrize(
+    ("state", "code"),
+    [
+        ({}, ""),
+        ({"question": "which one?"}, "not_asked_now"),
+        ({"words_only": True}, "not_asked_now"),
+        ({"words_only_task": True}, "not_asked_now"),
+        ({"stuck": "it was held twice"}, "not_run_cancelled"),
+        ({"stuck": "it was held twice", "after_turn": ("go_on", "")}, ""),
+        ({"after_turn": ("stop", "")}, "not_run_cancelled"),
+        ({"after_turn": ("more", "and this")}, "not_run_cancelled"),
+    ],
+)
+def test_a_further_stage_is_taken_only_where_nothing_else_is_to_be_settled_first(
+    state: dict[str, Any], code: str
+) -> None:
+    task = TaskState(1, 0, "2026-01-01T00:00:00.000000Z")
+    for name, given in state.items():
+        setattr(task, name, given)
+    reason = reason_to_stop_stages(task)
+    assert (reason[0] if reason else "") == code

@@ -115,3 +115,8 @@ def test_what_is_to_be_named_is_one_of_the_things_that_would_be_lost(names: list
     found = unspoken(*(file(name, **GONE) for name in names), says=says)
     assert len(found) <= 1
     assert {name for _, name in found} <= {*names}
+
+
+def test_what_the_task_itself_made_may_go_again() -> None:
+    assert unspoken(file("made.txt", changed_before=True, **GONE)) == []
+    assert unspoken(file("made.txt", changed_before=True, **GONE), file("b.txt", **GONE)) == [("lost", "b.txt")]

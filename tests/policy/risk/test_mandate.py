@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
-from foregate.policy.risk.mandate import hash_values
+from foregate.policy.risk.mandate import hash_values, is_consequential, wants_plan
 from foregate.policy.source.load import default_policy
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.turn import Said
@@ -110,3 +110,17 @@ def test_without_the_persons_message_nobody_stands_behind_more(given: list[Sourc
     said, unsaid = authority(*values, depth=depth), authority(*values, says="", depth=depth)
     assert RANK[unsaid] <= RANK[said]
     assert unsaid != "said"
+
+
+@pytest.mark.parametrize("flag", ["external", "irreversible", "high_impact"])
+def test_somebody_stands_behind_what_leaves_cannot_be_undone_or_has_high_impact(flag: str) -> None:
+    tame = facts(of=EDIT)
+    assert not is_consequential(tame, turn(EDIT), default_policy())
+    assert is_consequential(replace(tame, **{flag: True}), turn(EDIT), default_policy())
+    assert not is_consequential(replace(tame, **{flag: True}, contained=True), turn(EDIT), default_policy())
+
+
+def test_a_plan_may_stand_for_an_unclear_value_but_not_where_the_impact_is_high() -> None:
+    for source, high_impact, wanted in (("unclear", False, True), ("unclear", True, False), ("outside", False, False)):
+        one = replace(facts(value(source)), high_impact=high_impact)  # type: ignore[arg-type]
+        assert wants_plan(one, turn(SEND), default_policy()) is wanted

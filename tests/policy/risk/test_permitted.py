@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from foregate.gates.permitting import is_permitted
 from foregate.gates.questions import Ask
 from foregate.policy.risk.facts import compute_turn_facts
-from foregate.policy.risk.permitted import are_targets_covered, is_covered, is_target_covered
-from foregate.schemas.permission import Permission
+from foregate.policy.risk.permitted import are_targets_covered, is_covered, is_target_covered, is_value_covered
+from foregate.schemas.permission import Permission, PermittedValue
 from foregate.schemas.tool_call import CallFacts, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind, hash_definition
+from foregate.schemas.value import ArgumentValue
 from tests.gates.turns import CATALOGUE, NOW, call, turn
 from tests.policies import policy_with
 
@@ -70,3 +71,16 @@ def test_leave_given_before_is_none_for_what_somebody_has_to_name(leave: dict[st
 def test_a_rule_that_stands_for_a_yes_does_so_for_no_other_rule() -> None:
     facts = replace(edit(), standing_rule="ours")
     assert not is_permitted(Ask(facts, "rules", "approval_required", ("approval_required",), ""), POLICY)
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"), [("50", True), ("49.99", True), ("0", True), ("50.01", False), ("-1", False), ("ten", False)]
+)
+def test_a_permission_up_to_an_amount_covers_that_amount_and_less_and_nothing_that_is_no_amount(
+    text: str, fits: bool
+) -> None:
+    permitted = PermittedValue("amount", "number:50", "50", at_most=True)
+    value = ArgumentValue("amount", "amount", text, f"number:{text}", "said")
+    assert is_value_covered(value, permitted) is fits
+    assert is_value_covered(replace(value, path="other"), permitted) is False
+    assert is_value_covered(value, replace(permitted, at_most=False)) is (text == "50")
