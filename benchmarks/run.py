@@ -37,6 +37,7 @@ SHORT: dict[str, Sequence[str]] = {
     "early": (),
     "friction": (),
     "guard": (),
+    "policies": (),
     "sandbox": (),
     "commands": ("--every", "5"),
     "projects": (),
