@@ -208,3 +208,30 @@ async def test_a_tool_that_fails_has_run_and_says_so_itself() -> None:
 
     await told(world, calls(READ, text=TALK), calls(WRONG), told_of_it)
     assert await answered(world) == []
+
+
+@pytest.mark.parametrize("begins", [True, False])
+async def test_a_dry_run_that_begins_or_ends_between_the_verdict_and_the_call_lets_nothing_change(begins: bool) -> None:
+    world = World()
+    session = await world.open([calls(READ, text=TALK), calls(EDIT), says("ok")])
+    if not begins:
+        await session.record(Draft(PolicyChanged(dry_run=True), "person"))
+    turned: list[asyncio.Future[Any]] = []
+
+    def turn_round(event: Any) -> None:
+        if isinstance(event.body, TurnJudged) and event.body.turn.turn == 2:
+            turned.append(asyncio.ensure_future(session.record(Draft(PolicyChanged(dry_run=begins), "person"))))
+
+    session.subscribe(turn_round)
+    await run(session, "fix a.txt")
+    await asyncio.gather(*turned)
+    assert len(turned) == 1
+    assert await answered(world) == [("edit_file", "not_run_dry_run")]
+    assert world.files["a.txt"] == b"teh cat"
+
+
+async def test_no_change_runs_after_one_that_was_refused_and_a_look_does() -> None:
+    world = World()
+    world.policy = policy_with({"rules.list": [{"id": "no-mail", "then": "deny", "tool": "send"}]})
+    await told(world, calls(READ, text=TALK), calls(SEND, READ_B, NOTE), says("ok"))
+    assert sorted(await answered(world)) == [("note", "not_run_after_change_not_made"), ("send", "denied_by_rule")]
