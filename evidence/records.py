@@ -14,16 +14,6 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from ruamel.yaml import YAML
-from ruamel.yaml.events import (
-    AliasEvent,
-    CollectionEndEvent,
-    CollectionStartEvent,
-    DocumentStartEvent,
-    MappingStartEvent,
-    ScalarEvent,
-)
-
 from foregate.evidence.table import read_table
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -218,27 +208,29 @@ def _parse_printed(text: str) -> Json:
 
 def _parse_yaml(text: str) -> Json:
     """Return a document in block style, every scalar as its text; raise ValueError for all that is more than that."""
+    from ruamel.yaml import YAML, events  # most results are no YAML
+
     builder, end, documents = _Builder(), 0, 0
     text = text.replace("\r\n", "\n").strip("\n")
     for event in YAML(typ="safe", pure=True).parse(text):
         match event:
-            case DocumentStartEvent():
+            case events.DocumentStartEvent():
                 documents += 1
                 if documents > 1 or event.version or event.tags:
                     raise ValueError("a second document, or a directive")
-            case AliasEvent():
+            case events.AliasEvent():
                 raise ValueError("an alias")
-            case ScalarEvent() | CollectionStartEvent():
+            case events.ScalarEvent() | events.CollectionStartEvent():
                 if event.anchor is not None or event.ctag is not None:
                     raise ValueError("an anchor or a tag")
                 if "#" in text[end : event.start_mark.index]:
                     raise ValueError("a comment")
-                if isinstance(event, ScalarEvent):
+                if isinstance(event, events.ScalarEvent):
                     end = event.end_mark.index
                     builder.add_scalar(event.value, plain=event.style is None)
                 else:
-                    builder.open_collection(event)
-            case CollectionEndEvent():
+                    builder.open_collection(event, {} if isinstance(event, events.MappingStartEvent) else [])
+            case events.CollectionEndEvent():
                 builder.close_collection()
     if "#" in text[end:]:
         raise ValueError("a comment")
@@ -268,9 +260,8 @@ class _Builder:
             raise ValueError(f"more than {MAX_LEAVES} values")
         self._place(_CONSTANTS_OF_YAML.get(text, text) if plain else text)
 
-    def open_collection(self, event: Any) -> None:
-        """Take in the beginning of a mapping or a list."""
-        value: dict[str, Json] | list[Json] = {} if isinstance(event, MappingStartEvent) else []
+    def open_collection(self, event: Any, value: dict[str, Json] | list[Json]) -> None:
+        """Take in the beginning of a mapping or a list, which is still empty."""
         if len(self._open) >= MAX_DEPTH or (event.flow_style and not self._open):
             raise ValueError("nested too deep, or not in block style")
         self._place(value)

@@ -20,7 +20,9 @@ Thousandths = Annotated[int, Field(ge=0, le=1000)]
 class PolicySection(BaseModel):
     """Base of all sections: frozen, strictly typed, unknown keys refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ignored_types=(cached_property,))
+    model_config = ConfigDict(
+        frozen=True, extra="forbid", strict=True, ignored_types=(cached_property,), defer_build=True
+    )
 
     def model_copy(self, *, update: Mapping[str, Any] | None = None, deep: bool = False) -> Self:
         """Return a copy with other values; what was computed from the old ones, such as the hash, does not go along."""

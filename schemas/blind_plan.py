@@ -13,7 +13,7 @@ BoundRule = Literal["equals", "at_most", "contains", "free"]
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
 
 
 class BlindTarget(_Part):

@@ -18,7 +18,7 @@ EffectName = Literal[
 class Criterion(BaseModel):
     """How success would be recognised; `check` names what can be checked mechanically, with its object."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
     text: str
     check: Literal["file_exists", "file_contains", "command_succeeds", "http_status"] | None
     target: str | None
@@ -28,7 +28,7 @@ class Criterion(BaseModel):
 class PlannedAction(BaseModel):
     """The first action: tool, target and what it does."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
     tool: str
     target: str
     description: str
@@ -37,7 +37,7 @@ class PlannedAction(BaseModel):
 class PlannedStep(BaseModel):
     """A later step; `target` may be a glob, a null `effect` is the tool's strongest, null `uses` is 1."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
     tool: str
     target: str
     description: str
@@ -48,7 +48,7 @@ class PlannedStep(BaseModel):
 class PlanHead(BaseModel):
     """What every plan says: on the wire every key is required, optional ones are nullable."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
     goal: str
     success_criteria: list[Criterion]
     first_action: PlannedAction

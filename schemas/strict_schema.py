@@ -42,7 +42,7 @@ def _build_strict_object(schema: Mapping[str, Json]) -> dict[str, Json]:
 class Critique(BaseModel):
     """`pre_execution_critique_v1`. A critique can tighten, never loosen."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, defer_build=True)
     verdict: Literal["accept", "replan"]
     issues: list[str]
     summary: str

@@ -13,7 +13,6 @@ from msgspec.structs import replace
 from foregate.agent.dialects.foreign_calls import ForeignFollower, take_response
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.names import Names
-from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags
 from foregate.agent.dialects.text.bare_markup import may_be_bare, refuse_bare_markup
 from foregate.agent.dialects.text.dialect import Dialect, DialectName, ParsedResponse, Reader
 from foregate.agent.models.rehearsal.model import RehearsalModel
@@ -321,4 +320,6 @@ def build_dialect_model(model: Model, name: str, names: Names | None = None, *, 
 
 def build_dialects(names: Names | None = None, *, shell: bool = False) -> Mapping[str, Dialect]:
     """Return the dialects that are written into text, by name; those taken first are first."""
+    from foregate.agent.dialects.tags.tag_dialects import ActionTags, ServiceTags  # most models speak natively
+
     return {"json": JsonDialect(), "service_tags": ServiceTags(names), "action_tags": ActionTags(names, shell=shell)}

@@ -6,7 +6,6 @@ the folder, commits, pushes or installs.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import NamedTuple
@@ -117,6 +116,8 @@ def has_changed_key(path: str, keys: tuple[str, ...], contents: Contents | None)
 
 def _find_values(path: str, data: bytes, keys: tuple[str, ...]) -> Iterator[tuple[str, Json]]:
     """Yield the keys that have a value, and it; raise ValueError for what is neither JSON nor TOML."""
+    import tomllib  # few files are looked at so closely
+
     text = data.decode("utf-8-sig")
     try:
         whole: Json = tomllib.loads(text) if fold_path(path).endswith(".toml") else strict_json.parse(text)

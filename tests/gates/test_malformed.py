@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.gates.malformed import build_example, describe_wanted, wrap_lists
-from foregate.gates.validity import SchemaCheck
+from foregate.gates.schema_check import SchemaCheck
 
 TEXTS: dict[str, Any] = {
     "type": "object",

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from jsonschema import SchemaError
 
-from foregate.gates.validity import SchemaCheck
+from foregate.gates.schema_check import SchemaCheck
 
 
 @pytest.mark.parametrize("schema", [{"type": "nothing"}, {"type": "object", "required": "path"}, {"properties": []}])

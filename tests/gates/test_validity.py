@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import jsonschema
 import pytest
 from msgspec.structs import replace
 
-from foregate.gates.validity import SchemaCheck, ValidityGate
+from foregate.agent.session.result import DELEGATE
+from foregate.agent.tools.builtin.builtin import builtin_tools
+from foregate.agent.workspace.workspace import MemoryWorkspace
+from foregate.gates.prelude import build_prelude
+from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.validity import ValidityGate
+from foregate.policy.source.load import default_policy
 from foregate.schemas.judgement import Standing
 from foregate.schemas.tool_call import Survey, ToolCall
+from foregate.schemas.tool_spec import ToolSpec, build_catalogue
 from tests.gates.turns import CATALOGUE, call, codes, judged, row, turn
 from tests.policies import policy_with
 
@@ -83,3 +93,19 @@ def test_as_many_changes_as_may_be_made_without_a_plan_pass_and_one_more_holds_t
     for unplanned, held in ((2, set()), (1, {"c1", "c2"}), (0, {"c1", "c2"})):
         verdicts = judged(turn(first, second, read, unplanned=unplanned)).verdicts
         assert {one.call for one in verdicts if one.ruling.code == "plan_required"} == held
+
+
+def test_the_schema_of_each_built_in_tool_is_sound_which_a_session_takes_for_granted() -> None:
+    tools = builtin_tools(MemoryWorkspace({}), default_policy(), memory=Path("memory"))
+    specs = [DELEGATE, *(tool.spec for tool in tools)]
+    assert len(specs) > 25
+    for spec in specs:
+        assert spec.provenance == "builtin"
+        SchemaCheck(spec.parameters, closed=True)
+
+
+@pytest.mark.parametrize("provenance", ["python", "mcp:files", "remote"])
+def test_a_tool_of_somebody_else_whose_schema_is_none_begins_no_session(provenance: str) -> None:
+    spec = ToolSpec("look", "Look.", {"type": "object", "properties": {"a": {"type": 5}}}, provenance=provenance)
+    with pytest.raises(jsonschema.SchemaError):
+        build_prelude(default_policy(), build_catalogue([spec]))

@@ -31,7 +31,7 @@ Role = Literal["planning", "execution"]
 class ConfigurationSection(BaseModel):
     """Every key is in default.yaml and explained there, so that none is a surprise."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True)
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True)
 
 
 class ModelConfiguration(ConfigurationSection):

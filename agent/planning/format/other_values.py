@@ -11,7 +11,6 @@ from msgspec.structs import replace
 
 from foregate.agent.planning.format.notebook import Findings
 from foregate.agent.planning.format.reader import add_own_id
-from foregate.gates.validity import SchemaCheck
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
@@ -48,6 +47,8 @@ class ValuePlace:
     def can_hold(self, value: Json) -> bool:
         """Whether a value is of the type the tool takes there, or else of that which stands there."""
         if self.spec is not None and self.name in get_object(self.spec.parameters, "properties"):
+            from foregate.gates.schema_check import SchemaCheck
+
             check = SchemaCheck({**self.spec.parameters, "required": []}, closed=False)
             return not check.find_first_defect({self.name: value})
         return self.now is None or self.now is _ABSENT or type(value) is type(self.now)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from jsonschema import SchemaError
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -18,12 +18,14 @@ from foregate.agent.planning.format.reader import Reading
 from foregate.agent.planning.format.targets import PATHS, PathPlace, Targets, list_path_parameters
 from foregate.agent.tools.builtin.project import find_command
 from foregate.agent.workspace.workspace import Workspace
-from foregate.gates.validity import SchemaCheck
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanDefect, PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
+
+if TYPE_CHECKING:
+    from foregate.gates.schema_check import SchemaCheck
 
 _ANYWHERE = (Effect.EXECUTE, Effect.UNKNOWN, Effect.ADMINISTER)
 _PROJECT = ("run_tests", "run_build")
@@ -224,6 +226,10 @@ class _TaskChecker:
 
 
 def _compile_schema(spec: ToolSpec) -> SchemaCheck | None:
+    from jsonschema import SchemaError  # a session without a plan needs neither
+
+    from foregate.gates.schema_check import SchemaCheck
+
     try:
         return SchemaCheck(spec.parameters, closed=spec.provenance == "builtin")
     except (SchemaError, ForegateError):

@@ -17,7 +17,8 @@ from referencing.jsonschema import DRAFT202012
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 from foregate.agent.workspace.json_file import LockedJsonFile
-from foregate.gates.validity import SchemaCheck, measure_depth
+from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.validity import measure_depth
 from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError

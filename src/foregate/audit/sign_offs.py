@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from foregate.audit.kept_state import prove_all
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.identity import Identity
@@ -41,6 +40,8 @@ async def sign_session_off(
 
     Raises UsageError for a session that does not verify, and LogError for one that is not there.
     """
+    from foregate.audit.kept_state import prove_all  # who only lists sessions judges nothing again
+
     found = (await prove_all(log, session, blobs)).found
     if not found.ok:
         raise UsageError(f"session `{session}` does not verify, so it was not signed off: {found.sentence}")

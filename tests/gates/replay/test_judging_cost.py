@@ -13,7 +13,8 @@ from foregate.audit.pieces import read_turns, split_session
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.reach import ReachReader, list_condition_paths
 from foregate.gates.replay.redecide import PolicyComparison
-from foregate.gates.validity import SchemaCheck, ValidityGate
+from foregate.gates.schema_check import SchemaCheck
+from foregate.gates.validity import ValidityGate
 from foregate.policy.followed import PolicyReading
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy, restore_policy
@@ -79,12 +80,12 @@ def test_policies_over_the_same_tools_share_their_validators_and_what_those_foun
     one, other = (build_prelude(policy, dict(catalogue)).gates[0] for policy in (default_policy(), moved))
     assert isinstance(one, ValidityGate)
     assert isinstance(other, ValidityGate)
-    assert all(one._checks[name] is other._checks[name] for name in catalogue)
+    assert all(one.find_check(name) is other.find_check(name) for name in catalogue)
     open_ = replace_values(default_policy(), {("validity", "max_references"): 3})
     apart = build_prelude(open_, catalogue).gates[0]
     assert isinstance(apart, ValidityGate)
-    assert not any(one._checks[name] is apart._checks[name] for name in catalogue)
-    call, check = turn.turn.calls[0], one._checks[turn.turn.calls[0].name]
+    assert not any(one.find_check(name) is apart.find_check(name) for name in catalogue)
+    call, check = turn.turn.calls[0], one.find_check(turn.turn.calls[0].name)
     check.find_first_defect(call.arguments or {})
     again = Count()
     with counted(again):

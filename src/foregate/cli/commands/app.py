@@ -10,6 +10,7 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.command_table import LateGroup, Place
+from foregate.cli.commands.late_values import read_values_late
 from foregate.cli.terminal.exit_codes import ERROR, STATUS, USAGE, exit_code_of, run_async
 from foregate.cli.terminal.nearest import suggest_nearest
 from foregate.cli.terminal.standard_streams import describe_loss, find_output
@@ -30,28 +31,48 @@ COMMANDS = {
     "policy": Place(
         "Read, check, try and change the policy.",
         "policy",
-        others=(
-            "policy_case",
-            "policy_check",
-            "policy_diff",
-            "policy_explain",
-            "policy_fuzz",
-            "policy_levers",
-            "policy_new",
-            "policy_rehearse",
-            "policy_set",
-            "policy_shadow",
-            "policy_show",
-            "policy_suggest",
-            "policy_sweep",
-            "policy_test",
-            "policy_what_if",
-        ),
+        within={
+            "case": Place("Cut a recorded decision to a test case.", "policy_case"),
+            "check": Place("Check a policy file.", "policy_check"),
+            "diff": Place("Say in words how two policies differ.", "policy_diff"),
+            "lint": Place("Find what in a policy file does not do what it says.", "policy_diff"),
+            "explain": Place("Say what a key does, and how often it decided lately.", "policy_explain"),
+            "fuzz": Place("Look for calls that get around it.", "policy_fuzz"),
+            "levers": Place("Rank keys by the recorded decisions a change would have turned.", "policy_levers"),
+            "new": Place("Write a policy file to begin with.", "policy_new"),
+            "schema": Place("Print the JSON Schema of a policy file.", "policy_new"),
+            "rehearse": Place("Play recorded sessions again under another policy file.", "policy_rehearse"),
+            "set": Place("Change one key of your policy file.", "policy_set"),
+            "apply": Place("Lay a suggestion over your policy file.", "policy_set"),
+            "undo": Place("Bring back the former version of your policy file.", "policy_set"),
+            "shadow": Place("Report what gates in shadow would have done.", "policy_shadow"),
+            "show": Place("Show what holds and where it comes from.", "policy_show"),
+            "suggest": Place("Show what labels say of a change.", "policy_suggest"),
+            "sweep": Place("Count what every value of a key would have done.", "policy_sweep"),
+            "test": Place("Judge test cases under a policy.", "policy_test"),
+            "what-if": Place("Judge recorded sessions again under another policy file.", "policy_what_if"),
+        },
     ),
     "audit": Place(
         "Review the decisions of a session, and verify its log.",
         "audit",
-        others=("audit_export", "audit_proof", "audit_queries", "audit_review"),
+        within={
+            "export": Place("Write a session as one file that verifies itself.", "audit_export"),
+            "verify": Place("Verify the log of a session, or of all.", "audit_proof"),
+            "keygen": Place("Make a key to sign checkpoints with.", "audit_proof"),
+            "checkpoint": Place("Sign the heads of all sessions.", "audit_proof"),
+            "prove": Place("Prove one event to somebody without the log.", "audit_proof"),
+            "list": Place("List the sessions of the log, newest first.", "audit_queries"),
+            "show": Place("Show the decision points of a session.", "audit_queries"),
+            "decisions": Place("Find decisions in all sessions.", "audit_queries"),
+            "search": Place("Find words in all sessions.", "audit_queries"),
+            "stats": Place("Count what the gates did, and what that cost.", "audit_queries"),
+            "diff": Place("Show where two sessions differ.", "audit_queries"),
+            "review": Place("Review decisions, one at a time.", "audit_review"),
+            "label": Place("Label one decision.", "audit_review"),
+            "sign": Place("Sign a session off.", "audit_review"),
+            "labels": Place("List the labels that were given.", "audit_review"),
+        },
     ),
     "console": Place("Show it all in a browser.", "console", "console"),
     "log": Place("Keep the log: sizes, backup, copies, and what may go.", "log"),
@@ -77,6 +98,7 @@ class Commands(LateGroup):
         self.commands.data = {**COMMANDS, **self.commands.data}
 
 
+read_values_late()
 app = typer.Typer(
     name="foregate",
     cls=Commands,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foregate.telemetry.audit.verify import Verification
 
 
-@audit.app.command("export", short_help="Write a session as one file that verifies itself.")
+@audit.app.command("export")
 def export(
     session: options.SessionName,
     html: Annotated[Path | None, take("--html", "Write a page that verifies itself.", "FILE")] = None,

@@ -33,7 +33,7 @@ _OUTSIDE = "Append to this file, outside FOREGATE_HOME."
 PublicKey = Annotated[str, take("--public", _PUBLIC, "KEY", callback=options.require_value)]
 
 
-@app.command("verify", short_help="Verify the log of a session, or of all.")
+@app.command("verify")
 def verify(
     sessions: options.SessionNames = None,
     head: Annotated[str, take("--head", _HEAD, "N:HASH")] = "",
@@ -144,7 +144,7 @@ def describe_checkpoints(signed: CheckpointFile, session: str = "") -> str:
     return f"{told}: {over}"
 
 
-@app.command("keygen", short_help="Make a key to sign checkpoints with.")
+@app.command("keygen")
 def make_key(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A new file for the private key.")],
     as_json: options.AsJson = False,
@@ -160,7 +160,7 @@ def make_key(
     typer.echo("this is the public key; keep it where whoever can write the checkpoints cannot", err=True)
 
 
-@app.command("checkpoint", short_help="Sign the heads of all sessions.")
+@app.command("checkpoint")
 def sign_heads(
     sessions: options.SessionNames = None,
     file: Annotated[Path | None, take("--file", _OUTSIDE, "FILE")] = None,
@@ -199,7 +199,7 @@ def describe_user() -> str:
     return f"{getpass.getuser()}@{socket.gethostname()}"
 
 
-@app.command("prove", short_help="Prove one event to somebody without the log.")
+@app.command("prove")
 def prove(
     event: Annotated[str, typer.Argument(metavar="SESSION/SEQ", help="An event: its session, and its number.")],
     checkpoint: Annotated[Path | None, take("--checkpoint", _CHECKPOINTS, "FILE")] = None,

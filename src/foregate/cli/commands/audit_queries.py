@@ -102,7 +102,7 @@ def _read_sign_offs(log: SqliteLog) -> dict[str, dict[str, Json]]:
         return {}
 
 
-@app.command("show", short_help="Show the decision points of a session.")
+@app.command("show")
 @selecting.takes_selection(selecting.OF_ONE)
 def show(
     session: options.SessionName,
@@ -189,7 +189,7 @@ def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
         options.print_text(f"{note.category:<18} {'blocking' if note.blocking else '':<8} {note.summary}")
 
 
-@app.command("decisions", short_help="Find decisions in all sessions.")
+@app.command("decisions")
 @selecting.takes_selection(selecting.OF_DECISIONS)
 def decisions(
     selection: Selection,
@@ -239,7 +239,7 @@ def _print_rows(index: AuditIndex, wanted: DecisionFilter, limit: int) -> None:
         typer.echo(line)
 
 
-@app.command("search", short_help="Find words in all sessions.")
+@app.command("search")
 @selecting.takes_selection({name: kind for name, kind in selecting.OF_SESSIONS.items() if name != "text"})
 def search(
     words: Annotated[
@@ -286,7 +286,7 @@ def search(
         typer.echo(line, err=True)
 
 
-@app.command("stats", short_help="Count what the gates did, and what that cost.")
+@app.command("stats")
 @selecting.takes_selection(selecting.OF_DECISIONS)
 def stats(selection: Selection, sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
     """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes.
@@ -305,7 +305,7 @@ def stats(selection: Selection, sessions: options.SessionNames = None, as_json: 
         typer.echo(line)
 
 
-@app.command("diff", short_help="Show where two sessions differ.")
+@app.command("diff")
 def diff(
     a: Annotated[str, typer.Argument(metavar="SESSION", help="A session's name, its beginning, or `last`.")],
     b: Annotated[str, typer.Argument(metavar="SESSION", help="The session to compare it with.")],

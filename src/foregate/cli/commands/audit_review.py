@@ -30,7 +30,7 @@ _SELECTION = {name: selecting.OF_ONE[name] for name in ("gate", "code", "standin
 _DECISION = "SESSION/SEQ.GATE, with :CALL where it ruled on several."
 
 
-@audit.app.command("review", short_help="Review decisions, one at a time.")
+@audit.app.command("review")
 @selecting.takes_selection(_SELECTION)
 def review(
     selection: Selection,
@@ -122,7 +122,7 @@ def _work_through(request: QueueRequest, as_json: bool) -> None:
             raise UsageError("nobody can press keys here; use --json, or `foregate audit label DECISION LABEL`")
 
 
-@audit.app.command("label", short_help="Label one decision.")
+@audit.app.command("label")
 def label(
     decision: Annotated[str, typer.Argument(metavar="DECISION", help=_DECISION)],
     word: Annotated[str, typer.Argument(metavar="LABEL", help="`right`, `too strict`, `too lax` or `unclear`.")],
@@ -149,7 +149,7 @@ async def _label(decision: str, word: str, comment: str, as_json: bool) -> None:
         options.print_text(f"{given.body.ruled.address} is labelled {chosen}, by {by}")
 
 
-@audit.app.command("sign", short_help="Sign a session off.")
+@audit.app.command("sign")
 def sign(session: options.SessionName, comment: Comment = "", as_json: options.AsJson = False) -> None:
     """Sign a session off as it stands: you have looked at it. It is void once the session grows."""
     run_async(_sign(session, comment, as_json))
@@ -172,7 +172,7 @@ async def _sign(session: str, comment: str, as_json: bool) -> None:
         options.print_text(f"{name} is signed off at event {signed.head.partition(':')[0]}, by {by}")
 
 
-@audit.app.command("labels", short_help="List the labels that were given.")
+@audit.app.command("labels")
 def labels(
     sessions: options.SessionNames = None,
     given: Annotated[bool, take("--all", "Also those that were taken back or replaced.")] = False,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import UserDict
 from collections.abc import Mapping
+from copy import copy
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -16,26 +17,34 @@ _FOLDER = __package__
 class Place(NamedTuple):
     """Where a command lies: a file beside this one that holds its function, or its group in `app`, and what it does.
 
-    `others` are files that add their commands to the group when they are imported. `settings` are of its context.
+    `within` are the commands of a group that other files add to it, and `group` is theirs once that is built.
+    `settings` are of its context.
     """
 
     meaning: str
     file: str
     function: str = "app"
-    others: tuple[str, ...] = ()
+    within: Mapping[str, Place] = {}
     settings: Mapping[str, Any] = {}
+    group: typer.Typer | None = None
 
     def build_command(self, name: str) -> Any:
-        """Import the files and return the command; those of a group in the order of its files, whichever came first."""
-        files = [f"{_FOLDER}.{file}" for file in (self.file, *self.others)]
-        first, *_ = map(import_module, files)
-        found = getattr(first, self.function)
-        if isinstance(found, typer.Typer):
-            found.info.help = self.meaning
-            found.registered_commands.sort(key=lambda one: files.index(one.callback.__module__))
-            return typer.main.get_command(found)
+        """Import the file and return the command; those within it are built when they are asked for."""
+        module = import_module(f"{_FOLDER}.{self.file}")
         alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name, short_help=self.meaning, context_settings={**self.settings})(found)
+        if self.group is not None:
+            (known,) = (one for one in self.group.registered_commands if one.name == name)
+            known.short_help = self.meaning
+            alone.registered_commands = [known]
+        elif isinstance(found := getattr(module, self.function), typer.Typer):
+            found.info.help, found.info.cls = self.meaning, LateGroup
+            own = copy(found)  # without the commands of other files, which may have been read before
+            own.registered_commands = [one for one in found.registered_commands if one.name not in self.within]
+            built: Any = typer.main.get_group(own)
+            built.commands.data |= {name: place._replace(group=found) for name, place in self.within.items()}
+            return built
+        else:
+            alone.command(name, short_help=self.meaning, context_settings={**self.settings})(found)
         return typer.main.get_command(alone)
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def build_group(kind: type[typer.Typer] = typer.Typer) -> typer.Typer:
-    return kind(no_args_is_help=True, rich_markup_mode=None)
+    return kind(no_args_is_help=True, add_completion=False, rich_markup_mode=None)
 
 
 class HomeGroup(typer.Typer):

@@ -23,7 +23,7 @@ Decision = Annotated[
 ]
 
 
-@app.command("case", short_help="Cut a recorded decision to a test case.")
+@app.command("case")
 def case(
     decision: Decision,
     name: Annotated[str, take("--name", "What the case is called; else after its verdict.", "NAME")] = "",

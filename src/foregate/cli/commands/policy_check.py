@@ -9,7 +9,7 @@ from foregate.cli.commands.policy import File, app
 from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
 
 
-@app.command("check", short_help="Check a policy file.")
+@app.command("check")
 def check(file: File, as_json: options.AsJson = False) -> None:
     """Name the problems of a policy file, one sentence each; exit code 2 where it cannot be used.
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
 
 
-@app.command("diff", short_help="Say in words how two policies differ.")
+@app.command("diff")
 def diff(
     before: Annotated[str, typer.Argument(metavar="BEFORE", help=_SIDE)],
     after: Annotated[str, typer.Argument(metavar="AFTER", help="The other one.")],
@@ -72,7 +72,7 @@ def read_session_policy(name: str) -> Policy:
     return restore_policy(dict(held[-1]))
 
 
-@app.command("lint", short_help="Find what in a policy file does not do what it says.")
+@app.command("lint")
 def lint(
     file: File,
     strict: Annotated[bool, take("--strict", "Exit with 1 where anything is found.")] = False,

@@ -23,7 +23,7 @@ _DAYS = 30
 Days = Annotated[int, take("--days", "Count so many days back.", "NUMBER", min=1)]
 
 
-@app.command("explain", short_help="Say what a key does, and how often it decided lately.")
+@app.command("explain")
 def explain(
     key: Annotated[str, typer.Argument(metavar="KEY", help="As in `narration.min_chars`, `plan` or `rules.list.ID`.")],
     policy: options.PolicyFile = None,

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 _TURNS = 200
 
 
-@app.command("fuzz", short_help="Look for calls that get around it.")
+@app.command("fuzz")
 def fuzz(
     sessions: options.SessionNames = None,
     policy: options.PolicyFile = None,

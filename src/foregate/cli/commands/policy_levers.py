@@ -13,7 +13,7 @@ from foregate.cli.terminal.progress import show_pieces
 _SHOWN = 30
 
 
-@app.command("levers", short_help="Rank keys by the recorded decisions a change would have turned.")
+@app.command("levers")
 def levers(
     sessions: options.SessionNames = None,
     every: Annotated[bool, options.take("--all", "List every change, not only the first 30.")] = False,

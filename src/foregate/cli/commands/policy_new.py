@@ -13,7 +13,7 @@ from foregate.cli.commands.policy import app
 from foregate.schemas.errors import UsageError
 
 
-@app.command("new", short_help="Write a policy file to begin with.")
+@app.command("new")
 def new(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Where it is to be; nothing is replaced.")],
     like: Annotated[str, take("--from", "Begin with cheap, balanced, strong or classic.", "NAME")] = "",
@@ -32,7 +32,7 @@ def new(
     options.print_text(f"{file}: written; `--policy {file}` or FOREGATE_POLICY puts it in force")
 
 
-@app.command("schema", short_help="Print the JSON Schema of a policy file.")
+@app.command("schema")
 def schema(
     path: Annotated[bool, take("--path", "Print where the schema lies, instead of what it says.")] = False,
 ) -> None:

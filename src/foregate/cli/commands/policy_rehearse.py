@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from foregate.audit.rehearsing import RehearsalRun
 
 
-@app.command("rehearse", short_help="Play recorded sessions again under another policy file.")
+@app.command("rehearse")
 def rehearse(
     file: File, sessions: options.SessionNames = None, assume: options.Assume = None, as_json: options.AsJson = False
 ) -> None:

@@ -21,7 +21,7 @@ Last = Annotated[int, take("--last", "Judge so many of the newest sessions again
 _SESSIONS = 100
 
 
-@app.command("set", short_help="Change one key of your policy file.")
+@app.command("set")
 def set_key(
     key: Annotated[str, typer.Argument(metavar="KEY", help="As in `narration.min_chars` or `rules.list.ID.then`.")],
     value: Annotated[str | None, typer.Argument(metavar="VALUE", help="A value as it stands in YAML.")] = None,
@@ -46,7 +46,7 @@ def set_key(
     change.carry_out(last=last, yes=yes, dry_run=dry_run, as_json=as_json)
 
 
-@app.command("apply", short_help="Lay a suggestion over your policy file.")
+@app.command("apply")
 def apply(
     suggestion: Annotated[str, typer.Argument(metavar="SUGGESTION", help="Its id, or a file with a part of a policy.")],
     policy: options.PolicyFile = None,
@@ -65,7 +65,7 @@ def apply(
     change.carry_out(last=last, yes=yes, dry_run=dry_run, as_json=as_json)
 
 
-@app.command("undo", short_help="Bring back the former version of your policy file.")
+@app.command("undo")
 def undo(
     policy: options.PolicyFile = None, yes: Yes = False, dry_run: DryRun = False, as_json: options.AsJson = False
 ) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _SHOWN = 5
 
 
-@app.command("shadow", short_help="Report what gates in shadow would have done.")
+@app.command("shadow")
 @selecting.takes_selection(selecting.OF_DECISIONS)
 def shadow(
     selection: Selection,

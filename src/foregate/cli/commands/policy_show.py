@@ -11,7 +11,7 @@ from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app, require_folder
 
 
-@app.command("show", short_help="Show what holds and where it comes from.")
+@app.command("show")
 def show(
     effective: Annotated[
         bool, take("--effective", "Every value in force and where it comes from, not only yours.")

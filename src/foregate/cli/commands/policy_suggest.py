@@ -31,7 +31,7 @@ _SEEDS = 1_000_000
 Names = list[str]
 
 
-@app.command("suggest", short_help="Show what labels say of a change.")
+@app.command("suggest")
 def suggest(
     change: Annotated[
         Names | None,

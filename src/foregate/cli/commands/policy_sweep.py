@@ -32,7 +32,7 @@ Names = Annotated[
 Picture = Annotated[Path | None, take("--svg", "Write the chart to a file, too.", "FILE")]
 
 
-@app.command("sweep", short_help="Count what every value of a key would have done.")
+@app.command("sweep")
 def sweep(
     names: Names,
     svg: Picture = None,

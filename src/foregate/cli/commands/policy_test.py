@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Cases, or folders that hold them.")]
 
 
-@app.command("test", short_help="Judge test cases under a policy.")
+@app.command("test")
 def test(
     files: Files,
     policy: options.PolicyFile = None,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from foregate.audit.what_if import WhatIf
 
 
-@app.command("what-if", short_help="Judge recorded sessions again under another policy file.")
+@app.command("what-if")
 def what_if(
     file: File,
     sessions: options.SessionNames = None,

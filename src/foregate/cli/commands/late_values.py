@@ -1,0 +1,42 @@
+"""The values of options, checked by typer only where somebody gave one: it loads pydantic for that, which takes longer
+than most commands that read the log."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer.core
+
+
+def read_values_late() -> None:
+    """Have typer prepare the check of a value when the first one is there, not for options that were left out.
+
+    A version of typer that works otherwise is left as it is.
+    """
+    build_check: Any = getattr(typer.core, "build_runtime_param", None)
+    if build_check is None:
+        return
+    from typer._coercion import RuntimeParam, TypeDescriptor
+
+    class LateParam(RuntimeParam):
+        """Checks one option's values; `None` is dealt with before, in the class of typer's."""
+
+        def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
+            if self.parameter_info.parser is None and is_plain_text(value, self.annotation):
+                return value
+            param._runtime_param = build_check(param.type_descriptor)
+            return param._runtime_param.coerce(value, param=param, ctx=ctx)
+
+    def build_late(descriptor: TypeDescriptor) -> RuntimeParam:
+        return LateParam(parameter_info=descriptor.parameter_info, annotation=descriptor.annotation)
+
+    typer.core.build_runtime_param = build_late  # type: ignore[attr-defined]
+
+
+def is_plain_text(value: Any, annotation: Any) -> bool:
+    """Whether a value is text that every check of text lets pass as it is; bytes that are no UTF-8 are none.
+
+    >>> is_plain_text("a.txt", str), is_plain_text("1", int), is_plain_text("caf\\udce9", str)
+    (True, False, False)
+    """
+    return annotation is str and isinstance(value, str) and value.isascii()
