@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Literal
 
 from msgspec.structs import replace
 
+from foregate.agent.effects.left_locks import remove_left_locks
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.hands import Hands
 from foregate.agent.session.prefetched import PrefetchedResult
@@ -142,7 +143,7 @@ async def execute(
         except (WorkspaceError, SyncError) as error:
             return CallNotStarted("tool_failed", str(error))
         started = replace(started, snapshot=copies)
-    await session.record(Draft(started, actor))
+    at = (await session.record(Draft(started, actor)))[-1].time
     if prefetched is not None:
         result, elapsed = prefetched.result, 0  # nothing begins, so nothing must wait until its start is durable
     else:
@@ -152,10 +153,12 @@ async def execute(
             await session.record(draft_finish(started, CANCELLED, 0, actor))
             raise
         clock = time.monotonic_ns()
-        result = await _run_started(session, facts, now, actor, started)
+        result = await _run_started(session, facts, now, actor, started, at)
         if started.lends:
             result = replace(result, shared=await session.read_shared(call.id))
         elapsed = (time.monotonic_ns() - clock) // 1_000_000
+        if not result.ok and _may_leave_locks(facts) and (unlocked := await remove_left_locks(session, started, at)):
+            result = replace(result, content=f"{result.content} ({unlocked})")
         result = snapshots.add_missing_changes(_clean_result(result, session.read_hidden(), session.policy), kept)
     if result.sandboxed.changes:
         await session.record(_draft_sandbox_end(session, started, result, elapsed))
@@ -169,7 +172,7 @@ async def execute(
 
 
 async def _run_started(
-    session: Session, facts: CallFacts, now: Survey, actor: Actor, started: ToolStarted
+    session: Session, facts: CallFacts, now: Survey, actor: Actor, started: ToolStarted, at: str
 ) -> ToolResult:
     """Run a call whose start is durable, whatever its tool raises; cancelled, record first how the call ended."""
     call, changes = facts.call, _has_effect(facts)
@@ -199,6 +202,8 @@ async def _run_started(
     except asyncio.CancelledError:
         own = facts.survey.command is not None and facts.spec is not None and facts.spec.provenance == "builtin"
         why = STOPPED if own else "cancelled"  # its programs are gone by now
+        unlocked = await remove_left_locks(session, started, at) if _may_leave_locks(facts) else ""
+        why = f"{why}; {unlocked}" if unlocked else why
         cancelled = draft_unknown(facts, why) if changes else draft_finish(started, CANCELLED, 0, actor)
         await session.record(cancelled)
         raise
@@ -229,6 +234,11 @@ def _may_change_unseen(facts: CallFacts) -> bool:
         return False
     kinds = {resource.kind for resource in facts.resources}
     return facts.spec.provenance != "builtin" or bool(kinds & {ResourceKind.PROCESS, ResourceKind.REPOSITORY})
+
+
+def _may_leave_locks(facts: CallFacts) -> bool:
+    """Whether a call may have run git, in a process that is gone once the call has ended."""
+    return _may_change_unseen(facts) and facts.spec is not None and facts.spec.provenance == "builtin"
 
 
 async def _run_child(session: Session, call: ToolCall) -> ToolResult:

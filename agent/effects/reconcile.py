@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.apply_sandboxed import build_result
 from foregate.agent.effects.applying import go_on_or_back, name_parted
 from foregate.agent.effects.executor import draft_finish
+from foregate.agent.effects.left_locks import remove_left_locks
 from foregate.agent.effects.probe import SAID, probe_call
 from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.session import Session
@@ -77,14 +78,24 @@ async def resume(session: Session) -> None:
         pure = started.side_effect == "pure"
         if pure and _is_outlived(started, events):
             continue
+        unlocked = "" if pure or started.elsewhere else await _unlock(session, started, events)
         result = _CUT_OFF if pure else await _probe(session, started, events)
         if result is not None:
-            await session.record(draft_finish(started, result, 0, "foregate"))
+            said = f"{result.content} ({unlocked})" if unlocked else result.content
+            await session.record(draft_finish(started, replace(result, content=said), 0, "foregate"))
         else:
-            lost = OutcomeUnknown(call=started.call, tool=started.tool, target=started.target, reason=PROCESS_ENDED)
+            why = "; ".join(filter(None, (PROCESS_ENDED, unlocked)))
+            lost = OutcomeUnknown(call=started.call, tool=started.tool, target=started.target, reason=why)
             await session.record(Draft(lost, "foregate"))
     await reconcile_calls(session, ask=False)
     await session.log.settle()
+
+
+async def _unlock(session: Session, started: ToolStarted, events: Sequence[Event]) -> str:
+    """Remove what a call of an earlier process still has locked in a repository; return what is said of that."""
+    seq = _find_start(started, events)
+    at = next(event.time for event in events if event.seq == seq)
+    return await remove_left_locks(session, started, at) if is_over(session, seq) else ""
 
 
 async def _put_back_left(session: Session) -> None:

@@ -3,11 +3,11 @@
 A line on its input is a JSON object: `home`, `workspace`, `stamps` (a file that grows by a line with every run of the
 tool `stamp`), `staged` (whether a response comes in stages), `early` (whether looks are taken while it arrives) and
 `die`: [] for never, else how and after which event number, or `before` or `after` the effect of which tool. With
-`commits` the form is not stamped and the file is committed; with `shell` that line is run instead, in a sandbox, which
-a person `says` to, or nothing now where that is "", and `tier` is the most that may hold it. Then `die` may also be
-`running`, and a file that the line makes in its sandbox, and `disk` a folder on which a small disk is mounted, for the
-child alone. What became of the child is a line on its output: `killed`, or what it said. Children are forked, so that
-only the first pays for the imports.
+`commits` the form is not stamped and the file is committed, or what `adds` names; with `shell` that line is run
+instead, in a sandbox, which a person `says` to, or nothing now where that is "", and `tier` is the most that may hold
+it. Then `die` may also be `running`, and a file that the line makes in its sandbox, and `disk` a folder on which a
+small disk is mounted, for the child alone. What became of the child is a line on its output: `killed`, or what it said.
+Children are forked, so that only the first pays for the imports.
 """
 
 from __future__ import annotations
@@ -204,6 +204,8 @@ async def session(order: Mapping[str, Any]) -> dict[str, Any]:
     space = LocalWorkspace(order["workspace"], home / "sandboxes")
     tools = [stamping(Path(order["stamps"])), *(make(space, POLICY) for make in MAKERS)]
     steps = COMMITS if order.get("commits") else STEPS
+    if adds := order.get("adds"):
+        steps = (("git_status", {}), ("git_add", {"paths": adds}), COMMITS[-1])
     shell = order.get("shell")
     if shell:
         tools, steps = [run_shell(space, POLICY)], (("run_shell", {"command": shell}),)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -180,3 +182,58 @@ async def test_a_process_killed_again_and_again_gets_to_the_end(tmp_path: Path, 
         number = len(await place.log())
     assert became["outcome"] in ("completed", "over")
     sound(place, await place.log())
+
+
+def prepare_slow_add(tmp_path: Path, driver: subprocess.Popen[str]) -> Place:
+    """Return a place whose process was killed while its git held the lock of the index."""
+    place = Place(tmp_path / "place", driver, commits=True, adds=["large"])
+    place.git("init", "-q", "-b", "main")
+    place.git("commit", "-q", "--allow-empty", "-m", "base")
+    with (place.workspace / "large").open("wb") as file:
+        file.truncate(400_000_000)  # git reads it all while it holds the lock
+    assert place.do("running", ".git/index.lock") == "killed"
+    os.truncate(place.workspace / "large", 4)
+    return place
+
+
+async def test_the_lock_of_a_git_that_was_killed_with_its_process_is_removed_and_the_session_goes_on(
+    tmp_path: Path, driver: subprocess.Popen[str]
+) -> None:
+    place = prepare_slow_add(tmp_path, driver)
+    assert (await place.log())[-1].kind == "tool_started"
+    assert place.do()["outcome"] == "completed"
+    events = await place.log()
+    [lost, again] = [body for body in bodies(events, ToolFinished) if body.tool == "git_add"]
+    assert (lost.ok, lost.error, again.ok) == (False, "not_done", True)
+    assert lost.content.endswith("(the lock it left, `.git/index.lock`, was removed)")
+    assert not list(place.workspace.rglob("*.lock"))
+    assert place.git("log", "--format=%s").split("\n") == ["fix it", "base"]
+
+
+@contextmanager
+def hold_lock(place: Place, lock: Path) -> Iterator[None]:
+    """Have a program that calls itself git, as far as the system tells, live in the repository with a lock it made."""
+    program = place.home.parent / "git-foreign"
+    program.symlink_to(sys.executable)
+    script = "import os, sys; os.unlink(sys.argv[1]); open(sys.argv[1], 'x').close(); print(flush=True); input()"
+    command, pipe = [program, "-c", script, str(lock)], subprocess.PIPE
+    with subprocess.Popen(command, cwd=place.workspace, stdin=pipe, stdout=pipe) as foreign:
+        assert foreign.stdout is not None
+        foreign.stdout.readline()
+        yield
+        foreign.communicate(b"\n")
+
+
+async def test_the_lock_of_another_git_that_lives_stays_and_nothing_is_said_to_be_removed(
+    tmp_path: Path, driver: subprocess.Popen[str]
+) -> None:
+    place = prepare_slow_add(tmp_path, driver)
+    lock = place.workspace / ".git/index.lock"
+    with hold_lock(place, lock):
+        made = lock.stat().st_ino
+        place.do()
+        assert lock.stat().st_ino == made
+    ended = [body.content for body in bodies(await place.log(), ToolFinished) if body.tool == "git_add"]
+    assert ended
+    assert not any("removed" in text for text in ended)
+    assert "index.lock" in ended[-1]
