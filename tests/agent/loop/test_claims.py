@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run
 from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.schemas.event import TurnJudged
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
 from tests.agent.world import World
@@ -134,3 +135,10 @@ async def test_where_nothing_was_asked_for_or_something_is_asked_back_no_request
 async def test_an_empty_list_of_promises_asks_nobody_again() -> None:
     quiet = policy_with({"postlude.promises": []})
     assert (await end(says("I will fix it."), policy=quiet)).status == "completed"
+
+
+async def test_where_no_plan_promised_anything_an_answer_after_a_change_is_not_checked() -> None:
+    world = World()
+    session = await world.open([calls(READ, text=TALK), calls(EDIT), says("I corrected a.txt.")])
+    assert (await run(session, "fix a.txt")).status == "completed"
+    assert {body.turn.actor for body in await world.bodies(TurnJudged)} == {"model"}

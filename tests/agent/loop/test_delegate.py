@@ -137,3 +137,12 @@ async def test_a_child_of_a_dry_run_changes_nothing_either() -> None:
     assert world.workspace.files["a.txt"] == b"teh cat"
     child = (await world.log.sessions())[0]
     assert "not_run_dry_run" in [body.code for body in await world.bodies(CallAnswered, child)]
+
+
+async def test_of_two_child_tasks_of_one_response_the_second_begins_when_the_first_is_over() -> None:
+    world, other = World(), ("delegate", {"task": "read b.txt and say what it says"})
+    answers = [says("it says teh cat"), says("it says teh dog")]
+    session = await world.open([calls(DELEGATE, other), *answers, says("a cat and a dog")])
+    await run(session, "what do a.txt and b.txt say?")
+    order = [kind for kind in await world.kinds() if kind in ("tool_started", "tool_finished")]
+    assert order == ["tool_started", "tool_finished"] * 2

@@ -307,3 +307,10 @@ async def test_what_was_seen_for_one_response_answers_no_call_of_the_next() -> N
     await early(world, model)
     assert await targets(world) == ["a.txt", "b.txt"]
     assert world.effects == [ToolCall.of(*wanted).digest for wanted in (READ, READ_B, READ_B)]
+
+
+async def test_no_more_looks_are_taken_early_than_a_response_may_hold_calls() -> None:
+    for most, seen in ((1, ["a.txt"]), (2, ["a.txt", "b.txt"])):
+        world = World(policy=policy_with({"limits.calls_per_response": most}))
+        await early(world, ScriptedModel([calls(READ, READ_B, text=TALK), says("ok")]))
+        assert await targets(world) == seen
