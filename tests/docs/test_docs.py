@@ -55,7 +55,8 @@ def test_the_index_links_every_page() -> None:
 
 
 def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_two_pages() -> None:
-    assert len(prose_of(ROOT / "README.md").split()) <= 600
+    seen = re.sub(r"<!-- .*? -->", "", prose_of(ROOT / "README.md"))  # what marks a figure is not shown
+    assert len(seen.split()) <= 600
     assert len(text_of(ROOT / "CHANGELOG.md").split()) <= 1000
 
 

@@ -28,7 +28,7 @@ MEASURED = re.compile(
 """What reads as a figure: `0.54 ms`, `7.5 times`, `330 MB`, `1.2x`, `85 %`, `under a millisecond`, `twice as long`, and
 in a cell of a table `3.55`."""
 OTHERS: Mapping[str, Mapping[str, str]] = {
-    "CONTRIBUTING.md": {"more than 5 %": "the bound of a test", "20 minutes": "a bound"},
+    "CONTRIBUTING.md": {"more than 5 %": "the bound of a test"},
     "docs/explanation/mandate.md": {"is 1200.5": "an example of a value"},
     "docs/how-to/export-trajectories.md": {"1.8": "the version of a format"},
     "docs/reference/trajectories.md": {"1.8": "the version of a format"},
