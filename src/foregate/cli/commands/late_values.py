@@ -23,7 +23,7 @@ def read_values_late() -> None:
 
         def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
             if self.parameter_info.parser is None and is_plain_text(value, self.annotation):
-                return value
+                return value if isinstance(value, str) else [*value]
             param._runtime_param = build_check(param.type_descriptor)
             return param._runtime_param.coerce(value, param=param, ctx=ctx)
 
@@ -34,9 +34,14 @@ def read_values_late() -> None:
 
 
 def is_plain_text(value: Any, annotation: Any) -> bool:
-    """Whether a value is text that every check of text lets pass as it is; bytes that are no UTF-8 are none.
+    """Whether a value is text, or several, that every check of text lets pass as it is; bytes in it that are no UTF-8
+    some do not.
 
-    >>> is_plain_text("a.txt", str), is_plain_text("1", int), is_plain_text("caf\\udce9", str)
-    (True, False, False)
+    >>> is_plain_text("a.txt", str), is_plain_text(("a", "b"), list[str])
+    (True, True)
+    >>> is_plain_text("1", int), is_plain_text("caf\\udce9", str)
+    (False, False)
     """
+    if annotation == list[str] and isinstance(value, (list, tuple)):
+        return all(is_plain_text(one, str) for one in value)
     return annotation is str and isinstance(value, str) and value.isascii()
