@@ -14,7 +14,13 @@ from foregate.gates.permitting import cite_leave, is_permitted, offer_permission
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
-from foregate.policy.risk.mandate import hash_values, is_configured, list_outside_values
+from foregate.policy.risk.mandate import (
+    hash_values,
+    is_asked_beside_more,
+    is_beyond_plans,
+    is_configured,
+    list_outside_values,
+)
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
 from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
 from foregate.schemas.protocols import SoFar
@@ -23,6 +29,7 @@ from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Turn
 
 _PASSED = Ruling(Standing.ALLOW, "approval_passed")
+_MORE_THAN_ASKED = "your message does more than ask for it: it shows, reports, asks about or waits for something"
 _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 
 
@@ -78,6 +85,7 @@ class ApprovalGate:
         chance whatever it was given for: a plan or critique that cannot be had asks for a reason of its own. With
         `covered` a plan may still stand behind the call.
         """
+        covered = covered and not is_beyond_plans(facts, turn, self.policy)
         ask = self.find_ask(facts, turn, so_far, covered=covered) if self.is_unattended(turn) else None
         if ask is None or ask.is_outside:
             return ask  # no leave stands for a value that a person has to name
@@ -106,7 +114,8 @@ class ApprovalGate:
                 why = told if gate == "uncertainty" else f"{ruling.message}; {told}"  # which says the same
                 return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
             codes = ruling.rules or (ruling.code,)
-            return Ask(facts, gate, ruling.code, codes, ruling.message)
+            why = self.add_reason(ruling.message, facts, turn) if gate == "plan" else ruling.message
+            return Ask(facts, gate, ruling.code, codes, why)
         why = self.explain_mode(facts, turn, covered, f"the planned step: {step.pattern}" if step is not None else "")
         return Ask(facts, self.name, "approval_required", ("approval_required",), why) if why else None
 
@@ -122,11 +131,15 @@ class ApprovalGate:
             return f"it cannot be undone and has high impact; it rests on {rests_on}"
         if covered:
             return self.explain_wish(facts, turn)
-        if facts.external:
-            return "it reaches beyond the workspace"
-        if facts.irreversible:
-            return "it cannot be undone"
+        if facts.external or facts.irreversible:
+            why = "it reaches beyond the workspace" if facts.external else "it cannot be undone"
+            return self.add_reason(why, facts, turn)
         return self.explain_wish(facts, turn)
+
+    def add_reason(self, why: str, facts: CallFacts, turn: Turn) -> str:
+        """Return why a call asks, and that the person's words alone do not do where they may not be theirs."""
+        more = facts.changes and facts.authority == "open" and is_asked_beside_more(facts, turn, self.policy)
+        return f"{why}, and {_MORE_THAN_ASKED}" if more else why
 
     def explain_wish(self, facts: CallFacts, turn: Turn) -> str:
         """Return why somebody wants a yes for a change whatever it is, "" when nobody does."""

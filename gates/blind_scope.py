@@ -12,7 +12,7 @@ from foregate.evidence.passages import fold_text
 from foregate.gates.flows import is_planned_flow
 from foregate.policy.policy import Policy
 from foregate.policy.risk.addressed import is_for_another, wants_only_words
-from foregate.policy.risk.mandate import is_asked_for
+from foregate.policy.risk.mandate import is_asked_for, is_beyond_plans
 from foregate.policy.risk.pasted import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem
@@ -37,6 +37,8 @@ def find_planned_item(facts: CallFacts, plan: PlanInForce, turn: Turn, policy: P
     In a child task, which shares its parent's plan, only the person's own words count: what the child found its parent
     may have put there, and a longer text may be one that its parent read.
     """
+    if is_beyond_plans(facts, turn, policy):
+        return None
     fit = _Fit(facts, turn, policy, tuple((flow.read, flow.to) for flow in plan.flows))
     if turn.depth > 0 and not fit.is_all_spoken():
         return None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from foregate.policy.policy import Policy
+from foregate.policy.risk.flows import speaks_of
 from foregate.policy.risk.said import SaidValues
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Effect
@@ -34,9 +35,10 @@ def is_planned_flow(
 def is_said_name(text: str, name: str, said: SaidValues, policy: Policy) -> bool:
     """Whether a plan's words for a read are the person's own, and words of its target or tool.
 
-    Words for looking, as in `read_mail`, tell nothing.
+    Words for looking, as in `read_mail`, tell nothing, nor do those for a text that is to be written, as in `a note`.
     """
     looks = policy.mandate.effects.get(Effect.OBSERVATION, ())
     words = [word for word in _WORD.findall(text.casefold()) if len(word) > 2 and word not in looks]
     known = set(_WORD.findall(name.casefold()))
-    return bool(words) and all(word in known and said.find(Value("words", word), word) is not None for word in words)
+    spoken = (word in known and said.find(Value("words", word), word) is not None for word in words)
+    return bool(words) and all(spoken) and all(speaks_of(word, said, policy) for word in words)

@@ -20,17 +20,47 @@ class MandatePhrases(PolicySection):
     pivots: tuple[str, ...]
 
 
+class Direct(PolicySection):
+    """The words by which a message is known to be a plain request from end to end. A sentence of it begins with one of
+    `verbs` or `works`, an effect's word, one of `wishes` or `statements`, or behind another of `further`, after any of
+    `leads` and `joiners`; or it has but `courtesies`. Without `verbs` every message counts as one."""
+
+    verbs: tuple[str, ...]
+    works: tuple[str, ...]
+    wishes: tuple[str, ...]
+    statements: tuple[str, ...]
+    further: tuple[str, ...]
+    telling: tuple[str, ...]
+    lost: tuple[str, ...]
+    leads: tuple[str, ...]
+    joiners: tuple[str, ...]
+    thanks: tuple[str, ...]
+    courtesies: tuple[str, ...]
+    signs: tuple[str, ...]
+    exceptions: tuple[str, ...]
+    pointing: tuple[str, ...]
+    shown: tuple[str, ...]
+    nouns: tuple[str, ...]
+    belonging: tuple[str, ...]
+    greetings: tuple[str, ...]
+    delegating: tuple[str, ...]
+    infinitives: tuple[str, ...]
+
+
 class Flows(PolicySection):
     """What of a text that leaves is looked for: passages of `verbatim` characters out of what was read unasked, and
     encoded text of `encoded` characters that nobody said; 0 looks for none. `passing` are the words, beside those for
     sending, that ask for what was read to be passed on; `courtesies` say nothing of their own. `senders` are the fields
-    that say who wrote a record, to whom it may go back."""
+    that say who wrote a record, to whom it may go back. A word of `written` names no read that is not looked at or
+    passed on, and none does behind one of `indefinite`."""
 
     verbatim: Count
     encoded: Count
     passing: tuple[str, ...]
     courtesies: tuple[str, ...]
     senders: tuple[str, ...]
+    written: tuple[str, ...]
+    indefinite: tuple[str, ...]
 
 
 class Mandate(PolicySection):
@@ -53,6 +83,7 @@ class Mandate(PolicySection):
     polite: tuple[str, ...]
     lead_ins: tuple[str, ...]
     phrases: MandatePhrases
+    direct: Direct
     mail_headers: tuple[str, ...]
     mail_senders: tuple[str, ...]
     mail_starts: tuple[str, ...]

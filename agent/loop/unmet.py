@@ -25,8 +25,8 @@ _WAYS = {
     "approval_denied": "another request, or a yes",
     "approval_expired": "a person who answers in time",
     BLOCKED: "what the child task needed",
-    "approval_required": "a person's yes (`foregate chat`), or a request that says to whom, what and how much: it "
-    "needs none, unless it cannot be undone and has high impact",
+    "approval_required": "a person's yes (`foregate chat`), or a request that says to whom, what and how much, and "
+    "nothing else: it needs none, unless it cannot be undone and has high impact",
     "denied_by_rule": "other rules in the policy (rules.list)",
     "outside_mandate": "the value in the request's own words, a rule of the policy that allows it as the target, or "
     "a person who types it",

@@ -12,6 +12,7 @@ from foregate.evidence.records import Record, list_record_words
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.candidates import Wanted
+from foregate.policy.risk.direct import is_framed
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.http import is_host_match, normalise_host, read_host
 from foregate.policy.risk.places import split_moments
@@ -117,9 +118,16 @@ class ValueSources:
             if not (alone and named):
                 return None
         if again is not None:
-            return _build(model, "said", again.seq, again.sentence, left) if left > 0 else None
+            source: Source = "mentioned" if self.was_framed(value, text) else "said"
+            return _build(model, source, again.seq, again.sentence, left) if left > 0 else None
         read = self.find_in_earlier_reads(model, value, text, agreed)
         return self._build_found(model, read) if read is not None else None
+
+    def was_framed(self, value: Value, text: str) -> bool:
+        """Whether an earlier message that is no plain request holds a value, so that others may have said it there."""
+        told = [said.text for said in self.task.earlier.messages if said.actor == "user"]
+        forms = {value.normal.casefold(), text.casefold()}
+        return any(any(form in one.casefold() for form in forms) and is_framed(one, self.policy) for one in told)
 
     def is_stray(self, mention: Mention, role: str) -> bool:
         """Whether the person said a target in a sentence that asks for no such call, or an amount where another does.

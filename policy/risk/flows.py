@@ -192,27 +192,35 @@ def names_read(read: ReadText, known: WhatWasSaid, policy: Policy) -> bool:
     nouns = [part.group().casefold() for part in NAME_PARTS.finditer(read.tool)]
     if not target:
         forms = [form for text in _list_texts(read.arguments) for form in read_forms(text)]
-        return any(map(said.names, forms)) or any(map(known.is_found, forms)) or asks_to_pass_on(nouns, said, policy)
+        if any(_names(form, said, policy) for form in forms) or any(map(known.is_found, forms)):
+            return True
+        return asks_to_pass_on(nouns, said, policy)
     if len(target.split()) > 1 or ("://" not in target and _FOR_SHELL.search(target)):
         return names_command(target, said, policy)
     kinds = {form.kind for form in read_forms(target)}
-    if names_target(target, said) or ("url" in kinds and any(map(known.is_found, read_forms(target)))):
+    if names_target(target, said, policy) or ("url" in kinds and any(map(known.is_found, read_forms(target)))):
         return True
     telling = [noun for noun in nouns if noun not in policy.mandate.general_words]
     return kinds.isdisjoint(_PLACES) and asks_to_pass_on(telling, said, policy)
 
 
-def names_target(target: str, said: SaidValues) -> bool:
+def _names(form: Value, said: SaidValues, policy: Policy) -> bool:
+    """Whether the person's words name a thing, and not what they want written, as `a note`."""
+    return said.names(form) and speaks_of(form.normal, said, policy)
+
+
+def names_target(target: str, said: SaidValues, policy: Policy) -> bool:
     """Whether the person's words name a path, an address or a thing by its name, or all of a site by its host."""
     forms = list(read_forms(target))
-    if any(map(said.names, forms)):
+    if any(_names(form, said, policy) for form in forms):
         return True
     for form in forms:
         if form.kind == "url" and said.names(Value("host", form.normal.split("/")[2])):
             return True
     last = target.rstrip("/").rpartition("/")[2]
     stem = last.rpartition(".")[0] or last
-    return "://" not in target and stem.casefold() in said.words and said.names(Value("words", stem.casefold()))
+    is_word = "://" not in target and stem.casefold() in said.words
+    return is_word and _names(Value("words", stem.casefold()), said, policy)
 
 
 def names_command(command: str, said: SaidValues, policy: Policy) -> bool:
@@ -224,7 +232,7 @@ def names_command(command: str, said: SaidValues, policy: Policy) -> bool:
         return True
     line = parse_command_line(command)
     inputs = [redirection.target for redirection in line.redirections if redirection.operator == "<"]
-    if line.problem or "<<" in command or not all(name and names_target(name, said) for name in inputs):
+    if line.problem or "<<" in command or not all(name and names_target(name, said, policy) for name in inputs):
         return False
     segments = [inner for segment in line.segments for inner in unwrap_segment(segment)]
     return bool(segments) and all(_names_operands(segment, said, policy) for segment in segments)
@@ -240,40 +248,90 @@ def _names_operands(segment: Segment, said: SaidValues, policy: Policy) -> bool:
         segment = Segment(segment.words[2:])  # the module is the program
     given = [word for word in segment.words[1:] if word is None or not _OPTION.fullmatch(word)]
     has_path = any(list_operands(segment, policy)[0])
-    return has_path and all(word is not None and names_target(word, said) for word in given)
+    return has_path and all(word is not None and names_target(word, said, policy) for word in given)
 
 
 def asks_to_pass_on(nouns: Sequence[str], said: SaidValues, policy: Policy) -> bool:
-    """Whether a sentence of the person's asks to pass something on, and speaks of a thing by one of these nouns."""
+    """Whether a sentence of the person's asks to pass something on, and speaks of a thing by one of these nouns.
+
+    A noun for any text, as in `send Ben the message`, says what is written: it takes a verb for what is there.
+    """
     section = policy.mandate
     looks = {*section.effects.get(Effect.OBSERVATION, ()), *policy.contract.observation}
     things = {noun for noun in nouns if len(noun) > 2 and noun not in looks}
-    determiners = {*policy.contract.determiners, *section.phrases.determiners}
-    for own in (message.words for message in said.messages):
-        forbidden = {own.pieces[at].sentence for at in own.forbidden}
-        for sentence in (one for number, one in enumerate(own.sentences) if number not in forbidden):
-            words, passing = _find_passing(sentence, policy)
-            places = set(_find_things(words, things, determiners))
-            if places and passing - places:
-                return True
+    for words in _list_sentences(said):
+        passing, sending = _find_passing(words, policy)
+        places = {*_find_things(words, things, policy)}
+        there = {at for at in places if _is_there(words, at, policy)}
+        if (passing - places and places) or (sending - places and there):
+            return True
     return False
 
 
+def speaks_of(noun: str, said: SaidValues, policy: Policy) -> bool:
+    """Whether the person speaks of something that is there by a noun, which may be one for what is written."""
+    return noun not in policy.mandate.flows.written or any(
+        _is_there(words, at, policy) for words in _list_sentences(said) for at in _find_things(words, {noun}, policy)
+    )
+
+
+def _list_sentences(said: SaidValues) -> Iterator[tuple[str, ...]]:
+    """Yield the words of each sentence that forbids nothing."""
+    for own in (message.words for message in said.messages):
+        forbidden = {own.pieces[at].sentence for at in own.forbidden}
+        for number, sentence in enumerate(own.sentences):
+            if number not in forbidden:
+                yield tuple(word for word in read_words(sentence) if word != STOP)
+
+
 @remember
-def _find_passing(sentence: str, policy: Policy) -> tuple[tuple[str, ...], frozenset[int]]:
-    """Return the words of a sentence, and the places of those that ask for something to be passed on."""
-    words = tuple(word for word in read_words(sentence) if word != STOP)
-    phrases = (*policy.mandate.flows.passing, *policy.mandate.effects.get(Effect.SEND, ()))
-    return words, frozenset(start for start, _, _ in find_phrases(words, phrases))
+def _find_passing(words: tuple[str, ...], policy: Policy) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the places of words that ask for something to be passed on, and of those that ask for it to be sent."""
+    passing, sending = policy.mandate.flows.passing, policy.mandate.effects.get(Effect.SEND, ())
+    return _find_places(words, passing), _find_places(words, sending)
 
 
-def _find_things(words: Sequence[str], nouns: set[str], determiners: set[str]) -> Iterator[int]:
-    """Yield the places of nouns: words in the plural, and those with a word such as `the` or `Ben's` before them."""
+def _find_places(words: Sequence[str], phrases: Sequence[str]) -> frozenset[int]:
+    return frozenset(start for start, _, _ in find_phrases(words, phrases))
+
+
+def _find_things(words: Sequence[str], nouns: set[str], policy: Policy) -> Iterator[int]:
+    """Yield the places of nouns: words in the plural, and those with a word such as `the` or `Ben's` before them.
+
+    A word such as `a` before them makes them no thing that is there already.
+    """
+    indefinite, determiners = policy.mandate.flows.indefinite, _list_determiners(policy)
     for at, word in enumerate(words):
         if not nouns.isdisjoint((word, word.removesuffix("s"), f"{word}s")):
             before = words[max(0, at - _BEFORE) : at]
+            if any(one in indefinite for one in before[1 - _BEFORE :]):
+                continue
             if word.endswith("s") or any(one in determiners or one.endswith("'s") for one in before):
                 yield at
+
+
+def _list_determiners(policy: Policy) -> set[str]:
+    known = {*policy.contract.determiners, *policy.mandate.phrases.determiners}
+    return known.difference(policy.mandate.flows.indefinite)
+
+
+def _is_there(words: tuple[str, ...], at: int, policy: Policy) -> bool:
+    """Whether a noun for any text stands for one that is there and is not what is to be written.
+
+    So it is behind a word for looking or passing on, with none for sending between, or where it says more of it:
+    `the mail from Kim`, `Kim's mail`, `the notes`.
+    """
+    section, before = policy.mandate, words[max(0, at - _BEFORE) : at]
+    if words[at] not in section.flows.written or any(one.endswith("'s") for one in before[-1:]):
+        return True
+    if words[at].endswith("s") and not _list_determiners(policy).isdisjoint(before):
+        return True
+    if words[at + 1 : at + 2] and words[at + 1] in section.direct.belonging:
+        return True
+    passing, sending = _find_passing(words, policy)
+    looks = _find_places(words, (*section.effects.get(Effect.OBSERVATION, ()), *policy.contract.observation))
+    verbs = [place for place in passing | sending | looks if place < at]
+    return bool(verbs) and max(verbs) not in sending - passing
 
 
 def _list_texts(arguments: str) -> Iterator[str]:

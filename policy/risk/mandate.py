@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from foregate.policy.policy import Policy
+from foregate.policy.risk.direct import is_asked_directly
 from foregate.policy.risk.proposal import list_asking
 from foregate.policy.risk.said import asks_for
 from foregate.schemas import strict_json
 from foregate.schemas.tool_call import Authority, CallFacts
-from foregate.schemas.turn import Turn
+from foregate.schemas.turn import Said, Turn
 from foregate.schemas.value import ArgumentValue
 
 _PLACE = 2
@@ -29,7 +30,9 @@ def find_authority(facts: CallFacts, turn: Turn, policy: Policy, spent: Mapping[
     if list_outside_values(facts, turn.depth):
         return "outside"
     spoken = all(is_spoken(value, spent) for value in values) and turn.depth == 0 and bool(values)
-    return "said" if spoken and (facts.survey.leaves or is_asked_for(facts, turn, policy)) else "open"
+    if not spoken or not (facts.survey.leaves or is_asked_for(facts, turn, policy)):
+        return "open"
+    return "open" if facts.changes and is_asked_beside_more(facts, turn, policy) else "said"
 
 
 def is_consequential(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
@@ -64,8 +67,27 @@ def may_be_planned(value: ArgumentValue) -> bool:
 
 def is_asked_for(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
     """Whether the request asks for what a call does, or agrees to a proposal that does."""
-    said = turn.user_messages if turn.proposal is None else list_asking(turn.proposal, turn.user_messages, policy)
-    return asks_for(facts.effect, facts.call.name, said, policy)
+    return asks_for(facts.effect, facts.call.name, _list_asking(turn, policy), policy)
+
+
+def is_asked_beside_more(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
+    """Whether the request asks for what a call does in messages that do more, so that it may be another who asks."""
+    said = _list_asking(turn, policy)
+    asks = asks_for(facts.effect, facts.call.name, said, policy)
+    return asks and not is_asked_directly(facts.effect, facts.call.name, said, policy)
+
+
+def is_beyond_plans(facts: CallFacts, turn: Turn, policy: Policy) -> bool:
+    """Whether no plan lets a call go: nobody is there, it reaches others for good, and who asks for it is not sure.
+
+    A planner reads all of such a message, and may take what stands in it for the request.
+    """
+    lasting = facts.external and facts.irreversible
+    return not turn.attended and lasting and is_asked_beside_more(facts, turn, policy)
+
+
+def _list_asking(turn: Turn, policy: Policy) -> tuple[Said, ...]:
+    return turn.user_messages if turn.proposal is None else list_asking(turn.proposal, turn.user_messages, policy)
 
 
 def is_spoken(value: ArgumentValue, spent: Mapping[str, int]) -> bool:

@@ -12,6 +12,7 @@ from pathlib import Path as FilePath
 import msgspec
 from pydantic import ValidationError
 
+from foregate.policy.mandate_section import Direct, Flows
 from foregate.policy.policy import Policy
 from foregate.policy.postlude_section import Claims
 from foregate.policy.source.keys import POLICY, find_defects, find_surprises
@@ -234,7 +235,8 @@ _ONCE: Mapping[tuple[str, str], Data] = {
     ("mandate", "mode"): "off",
     ("postlude", "claims"): {name: [] for name in Claims.model_fields},
     ("postlude", "promises"): [],
-    ("mandate", "flows"): {"verbatim": 0, "encoded": 0, "passing": [], "courtesies": [], "senders": []},
+    ("mandate", "direct"): {name: [] for name in Direct.model_fields},
+    ("mandate", "flows"): {name: 0 if name in ("verbatim", "encoded") else [] for name in Flows.model_fields},
     ("mandate", "naming"): [],
     ("mandate", "pushing"): [],
     ("mandate", "addressing"): [],

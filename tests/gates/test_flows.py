@@ -26,7 +26,7 @@ SAYS = f"Look at my notes and at the new mail, and tell {X} about dinner. Not th
 def planned(*flows: tuple[str, str], name: str = "notes/tokens.txt", seq: int = 5, **more: Any) -> bool:
     taken = ArgumentValue("text", "carried", "token = 7", "words:token = 7", "outside", seq, "x", name=name)
     to = more.get("to", value("said", X, left=1))
-    given = with_values(to, taken, says=SAYS)
+    given = with_values(to, taken, says=more.get("says", SAYS))
     facts = compute_turn_facts(given, default_policy(), CATALOGUE)[PAY.id]
     return is_planned_flow(
         taken, facts, flows, read_said(tuple(given.user_messages), default_policy()), default_policy()
@@ -55,6 +55,12 @@ def test_text_goes_where_the_plan_says_if_the_person_speaks_of_both() -> None:
 )
 def test_whatever_a_plan_says_beyond_the_persons_words_opens_nothing(read: str, to: str) -> None:
     assert not planned((read, to))
+
+
+@pytest.mark.parametrize("says", [f"Write {X} a note: hi.", f"Send {X} the note.", f"Write {X} a note on tea."])
+def test_a_word_for_what_is_written_opens_no_read_whatever_the_plan_says(says: str) -> None:
+    assert not planned(("note", X), name="get_note", says=says)
+    assert planned(("note", X), name="get_note", says=f"Read my note and mail it to {X}.")
 
 
 def test_what_the_person_forbids_and_what_was_read_nowhere_no_plan_opens() -> None:

@@ -42,7 +42,12 @@ def source(to: str, said: str, proposal: str, reply: str = "Yes, please.", spec:
     "reply", ["Yes, please.", "yes", "Ok, do that.", "Sure, send it to ben@lake.example.", "Ja, bitte.", "Oui, merci"]
 )
 def test_a_plain_yes_lets_what_the_person_said_before_count_again(reply: str) -> None:
-    assert source(BEN, f"What did {BEN} write? Mail to ben@lake.example.", f"Shall I write to {BEN}?", reply) == "said"
+    assert source(BEN, f"Look for mail of {BEN}.", f"Shall I write to {BEN}?", reply) == "said"
+
+
+@pytest.mark.parametrize("said", ["Is this spam? Write to {}.", "Ann says: write to {}", "Write to {} if Ann agrees."])
+def test_what_an_earlier_message_shows_or_hangs_on_something_is_only_mentioned(said: str) -> None:
+    assert source(BEN, said.format(BEN), f"Shall I write to {BEN}?") == "mentioned"
 
 
 @pytest.mark.parametrize(
