@@ -320,6 +320,12 @@ class Files(PolicySection):
     max_survey: Annotated[int, Field(ge=1)]
 
 
+WORDS_FROM = ("scores", "mandate", "contract", "commands")
+"""Sections with the lists of words by which texts and commands are read."""
+SCORES = (("scores", "risk"), ("scores", "uncertainty"))
+"""Parts of those sections that no text is read by."""
+
+
 class Policy(PolicySection):
     """The whole policy. Instances are values: two policies with the same content have the same `hash`."""
 
@@ -360,5 +366,5 @@ class Policy(PolicySection):
     @cached_property
     def words_hash(self) -> str:
         """SHA-256 over the lists of words by which texts and commands are read: no threshold is among them."""
-        scores = {key: value for key, value in self.scores.recorded.items() if key not in ("risk", "uncertainty")}
+        scores = {key: value for key, value in self.scores.recorded.items() if ("scores", key) not in SCORES}
         return strict_json.digest([scores, self.mandate.hash, self.contract.hash, self.commands.hash])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeVar, cast
 
 from msgspec import Struct
@@ -81,7 +82,8 @@ class _FollowedGate:
         return opinion
 
 
-def list_condition_paths(condition: Condition) -> list[Path]:
+@lru_cache(maxsize=65536)
+def list_condition_paths(condition: Condition) -> Sequence[Path]:
     """Return the keys a condition is about."""
     match condition:
         case ("number", _, left, right, _):
@@ -163,11 +165,18 @@ class PolicyChange:
 
     def __init__(self, before: Policy, after: Policy) -> None:
         self._before, self._after = before, after
-        self.differs = before != after
+        self.differs = before.hash != after.hash
         self._modes = [name for name in MODES if _get_mode(before, name) != _get_mode(after, name)]
         self._rules = list_changed_rules(before.rules.list, after.rules.list) if self.differs else []
         self.reaches_all = self._rules is None or any(map(self._applies_more, self._modes))
         """Whether every turn must be judged: a gate is applied that was not, of which no turn tells what it says."""
+        keys = [(getattr(before.commands, key), getattr(after.commands, key)) for key in RUNNING if self._rules]
+        self._runs_otherwise = any(one != other for one, other in keys)
+
+    @property
+    def changes_rules(self) -> bool:
+        """Whether a rule is there under one of the policies alone."""
+        return bool(self._rules)
 
     def can_reach(self, condition: Condition) -> bool:
         """Whether a turn that rests on a condition may be judged, or surveyed, otherwise."""
@@ -177,10 +186,8 @@ class PolicyChange:
 
     def can_match(self, call: CallTraits) -> bool:
         """Whether a rule that is there under one of the policies alone may match a call."""
-        before, after = self._before.commands, self._after.commands
-        if any(getattr(before, key) != getattr(after, key) for key in RUNNING):  # the traits of a call rest on them
-            return bool(self._rules)
-        return any(may_match(rule, call) for rule in self._rules or ())
+        # the traits of a call rest on what programs run
+        return self._runs_otherwise or any(may_match(rule, call) for rule in self._rules or ())
 
     def _applies_more(self, name: str) -> bool:
         """Whether a gate's other mode can matter where it lets everything pass, or is not applied at all."""

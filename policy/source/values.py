@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 
-from foregate.policy.policy import Policy
+from foregate.policy.policy import SCORES, WORDS_FROM, Policy
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.load import LoadedPolicy
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, walk_values
@@ -72,6 +72,8 @@ def mark_moved(moved: Policy, before: Policy, path: Path, value: Data) -> Policy
     """Return a policy moved in one value, told apart by a hash of its own: that of all its values takes longer than
     judging a turn."""
     vars(moved)["hash"] = strict_json.digest([before.hash, format_path(path), value])
+    if path[0] not in WORDS_FROM or path[:2] in SCORES:
+        vars(moved)["words_hash"] = before.words_hash
     return moved
 
 

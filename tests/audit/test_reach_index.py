@@ -14,7 +14,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from foregate.audit import pieces, reach_index, what_if
+from foregate.audit import kept_pieces, pieces, what_if
 from foregate.audit.change_reach import ChangeReach
 from foregate.audit.key_change import list_condition_paths, list_conditions
 from foregate.audit.pieces import SessionPiece
@@ -215,7 +215,7 @@ def test_an_index_of_other_code_is_made_anew(tmp_path: Path, monkeypatch: pytest
     with closing(ReachIndex(log, tmp_path / "tuning.db")) as made:
         made.catch_up(names[:2], 1)
         assert made.find_pages(names[0]) is not None
-    monkeypatch.setattr(reach_index, "hash_code", lambda: "other")
+    monkeypatch.setattr(kept_pieces, "hash_code", lambda: "other")
     with closing(ReachIndex(log, tmp_path / "tuning.db")) as made:
         assert made.find_pages(names[0]) is None
 
@@ -271,5 +271,7 @@ def test_nothing_is_kept_of_a_session_that_was_erased(tmp_path: Path) -> None:
             assert index.find_pages(names[0]) is index.find_pages(names[1]) is None
             index.catch_up(names[1:2], 1)
             assert index.find_pages(names[1]) is not None
-            (kept,) = index._connection.execute("SELECT count(*) FROM pages WHERE session = ?", (names[0],)).fetchone()
+            (kept,) = index.kept.connection.execute(
+                "SELECT count(*) FROM pages WHERE session = ?", (names[0],)
+            ).fetchone()
             assert kept == 0

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 
+from foregate.audit import pieces as cut  # how many events a piece has is said there alone
 from foregate.audit.key_change import Change, Revision
-from foregate.audit.reach_index import Frame
+from foregate.audit.pieces import SessionPiece, split_session
+from foregate.audit.reach_index import Frame, ReachIndex
 from foregate.audit.reach_pages import FrameKey, IndexedTurn, PageFrame, ReachPage, read_condition
 from foregate.gates.replay.call_traits import CallTraits
 from foregate.gates.replay.reach import PolicyChange
 from foregate.policy.policy import Policy
 from foregate.policy.source.strict_yaml import Data, Path
 from foregate.policy.source.values import compare_policies
+from foregate.schemas.protocols import Readable
 
 
 class FrameChange:
@@ -73,3 +77,22 @@ class ChangeReach:
         """Return the events of a page's turns that must be judged again."""
         changes = [_PageChange(page, one, self.find_change(one.key, get_frame(one.key))) for one in page.frames]
         return tuple(turn.seq for turn in page.turns if changes[turn.frame].can_reach(turn))
+
+
+def plan_session(
+    log: Readable, index: ReachIndex, reach: ChangeReach, session: str
+) -> Iterator[tuple[SessionPiece, ReachPage | None]]:
+    """Yield the pieces of a session with what is to be judged of each, and its page where it is not all of it."""
+    pages = index.find_pages(session)
+    if pages is None:
+        yield from ((piece, None) for piece in split_session(log, session))
+        return
+    reached = [reach.list_reached(page, index.get_frame) for page in pages]
+    if any(reached):
+        pieces = split_session(log, session)
+    else:  # nothing of it is read
+        pieces = (
+            SessionPiece(session, number * cut.CHUNK, (number + 1) * cut.CHUNK, ()) for number in range(len(pages))
+        )
+    for piece, page, only in zip(pieces, pages, reached, strict=True):
+        yield replace(piece, only=only), page

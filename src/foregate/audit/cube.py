@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit.cube_table import Columns, CubeTable, Head, list_missing
 from foregate.audit.cube_view import CubeView
+from foregate.audit.kept_pieces import hash_code
 from foregate.audit.pieces import Progress, SessionPiece, Workers, cores, split_session, work_on_pieces
-from foregate.audit.reach_index import ReachIndex, hash_code, open_reach_index
+from foregate.audit.reach_index import ReachIndex, open_reach_index
 from foregate.audit.recorded_counts import PieceCounter
 from foregate.audit.sweep import find_paths
 from foregate.audit.swept_pieces import PieceSweeper, plan_pieces

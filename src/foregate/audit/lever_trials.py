@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import get_args
 
+from msgspec import Struct
+
 from foregate.audit.phases import list_asked
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
 from foregate.audit.reach_index import find_frame_key
@@ -29,6 +31,15 @@ Trial = tuple[Path, Data]
 """A key and the value it is tried with; None takes a rule out."""
 Wanted = Mapping[str, Mapping[int, Sequence[tuple[int, int]]]]
 """By session and judging event, the numbers of the trials that can reach the turn, and the parts of it they can."""
+
+
+class KeptCounts(Struct, frozen=True, array_like=True):
+    """The counts of a trial for a piece of a session; see `TrialCounts`."""
+
+    calls: dict[str, int]
+    more: dict[Who, int]
+    sessions: int
+    unseen: int
 
 
 @dataclass
@@ -63,7 +74,13 @@ class TrialCounts:
         self.sessions += diverges
         return diverges
 
-    def add(self, other: TrialCounts) -> None:
+    def keep(self) -> KeptCounts | None:
+        """Return the counts as they are kept, None where there is nothing to count."""
+        if not (self.calls or self.unseen or self.sessions or any(self.more.values())):
+            return None
+        return KeptCounts(dict(self.calls), dict(self.more), self.sessions, self.unseen)
+
+    def add(self, other: TrialCounts | KeptCounts) -> None:
         """Take in the counts of further sessions."""
         self.calls.update(other.calls)
         self.unseen += other.unseen
@@ -78,7 +95,7 @@ def change_policy(before: Policy, trial: Trial) -> Policy:
 
 
 class TrialJudge:
-    """Judges the turns of sessions again under the policies of many trials; each is kept for the next session."""
+    """Judges turns of pieces of sessions under the policies of many trials; each policy is kept for the next piece."""
 
     def __init__(self, log: Readable, trials: Sequence[Trial], wanted: Wanted) -> None:
         self._log, self._trials, self._wanted = log, trials, wanted
@@ -86,7 +103,8 @@ class TrialJudge:
         self._holds: dict[FrameKey, InForce] = {}
 
     def __call__(self, piece: SessionPiece) -> dict[int, TrialCounts]:
-        """Return what each trial comes to in a session; raise LogError where it cannot be read."""
+        """Return what each trial comes to in a piece, up to where it diverges; raise LogError where that cannot be
+        read."""
         found: dict[int, TrialCounts] = {}
         over: set[int] = set()
         wanted = self._wanted[piece.session]

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from msgspec import Struct
 
 from foregate.audit.change_reach import FrameChange
+from foregate.audit.kept_trials import KeptTrials
 from foregate.audit.key_change import list_break_points
 from foregate.audit.lever_trials import Trial, TrialCounts, TrialJudge, change_policy
 from foregate.audit.pieces import Progress, SessionPiece, Workers, work_on_pieces
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import FrameKey, ReachPage
-from foregate.audit.reach_table import EVERY_PART, FrameTable, Part, TurnPlace, build_tables
+from foregate.audit.reach_table import (
+    EVERY_PART,
+    Conditions,
+    FrameTable,
+    Part,
+    TurnPlace,
+    build_tables,
+    list_frame_conditions,
+)
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
@@ -72,6 +82,8 @@ class _Attempt:
 class LeverSearch:
     """Tries each key on the turns of sessions; `index` has caught up with them.
 
+    What a trial comes to in a piece of a session is kept with the index, as it is found: only what is new is judged.
+
     `progress` is told how many sessions are through, and of how many, each time further values are tried.
 
     `quiet` are keys that turned none, `unread` those of them that no turn rests on, `beside` those that are about what
@@ -97,12 +109,16 @@ class LeverSearch:
         return {session: pages for session in self._sessions if (pages := self._index.find_pages(session))}
 
     @cached_property
-    def _tables(self) -> dict[FrameKey, FrameTable]:
-        return build_tables(self._pages)
+    def _conditions(self) -> dict[FrameKey, Conditions]:
+        return list_frame_conditions(page for pages in self._pages.values() for page in pages)
+
+    @cached_property
+    def _trials(self) -> KeptTrials:
+        return KeptTrials(self._log, self._index.kept, {name: self._index.get_head(name) for name in self._pages})
 
     @cached_property
     def _values(self) -> dict[FrameKey, dict[Path, Data]]:
-        return {key: list_values(self._index.get_frame(key).policy) for key in self._tables}
+        return {key: list_values(self._index.get_frame(key).policy) for key in self._conditions}
 
     @cached_property
     def _otherwise(self) -> list[TurnPlace]:
@@ -118,7 +134,11 @@ class LeverSearch:
     @cached_property
     def _main(self) -> Policy:
         """The policy under which most turns were judged: each key is moved from where it stands there."""
-        return self._index.get_frame(max(self._tables, key=lambda key: len(self._tables[key].turns))).policy
+        turns = Counter[FrameKey]()
+        for pages in self._pages.values():
+            for page in pages:
+                turns.update(page.frames[turn.frame].key for turn in page.turns)
+        return self._index.get_frame(max(self._conditions, key=lambda key: turns[key])).policy
 
     def find_levers(self) -> list[Lever]:
         """Return what each change turns, most first; of a key each change that turns something."""
@@ -144,7 +164,7 @@ class LeverSearch:
     def _is_read(self, path: Path) -> bool:
         """Whether a recorded turn rests on a key; each may rest on a rule."""
         is_rule = path[: len(RULES)] == RULES
-        return is_rule or any(next(table.list_about(path), None) for table in self._tables.values())
+        return is_rule or any(next(one.list_about(path), None) for one in self._conditions.values())
 
     def _plan_attempts(self, path: Path, now: Data) -> Iterator[_Attempt]:
         """Yield what is tried of a key: a rule taken out, each other word, a number moved up and down."""
@@ -161,8 +181,8 @@ class LeverSearch:
     def _plan_number(self, path: Path, now: int, least: int, most: int) -> Iterator[_Attempt]:
         """Yield the nearest values up and down at which something turns, and the last one there is; of a number that
         is read whole half of it, twice it and that."""
-        tables = self._tables.values()
-        about = dict.fromkeys(table.conditions[text] for table in tables for text in table.list_about(path))
+        frames = self._conditions.values()
+        about = dict.fromkeys(one.conditions[text] for one in frames for text in one.list_about(path))
         points = list(list_break_points(about, path, self._main, least, most))
         below, above = [p for p in reversed(points) if p < now], [p for p in points if p > now]
         for side, other, end in ((below, max(least, now // 2), least), (above, min(most, 2 * now), most)):
@@ -171,32 +191,49 @@ class LeverSearch:
 
     def _try_all(self, trials: Sequence[Trial]) -> dict[int, TrialCounts]:
         """Return by number what each trial comes to that can reach a turn and makes a policy."""
-        wanted: dict[str, dict[int, list[tuple[int, int]]]] = {}
-        for number, trial in enumerate(trials):
-            with suppress(ValueError):
-                for (session, seq), part in self._find_reached(trial).items():
-                    wanted.setdefault(session, {}).setdefault(seq, []).append((number, int(part)))
-        pieces = [
-            SessionPiece(session, 0, self._log.head_anchor(session)[0], (), tuple(sorted(wanted[session])))
-            for session in self._pages
-            if session in wanted
+        missing = {piece: numbers for piece in self._trials.pieces if (numbers := self._trials.find_new(piece, trials))}
+        wanted = self._list_wanted(trials, missing)
+        reached = [
+            replace(piece, only=seqs)
+            for piece in missing
+            if (seqs := tuple(seq for seq in sorted(wanted.get(piece.session, ())) if piece.after < seq <= piece.until))
         ]
         events = sum(len(numbers) for turns in wanted.values() for numbers in turns.values())
         prepare = partial(TrialJudge, trials=trials, wanted=wanted)
-        found: dict[int, TrialCounts] = {}
-        judged = work_on_pieces(self._log, pieces, events, prepare, self._workers)
-        for done, (_, counts) in enumerate(judged, start=1):
-            if self._progress is not None:
-                self._progress(done, len(pieces))
-            for number, one in counts.items():
-                found.setdefault(number, TrialCounts()).add(one)
-        return found
+        judged = work_on_pieces(self._log, reached, events, prepare, self._workers)
+        try:
+            for done, (piece, counts) in enumerate(judged, start=1):
+                own = replace(piece, only=None)
+                self._trials.add(own, trials, missing.pop(own), counts)
+                if self._progress is not None:
+                    self._progress(done, len(reached))
+            for piece, numbers in missing.items():
+                self._trials.add(piece, trials, numbers, {})
+        finally:
+            self._trials.commit()
+        return self._trials.sum_up(trials)
 
-    def _find_reached(self, trial: Trial) -> dict[TurnPlace, Part]:
+    def _list_wanted(
+        self, trials: Sequence[Trial], missing: Mapping[SessionPiece, Collection[int]]
+    ) -> dict[str, dict[int, list[tuple[int, int]]]]:
+        """Return by session and turn the trials that are to be judged, and what of the turn they can reach."""
+        new: dict[str, list[tuple[SessionPiece, Collection[int]]]] = {}
+        for piece, numbers in missing.items():
+            new.setdefault(piece.session, []).append((piece, numbers))
+        tables = build_tables({session: self._pages[session] for session in new})
+        wanted: dict[str, dict[int, list[tuple[int, int]]]] = {}
+        for number in sorted({number for numbers in missing.values() for number in numbers}):
+            with suppress(ValueError):
+                for (session, seq), part in self._find_reached(trials[number], tables).items():
+                    if any(piece.after < seq <= piece.until and number in one for piece, one in new.get(session, ())):
+                        wanted.setdefault(session, {}).setdefault(seq, []).append((number, int(part)))
+        return wanted
+
+    def _find_reached(self, trial: Trial, tables: Mapping[FrameKey, FrameTable]) -> dict[TurnPlace, Part]:
         """Return the turns a trial can reach, and what of them; raise ValueError where it makes no policy."""
         path, value = trial
         reached = dict[TurnPlace, Part]()
-        for key, table in self._tables.items():
+        for key, table in tables.items():
             frame = self._index.get_frame(key)
             touched = path[: len(RULES)] == RULES or next(table.list_about(path), None) is not None
             if touched and self._values[key].get(path) != value:

@@ -13,8 +13,8 @@ from logging import ERROR
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
+from foregate.audit.kept_pieces import hash_code
 from foregate.audit.pieces import AHEAD, SessionPiece, Work, Workers, cores
-from foregate.audit.reach_index import hash_code
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind

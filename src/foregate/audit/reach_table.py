@@ -29,10 +29,46 @@ class Part(IntFlag):
 EVERY_PART = Part.LOOKS | Part.FACTS | Part.JUDGED
 
 
-class FrameTable:
+class Conditions:
+    """What turns that were judged under one frame rest on."""
+
+    def __init__(self) -> None:
+        self._texts: dict[str, None] = {}
+
+    def add_texts(self, texts: Iterable[str]) -> None:
+        """Take in conditions as their JSON."""
+        self._texts.update(dict.fromkeys(texts))
+
+    @cached_property
+    def _by_path(self) -> Mapping[Path, list[str]]:
+        """The conditions by the key they are about, and by all that holds it."""
+        found = defaultdict[Path, list[str]](list)
+        for text in self._texts:
+            for path in set(list_condition_paths(self.conditions[text])):
+                for size in range(1, len(path) + 1):
+                    found[path[:size]].append(text)
+        return found
+
+    @cached_property
+    def conditions(self) -> Mapping[str, Condition]:
+        """What the turns rest on, by its text."""
+        return {text: read_condition(text) for text in self._texts}
+
+    def list_about(self, key: KeyPath) -> Iterator[str]:
+        """Yield the conditions about a key, what is in it, or what holds it."""
+        path = tuple(map(str, key))
+        yield from self._by_path.get(path, ())
+        for size in range(1, len(path)):
+            for text in self._by_path.get(path[:size], ()):
+                if path[:size] in list_condition_paths(self.conditions[text]):
+                    yield text
+
+
+class FrameTable(Conditions):
     """The turns that were judged under one frame, by what they rest on; a condition without turns is of all of them."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.turns: list[TurnPlace] = []
         self.calls: defaultdict[CallTraits, list[TurnPlace]] = defaultdict(list)
         self._resting: defaultdict[str, list[tuple[TurnPlace, Part]]] = defaultdict(list)
@@ -41,6 +77,7 @@ class FrameTable:
     def add_page(self, session: str, number: int, page: ReachPage) -> None:
         """Take in the turns of a page that were judged under the frame of this number."""
         frame = page.frames[number]
+        self.add_texts(frame.conditions.values())
         self._built.update(frame.conditions[one] for one in frame.built)
         for turn in page.turns:
             if turn.frame == number:
@@ -51,30 +88,6 @@ class FrameTable:
                         self._resting[frame.conditions[one]].append((place, part))
                 for one in turn.calls:
                     self.calls[page.traits[one]].append(place)
-
-    @cached_property
-    def _by_path(self) -> Mapping[Path, list[str]]:
-        """The conditions by the key they are about, and by all that holds it."""
-        found = defaultdict[Path, list[str]](list)
-        for text in dict.fromkeys((*self._resting, *self._built)):
-            for path in set(list_condition_paths(read_condition(text))):
-                for size in range(1, len(path) + 1):
-                    found[path[:size]].append(text)
-        return found
-
-    @cached_property
-    def conditions(self) -> Mapping[str, Condition]:
-        """What the turns rest on, by its text."""
-        return {text: read_condition(text) for text in dict.fromkeys((*self._resting, *self._built))}
-
-    def list_about(self, key: KeyPath) -> Iterator[str]:
-        """Yield the conditions about a key, what is in it, or what holds it."""
-        path = tuple(map(str, key))
-        yield from self._by_path.get(path, ())
-        for size in range(1, len(path)):
-            for text in self._by_path.get(path[:size], ()):
-                if path[:size] in list_condition_paths(self.conditions[text]):
-                    yield text
 
     def find_reached(self, key: KeyPath, change: FrameChange) -> dict[TurnPlace, Part]:
         """Return the turns that a change of one key can reach, with the parts of their judging that it can reach."""
@@ -88,10 +101,19 @@ class FrameTable:
         for text in broken:
             for place, part in self._resting[text]:
                 found[place] = found.get(place, part) | part | (carried if part is Part.JUDGED else part)
-        for traits, places in self.calls.items():
+        for traits, places in self.calls.items() if change.change.changes_rules else ():
             if change.can_match(traits):
                 found.update(dict.fromkeys(places, EVERY_PART))
         return found
+
+
+def list_frame_conditions(pages: Iterable[ReachPage]) -> dict[FrameKey, Conditions]:
+    """Return by frame the conditions that its turns rest on."""
+    found = defaultdict[FrameKey, Conditions](Conditions)
+    for page in pages:
+        for frame in page.frames:
+            found[frame.key].add_texts(frame.conditions.values())
+    return dict(found)
 
 
 def build_tables(by_session: Mapping[str, Iterable[ReachPage]]) -> dict[FrameKey, FrameTable]:

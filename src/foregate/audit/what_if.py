@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from dataclasses import replace as replace_piece
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple
 
+import msgspec
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
-from foregate.audit.change_reach import ChangeReach, FrameChange
+from foregate.audit.change_reach import ChangeReach, FrameChange, plan_session
 from foregate.audit.family_phases import FamilyPhases
+from foregate.audit.kept_pieces import Head, KeptPieces
 from foregate.audit.key_change import Change, Revision
 from foregate.audit.phases import CallOutcome, Phases, TurnOutcome, describe_outcome
 from foregate.audit.pieces import (
@@ -34,6 +38,7 @@ from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import ReachPage
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
+from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.policy.source.users import is_outside_judging
@@ -120,7 +125,8 @@ class WhatIf:
     told how many pieces of the sessions are through, and of how many, where there is an index.
 
     Finding the deciding keys of all rows takes longer than judging them. Without `names_keys` rows have none, and
-    `name_keys` finds those of a row that is shown.
+    `name_keys` finds those of a row that is shown. With `keeps` what is judged is kept with the index, so that the
+    same file is judged only for what was written since.
     """
 
     def __init__(
@@ -133,7 +139,9 @@ class WhatIf:
         progress: Progress | None = None,
         *,
         names_keys: bool = True,
+        keeps: bool = False,
     ) -> None:
+        self._keeps, self._heads = keeps, dict[str, Head]()
         self._log, self._user, self._index, self._assume = log, user, index, assume
         self._workers, self._progress, self._names_keys = workers, progress, names_keys
         self.phases = Phases()
@@ -177,40 +185,64 @@ class WhatIf:
         if self._index is None:
             yield from work_on_sessions(self._log, sessions, judge, self._workers)
             return
-        reach = ChangeReach(self._user)
+        reach, kept = ChangeReach(self._user), self._index.kept
+        if self._name:
+            kept.ask(self._name)
         with collect_seldom():
-            planned = [one for session in sessions for one in plan_session(self._log, self._index, reach, session)]
-        pieces = [piece for piece, _ in planned if piece.only is None or piece.only]
+            planned = [one for session in sessions for one in self._plan_session(self._index, reach, session)]
+        pieces = [piece for piece, _, known in planned if known is None and (piece.only is None or piece.only)]
         events = sum(piece.count_events() for piece in pieces)
         judged = work_on_pieces(self._log, pieces, events, judge, self._workers)
-        for count, (piece, page) in enumerate(planned, start=1):
-            found = next(judged)[1] if piece.only is None or piece.only else JudgedPiece([], WhatIfTally(), [])
-            if page is not None:
-                changes = (reach.find_change(key, self._index.get_frame(key)) for key in page.list_frames())
-                found.tally.name_differences(changes)
-                found = add_unreached(page, piece.only or (), found, outcomes=self._assume is not None)
-            yield piece, found
-            if self._progress is not None:
-                self._progress(count, len(planned))
+        try:
+            for count, (piece, page, known) in enumerate(planned, start=1):
+                found = known
+                if found is None:
+                    nothing = piece.only is not None and not piece.only
+                    found = JudgedPiece([], WhatIfTally(), []) if nothing else next(judged)[1]
+                    if page is not None:
+                        changes = (reach.find_change(key, self._index.get_frame(key)) for key in page.list_frames())
+                        found.tally.name_differences(changes)
+                        found = add_unreached(page, piece.only or (), found, outcomes=self._assume is not None)
+                    self._keep(kept, piece, found)
+                yield piece, found
+                if self._progress is not None:
+                    self._progress(count, len(planned))
+        finally:
+            with suppress(sqlite3.DatabaseError):
+                kept.commit()
 
+    @cached_property
+    def _name(self) -> str:
+        """What is judged, by which its results are kept; "" where none are."""
+        if not self._keeps or not isinstance(self._user, Layer | None):
+            return ""
+        user: Json = [self._user.data, self._names_keys] if self._user is not None else [None, self._names_keys]
+        assumed: Json = self._assume.to_json() if self._assume is not None else None
+        return f"what-if {strict_json.digest([user, assumed])}"
 
-def plan_session(
-    log: Readable, index: ReachIndex, reach: ChangeReach, session: str
-) -> Iterator[tuple[SessionPiece, ReachPage | None]]:
-    """Yield the pieces of a session with what is to be judged of each, and its page where it is not all of it."""
-    pages = index.find_pages(session)
-    if pages is None:
-        yield from ((piece, None) for piece in split_session(log, session))
-        return
-    reached = [reach.list_reached(page, index.get_frame) for page in pages]
-    if any(reached):
-        pieces = split_session(log, session)
-    else:  # nothing of it is read
-        pieces = (
-            SessionPiece(session, number * cut.CHUNK, (number + 1) * cut.CHUNK, ()) for number in range(len(pages))
-        )
-    for piece, page, only in zip(pieces, pages, reached, strict=True):
-        yield replace_piece(piece, only=only), page
+    def _plan_session(
+        self, index: ReachIndex, reach: ChangeReach, session: str
+    ) -> Iterator[tuple[SessionPiece, ReachPage | None, JudgedPiece | None]]:
+        """Yield the pieces of a session: those that were judged before, and what is to be judged of the others."""
+        head, begin = self._log.head_anchor(session), 0
+        self._heads[session] = head
+        bodies = index.kept.read(self._name, session, head)[0] if self._name else []
+        for number, body in enumerate(bodies):
+            try:
+                known = read_piece(body)
+            except msgspec.MsgspecError:
+                break
+            begin = min((number + 1) * cut.CHUNK, max(head[0], 1))
+            yield SessionPiece(session, number * cut.CHUNK, begin, ()), None, known
+        if begin < max(head[0], 1):
+            for piece, page in plan_session(self._log, index, reach, session):
+                if piece.after >= begin:
+                    yield piece, page, None
+
+    def _keep(self, kept: KeptPieces, piece: SessionPiece, found: JudgedPiece) -> None:
+        if self._name:
+            with suppress(sqlite3.DatabaseError, OverflowError):
+                kept.keep(self._name, piece, self._heads[piece.session], write_piece(found))
 
 
 def add_unreached(page: ReachPage, only: Sequence[int], found: JudgedPiece, *, outcomes: bool) -> JudgedPiece:
@@ -234,6 +266,37 @@ class JudgedPiece(NamedTuple):
     rows: list[Row]
     tally: WhatIfTally
     outcomes: list[TurnOutcome]
+
+
+class _KeptPiece(Struct, frozen=True, array_like=True):
+    """A judged piece as it is kept."""
+
+    rows: list[Row]
+    outcomes: list[TurnOutcome]
+    turns: int
+    diverged: int
+    counts: tuple[dict[str, int], dict[str, int], dict[str, int]]
+    values: dict[str, tuple[Data, Data]]
+    beside: list[str]
+
+
+_PIECES = msgspec.msgpack.Decoder(_KeptPiece)
+
+
+def write_piece(found: JudgedPiece) -> bytes:
+    """Return what came of a piece as it is kept; raise OverflowError where a number is too large for that."""
+    tally = found.tally
+    counts = (dict(tally.changes), dict(tally.apart), dict(tally.spared))
+    kept = _KeptPiece(found.rows, found.outcomes, tally.turns, tally.diverged, counts, tally.values, list(tally.beside))
+    return msgspec.msgpack.encode(kept)
+
+
+def read_piece(body: bytes) -> JudgedPiece:
+    """Return what came of a piece; raise MsgspecError for what is none."""
+    kept = _PIECES.decode(body)
+    changes, apart, spared = map(Counter[str], kept.counts)
+    tally = WhatIfTally(0, kept.diverged, kept.turns, changes, apart, spared, kept.values, dict.fromkeys(kept.beside))
+    return JudgedPiece(kept.rows, tally, kept.outcomes)
 
 
 class PieceJudge:

@@ -177,7 +177,12 @@ def print_folded(shown: str, *, err: bool = False) -> None:
 def print_problems(sentences: Iterable[str]) -> None:
     """Print sentences that say what is wrong on standard error."""
     for sentence in sentences:
-        print_text(f"foregate: {sentence}", err=True)
+        print_problem(sentence)
+
+
+def print_problem(sentence: str) -> None:
+    """Print a sentence that says what is wrong on standard error."""
+    print_text(f"foregate: {sentence}", err=True)
 
 
 def measure_terminal(*, err: bool = False) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import Annotated
 
 from foregate.assembly.home import open_home_log
@@ -27,7 +28,7 @@ def levers(
     """
     from foregate.assembly.home import find_judged_sessions
     from foregate.audit.levers import LeverSearch
-    from foregate.audit.reach_index import open_reach_index
+    from foregate.audit.reach_index import ReachIndex, open_reach_index
     from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.levers_report import format_levers
     from foregate.schemas import strict_json
@@ -36,9 +37,13 @@ def levers(
     with open_home_log() as log:
         names = run_async(find_judged_sessions(log, sessions or ()))
         options.print_problems(find_other_versions(log, names))
-        with show_pieces("indexing the log") as tell, open_reach_index(log, names, tell) as index:
-            if index is None:
-                raise UsageError("the tuning index cannot be opened; make the folder of the log yours to write")
+        with (
+            show_pieces("indexing the log") as tell,
+            open_reach_index(log, names, tell, options.print_problem) as kept,
+            closing(kept or ReachIndex(log, None)) as index,
+        ):
+            if kept is None:
+                index.catch_up(names, progress=tell)
             for name in index.unreadable:
                 raise LogError(
                     f"session `{name}` cannot be read; `foregate audit verify {name}` tells what was changed"

@@ -43,9 +43,9 @@ def what_if(
         with (
             open_workers(ray) as workers,
             show_pieces("indexing the log") as tell,
-            open_reach_index(log, names, tell) as index,
+            open_reach_index(log, names, tell, options.print_problem) as index,
         ):
-            judged = WhatIf(log, layer, workers, index=index, assume=assumed, names_keys=as_json)
+            judged = WhatIf(log, layer, workers, index=index, assume=assumed, names_keys=as_json, keeps=True)
             print_changes(judged, names, layer.label, judged.phases if assumed else None, as_json=as_json)
 
 
