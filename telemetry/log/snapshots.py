@@ -59,7 +59,7 @@ def write_snapshot(connection: sqlite3.Connection, path: Path, lease: Lease, sna
     nothing that is erased later stays in it. Raises OSError where no key can be made for it.
     """
     packed = zlib.compress(snapshot.data, _FASTEST)
-    code = _compute_code(read_key(path) or _make_key(path), lease.session, snapshot, packed)
+    code = _compute_code(read_key(path) or make_key(path), lease.session, snapshot, packed)
     about = snapshot.seq, snapshot.hash, snapshot.version, code + packed
     connection.execute("PRAGMA synchronous=NORMAL")
     try:
@@ -152,7 +152,7 @@ def read_key(path: Path) -> bytes:
     return b""
 
 
-def _make_key(path: Path) -> bytes:
+def make_key(path: Path) -> bytes:
     """Make a key, in the place of one that is none; of two processes that do so at once one keeps its own in vain."""
     key, place = secrets.token_bytes(_CODE), find_key_file(path)
     with open_folder(place.parent) as folder:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
@@ -12,12 +14,17 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
+from foregate.audit import rejudging
+from foregate.audit.judged_marks import JudgedCounts, JudgedMarks, open_judged_marks
+from foregate.audit.kept_pieces import KeptPieces
+from foregate.audit.pieces import SessionPiece
 from foregate.audit.proving import SessionProof, SessionProver
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.session_link import SessionLink
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.log.snapshots import find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.corpus import BOB
 from tests.agent.world import World
@@ -49,18 +56,78 @@ def prove(path: Path, *, blobs: Blobs | None = None, judges: bool = True) -> Ses
     return proof
 
 
+def prove_with_marks(path: Path, *, anew: bool = False) -> SessionProof:
+    """Return the same with the marks that earlier runs kept beside the log."""
+    with closing(SqliteLog(path)) as log, open_judged_marks(log, anew=anew) as marks:
+        (proof,) = SessionProver(log, marks=marks).prove(["s"])
+    return proof
+
+
 def prove_forged(log: bytes, folder: Path, change: Callable[[Lines], object]) -> SessionProof:
-    """Return what proving a log comes to that somebody wrote anew."""
+    """Return what proving a log comes to that somebody wrote anew: the same where it was proven before."""
     path = folder / "events.db"
     path.write_bytes(log)
+    turns = prove_with_marks(path).turns
+    assert prove_with_marks(path).earlier == turns
     rewrite_log(path, "s", change)
-    return prove(path)
+    proof = prove(path)
+    assert replace(prove_with_marks(path), earlier=0) == proof
+    return proof
 
 
 def test_a_log_as_it_was_recorded_is_proven_with_every_turn_judged_again(edits: bytes, tmp_path: Path) -> None:
     proof = prove_forged(edits, tmp_path, lambda lines: None)
     assert (proof.found.state, proof.turns, proof.otherwise, proof.blobs) == ("verified", 3, 0, None)
     assert proof.scope == "3 turns judged again; no stored files checked"
+
+
+def test_turns_that_an_earlier_run_found_as_recorded_are_not_judged_again(
+    edits: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, judged = tmp_path / "events.db", list[object]()
+    path.write_bytes(edits)
+    first = prove_with_marks(path)
+    call = rejudging.TurnJudge.__call__
+
+    def note(self: rejudging.TurnJudge, piece: SessionPiece) -> rejudging.Rejudgement:
+        judged.append(piece)
+        return call(self, piece)
+
+    monkeypatch.setattr(rejudging.TurnJudge, "__call__", note)
+    again = prove_with_marks(path)
+    assert (again, judged) == (replace(first, earlier=3), [])
+    assert again.scope == "3 turns judged again, 3 of them by an earlier run; no stored files checked"
+    assert (prove_with_marks(path, anew=True), len(judged)) == (first, 1)
+
+
+def test_a_forged_moved_or_foreign_mark_counts_for_nothing(greeting: bytes, tmp_path: Path) -> None:
+    """Somebody who writes the log and what is kept of it, but has not its key, hides no lie."""
+    path, kept = tmp_path / "events.db", tmp_path / "tuning.db"
+    path.write_bytes(greeting)
+    prove_with_marks(path)
+    rewrite_log(path, "s", put_other_words_in_the_persons_mouth)
+    wanted = prove(path)
+    assert not wanted.found.ok
+    with closing(SqliteLog(path)) as log:
+        seq, hash_ = log.head_anchor("s")
+    with closing(sqlite3.connect(kept)) as file, file:
+        file.execute("UPDATE pages SET seq = ?, hash = ?", (seq, hash_))  # the honest mark, put on the forged end
+    assert prove_with_marks(path) == wanted
+    with closing(SqliteLog(path)) as log, closing(KeptPieces(log, kept)) as pieces:  # one of another key
+        forger = JudgedMarks(pieces, b"x" * 32)
+        forger.keep(SessionPiece("s", 0, seq, ()), {seq: hash_}, JudgedCounts({"0.2.0": 3}, {}))
+        forger.commit()
+    assert prove_with_marks(path) == wanted
+    find_key_file(path).unlink()  # without its key nothing that was kept counts
+    assert prove_with_marks(path) == wanted
+
+
+def test_a_log_that_may_only_be_read_and_has_no_key_is_judged_whole(edits: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    path.write_bytes(edits)
+    with closing(SqliteLog(path, create=False, read_only=True)) as log, open_judged_marks(log, anew=False) as marks:
+        assert marks is None
+        assert not find_key_file(path).exists()
 
 
 def put_other_words_in_the_persons_mouth(lines: Lines) -> None:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
+from foregate.audit import pieces as cut  # how many events a piece has is said there alone
+from foregate.audit.judged_marks import JudgedMarks
 from foregate.audit.rejudging import Rejudgement, judge_sessions_again
 from foregate.audit.stored_bytes import BlobChecker
 from foregate.schemas import strict_json
@@ -26,8 +28,9 @@ _STEP = 1000
 class SessionProof:
     """What proving a session came to: the verification with all that was found.
 
-    `turns` counts what was judged again and `blobs` the stored bytes that were checked, None where nobody did;
-    `remarks` are sentences on turns that another version of Foregate judged.
+    `turns` counts what was judged again, `earlier` of them those that an earlier run judged, and `blobs` the stored
+    bytes that were checked, None where nobody did; `remarks` are sentences on turns that another version of Foregate
+    judged.
     """
 
     found: Verification
@@ -35,11 +38,13 @@ class SessionProof:
     blobs: int | None = None
     otherwise: int = 0
     remarks: tuple[str, ...] = ()
+    earlier: int = 0
 
     @property
     def scope(self) -> str:
         """What was checked beside the chain, in words."""
         turns = f"{self.turns} turn{'s' * (self.turns != 1)} judged again"
+        turns += f", {self.earlier} of them by an earlier run" if self.earlier else ""
         judged = turns if self.turns is not None else "no turn judged again"
         blobs = f"{self.blobs} stored file{'s' * (self.blobs != 1)} checked"
         return f"{judged}; {blobs if self.blobs is not None else 'no stored files checked'}"
@@ -49,6 +54,7 @@ class SessionProof:
         found = self.found
         told: dict[str, Json] = {"ok": found.ok, "proven": found.proven, "state": found.state, "head": found.head}
         more: dict[str, Json] = {"turns": self.turns, "otherwise": self.otherwise, "blobs": self.blobs}
+        more |= {"earlier": self.earlier}
         return {**told, **strict_json.dump(found), **more}
 
 
@@ -57,7 +63,8 @@ class SessionProver:
     """Proves sessions of a log. Without `blobs` no stored bytes are checked; `judges` says whether turns are judged.
 
     `heads` are events that somebody kept elsewhere, by session. `progress` is told of events gone through: each counts
-    once for its chain, and once more where turns are judged.
+    once for its chain, and once more where turns are judged. `marks` tell which turns need not be judged again; the
+    chain is always walked.
     """
 
     log: Readable
@@ -65,12 +72,15 @@ class SessionProver:
     judges: bool = True
     heads: Mapping[str, Sequence[Anchor]] = field(default_factory=dict)
     progress: Progress = lambda count: None
+    marks: JudgedMarks | None = None
+    _walked: dict[str, dict[int, str]] = field(default_factory=dict)
 
     def prove(self, sessions: Sequence[str]) -> Iterator[SessionProof]:
         """Yield what proving each session comes to, in their order; judging begins when all chains are known."""
         proofs = {session: self._prove_chain(session) for session in sessions}
         whole = [session for session, proof in proofs.items() if self.judges and is_readable(proof.found)]
-        again = {one.session: one for one in judge_sessions_again(self.log, whole, self.progress)} if whole else {}
+        judged = judge_sessions_again(self.log, whole, self.progress, 0, self.marks, self._walked) if whole else ()
+        again = {one.session: one for one in judged}
         for session, proof in proofs.items():
             yield add_judged(proof, again[session]) if session in again else proof
 
@@ -78,18 +88,22 @@ class SessionProver:
         stored = BlobChecker(self.blobs) if self.blobs is not None else None
         passed = 0
         links: list[Defect] = []
+        walked = self._walked[session] = {}
 
         def watch(event: Event) -> None:
             nonlocal passed
             passed += 1
             if event.seq == 1:
                 links.extend(Defect(1, code, f"event 1: {why}") for code, why in check_link(self.log, event))
+            if event.seq % cut.CHUNK == 0:
+                walked[event.seq] = event.hash
             if passed % _STEP == 0:
                 self.progress(_STEP)
             if stored is not None:
                 stored.check_event(event)
 
         found = verify_session(self.log, session, heads=self.heads.get(session, ()), watch=watch)
+        walked[found.events] = found.hash
         self.progress(passed % _STEP)
         if stored is None:
             return SessionProof(add_defects(found, links))
@@ -117,6 +131,7 @@ def add_judged(proof: SessionProof, judged: Rejudgement) -> SessionProof:
         proof.blobs,
         sum(judged.otherwise.values()),
         tuple(judged.sentences),
+        judged.earlier,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
+from foregate.audit.judged_marks import JudgedCounts, JudgedMarks
 from foregate.audit.named_sources import SourceChecker
-from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, work_on_sessions
+from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session, work_on_pieces
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.policy import Policy
@@ -32,12 +34,14 @@ class Rejudgement:
     """What judging a session's turns again came to.
 
     `otherwise` counts the turns of other versions of Foregate that this one judges otherwise, by version, and `turns`
-    all turns, by version. A turn of this very version that comes out otherwise is a defect.
+    all turns, by version; `earlier` counts those that an earlier run judged. A turn of this very version that comes out
+    otherwise is a defect.
     """
 
     session: str = ""
     turns: Counter[str] = field(default_factory=Counter)
     otherwise: Counter[str] = field(default_factory=Counter)
+    earlier: int = 0
     defects: list[Defect] = field(default_factory=list)
 
     @property
@@ -52,21 +56,53 @@ class Rejudgement:
 
 
 def judge_sessions_again(
-    log: Readable, sessions: Sequence[str], progress: Progress = lambda count: None, workers: int = 0
+    log: Readable,
+    sessions: Sequence[str],
+    progress: Progress = lambda count: None,
+    workers: int = 0,
+    marks: JudgedMarks | None = None,
+    walked: Mapping[str, Mapping[int, str]] = MappingProxyType({}),
 ) -> Iterator[Rejudgement]:
-    """Yield for each session what judging its turns again came to; on all cores where that is worth it."""
+    """Yield for each session what judging its turns again came to; on all cores where that is worth it.
+
+    Pieces with one of the `marks` are not judged: `walked` are by session the hashes of events that its chain led to.
+    """
+    planned = [one for session in sessions for one in _plan_session(log, session, marks, walked.get(session, {}))]
+    new = [piece for piece, known in planned if known is None]
+    judged = work_on_pieces(log, new, sum(piece.count_events() for piece in new), TurnJudge, workers)
     found: Rejudgement | None = None
-    for piece, more in work_on_sessions(log, sessions, TurnJudge, workers):
-        if found is None or found.session != piece.session:
-            if found is not None:
-                yield found
-            found = Rejudgement(piece.session, defects=list(_check_prompts(log, piece.session)))
-        found.turns.update(more.turns)
-        found.otherwise.update(more.otherwise)
-        found.defects += more.defects[: NAMED - len(found.defects)]
-        progress(min(piece.until, log.head_anchor(piece.session)[0]) - piece.after)
-    if found is not None:
-        yield found
+    try:
+        for piece, known in planned:
+            if found is None or found.session != piece.session:
+                if found is not None:
+                    yield found
+                found = Rejudgement(piece.session, defects=list(_check_prompts(log, piece.session)))
+            if known is not None:
+                more = Rejudgement(piece.session, Counter(known.turns), Counter(known.otherwise))
+                found.earlier += more.turns.total()
+            else:
+                more = next(judged)[1]
+                if marks is not None and not more.defects:
+                    counts = JudgedCounts(dict(more.turns), dict(more.otherwise))
+                    marks.keep(piece, walked.get(piece.session, {}), counts)
+            found.turns.update(more.turns)
+            found.otherwise.update(more.otherwise)
+            found.defects += more.defects[: NAMED - len(found.defects)]
+            progress(min(piece.until, log.head_anchor(piece.session)[0]) - piece.after)
+        if found is not None:
+            yield found
+    finally:
+        if marks is not None:
+            marks.commit()
+
+
+def _plan_session(
+    log: Readable, session: str, marks: JudgedMarks | None, walked: Mapping[int, str]
+) -> Iterator[tuple[SessionPiece, JudgedCounts | None]]:
+    """Yield the pieces of a session with what is known of them."""
+    known = marks.find(session, walked) if marks is not None and walked else {}
+    for piece in split_session(log, session):
+        yield piece, known.get(piece.after)
 
 
 def _check_prompts(log: Readable, session: str) -> Iterator[Defect]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 _HEAD = "An event somebody kept elsewhere: its number and hash."
 _CHAIN = "Check the chain and what events say of each other; judge no turn again."
 _NO_BLOBS = "Do not check the stored bytes that events name."
+_ALL = "Judge every turn again, also those that an earlier run found as recorded."
 _COMPLETE = "Exit with code 8 where the tail is not proven, too."
 _CHECKPOINTS = "The file of signed checkpoints."
 _PUBLIC = "The public key that must have signed them: its digits, or a file that holds them."
@@ -42,11 +44,13 @@ def verify(
     chain_only: Annotated[bool, take("--chain-only", _CHAIN)] = False,
     no_blobs: Annotated[bool, take("--no-blobs", _NO_BLOBS)] = False,
     complete: Annotated[bool, take("--complete", _COMPLETE)] = False,
+    every: Annotated[bool, take("--all", _ALL)] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Verify logs: the chain, that events agree and nothing ran without a permit, that every turn judged again comes
     out as recorded, the stored bytes, what is kept of a state, and the tail. Exit code 8 when it fails.
     """
+    from foregate.audit.judged_marks import open_judged_marks
     from foregate.audit.kept_state import add_kept_state
     from foregate.audit.proving import SessionProver, build_gone
     from foregate.cli.commands.keeping_reports import format_missing
@@ -62,8 +66,11 @@ def verify(
             heads.setdefault(names[0], []).append(kept)
         blobs = None if no_blobs else Home.open_to_read().open_blobs()
         events = sum(log.head_anchor(name)[0] for name in names)
-        with show_steps("verifying", events * (1 if chain_only else 2)) as progress:
-            prover = SessionProver(log, blobs, judges=not chain_only, heads=heads, progress=progress)
+        with (
+            show_steps("verifying", events * (1 if chain_only else 2)) as progress,
+            nullcontext() if chain_only else open_judged_marks(log, anew=every, warn=options.print_problem) as marks,
+        ):
+            prover = SessionProver(log, blobs, not chain_only, heads, progress, marks)
             proofs = list(prover.prove(names))
             proofs = proofs if chain_only else [run_async(add_kept_state(log, proof)) for proof in proofs]
             proofs += [build_gone(name, signed.known[name][-1]) for name in gone if signed]
