@@ -264,9 +264,6 @@ async def test_no_snapshot_keeps_a_word_alive_that_is_erased_neither_the_newest_
     log: Watched, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(kept, "_FASTEST", 0)  # what is packed stands there word for word
-    await log._writer.run_job(
-        lambda file: file.execute("PRAGMA secure_delete=OFF").fetchone()
-    )  # as SQLite is by itself
     secret = "the account 4711-0815"
     session = SessionLog(log, await log.claim("s", create=True), SessionState(), POLICY, lambda: (), lambda: NOW)
     await session.record(began(policy={}), Draft(TaskStarted(task=1, depth=0), "foregate"), said(secret))
