@@ -202,12 +202,12 @@ def find_defects(policy: Policy, sound: Policy | None = None) -> Iterator[tuple[
     of_phrases = {f"contract.{name}": explain_bad_phrase for name in type(policy.contract).model_fields}
     of_phrases |= {f"mandate.{name}": explain_bad_phrase for name in ("polite", "lead_ins")}
     of_phrases |= {f"mandate.phrases.{name}": explain_bad_phrase for name in type(policy.mandate.phrases).model_fields}
+    of_phrases |= {f"postlude.claims.{name}": explain_bad_phrase for name in type(policy.postlude.claims).model_fields}
+    of_phrases["postlude.promises"] = explain_bad_phrase
     for name, explain in (_EXPLAIN | of_phrases).items():
         for number, value in enumerate(attrgetter(name)(policy) if name.split(".")[0] in changed else ()):
             if why := explain(value):
                 yield (*name.split("."), number), why
-    of_phrases |= {f"postlude.claims.{name}": explain_bad_phrase for name in type(policy.postlude.claims).model_fields}
-    of_phrases["postlude.promises"] = explain_bad_phrase
     for effect, listed in policy.mandate.effects.items() if "mandate" in changed else ():
         for number, phrase in enumerate(listed):
             if why := explain_bad_phrase(phrase):

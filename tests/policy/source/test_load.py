@@ -145,6 +145,8 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
         ("files: {secret: ['']}\n", "an empty pattern matches nothing"),
         ("commands: {read_only: {/bin/ls: {options: []}}}\n", "by its bare name"),
         ("contract: {negations: ['!']}\n", "holds no word"),
+        ("postlude: {promises: ['!']}\n", "holds no word"),
+        ("postlude: {claims: {doubts: ['!']}}\n", "holds no word"),
         ("- a\n", ":1: not a mapping; a policy file holds keys"),
         ("a: 1\na: 2\n", ":2: the key `a` is already on line 1"),
         ("a: [\n", "this is not YAML"),

@@ -14,9 +14,12 @@ def read_values_late() -> None:
     A version of typer that works otherwise is left as it is.
     """
     build_check: Any = getattr(typer.core, "build_runtime_param", None)
+    try:
+        from typer._coercion import RuntimeParam, TypeDescriptor
+    except ImportError:  # private names of typer's, which another version may lack
+        return
     if build_check is None:
         return
-    from typer._coercion import RuntimeParam, TypeDescriptor
 
     class LateParam(RuntimeParam):
         """Checks one option's values; `None` is dealt with before, in the class of typer's."""
