@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from importlib import import_module, resources
 from pathlib import Path
+from typing import get_args
 
 from foregate.gates.call_plan import PLAN_REASONS
 from foregate.gates.prelude import judge_answer
-from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN
+from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN, AnyGateCode
 from foregate.schemas.judgement import find_standing
 
 PAGE = Path(__file__).with_name("reference") / "gates.md"
@@ -19,10 +20,10 @@ Generated from the gates and `policy/default.yaml` by `docs/make_gates.py`.
 
 Foregate asks the gates in this order, each only about calls that nothing has held so far. A code is a public name, and
 audits filter by it. `allow` lets the call go on, `ask` needs a person's yes, `hold` can be cured, and `deny` is final
-for that call in its task. Any gate may also give `gate_error` and `not_asked_now`. Each gate can be `enforce`, `shadow`
-(judge and record, never apply) or `off`, except the first and the last.
+for that call in its task. Any gate may also give `gate_error`, `not_asked_now` and `overridden`. Each gate can be
+`enforce`, `shadow` (judge and record, never apply) or `off`, except the first and the last.
 """
-CALM = ("_passed", "_accepted", "_granted", "_not_required", "_let_go", "_for_execution", "unverified")
+CALM = ("_passed", "overridden", "_accepted", "_granted", "_not_required", "_let_go", "_for_execution", "unverified")
 BY_POLICY = ("plan_drift", "plan_unavailable", "critique_unavailable", "critique_invalid")
 
 
@@ -63,7 +64,7 @@ def postlude() -> str:
 
 def anywhere() -> str:
     """Return what does not belong to one gate."""
-    return f"## From any gate\n\n{table(('gate_error', 'not_asked_now', *CODES['prelude']))}"
+    return f"## From any gate\n\n{table((*get_args(AnyGateCode), *CODES['prelude']))}"
 
 
 def not_run() -> str:

@@ -40,6 +40,7 @@ from foregate.schemas.judgement import (
     Verdict,
     build_pass,
     build_rulings,
+    complete_rows,
 )
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import Gate, SoFar
@@ -149,10 +150,17 @@ def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so
     if not turn.grants and opinion.rulings.keys() == ids:
         return opinion
     rulings = {call.id: opinion.rulings.get(call.id) or build_gate_error(gate, "no ruling") for call in live}
-    return replace(
-        opinion,
-        rulings={call.id: apply_override(gate.name, rulings[call.id], turn, so_far.facts[call.id]) for call in live},
-    )
+    lifted = {
+        call.id: ruling
+        for call in live
+        if (ruling := find_override(gate.name, rulings[call.id], turn, so_far.facts[call.id])) is not None
+    }
+    if lifted and turn.edition and opinion.consequence is not None:
+        # What a person wants done anyway is no more asked about: the gate speaks of the other calls alone.
+        rest = [call for call in live if call.id not in lifted]
+        told = ask_gate(gate, turn, rest, ids - lifted.keys(), so_far) if rest else Opinion({})
+        return told if isinstance(told, Need) else replace(told, rulings={**told.rulings, **lifted})
+    return replace(opinion, rulings={**rulings, **lifted})
 
 
 def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
@@ -161,8 +169,9 @@ def build_gate_error(gate: Gate, why: str, told: str = "") -> Ruling:
     return Ruling(Standing.HOLD, "gate_error", message, reason=why[:200])
 
 
-def apply_override(gate: GateName, ruling: Ruling, turn: Turn, facts: CallFacts) -> Ruling:
-    """Turn a hold into leave when a person said `anyway` to exactly this call, gate and code, as its scripts were.
+def find_override(gate: GateName, ruling: Ruling, turn: Turn, facts: CallFacts) -> Ruling | None:
+    """Return the ruling that lets a held call go because a person said `anyway` to exactly this call, gate and code, as
+    its scripts were; None where nobody did.
 
     What cannot be read, what a rule denies, what was not looked at and what could not be judged stays held.
     """
@@ -170,8 +179,11 @@ def apply_override(gate: GateName, ruling: Ruling, turn: Turn, facts: CallFacts)
     for grant in () if final or ruling.standing is not Standing.HOLD else turn.grants:
         same = (grant.gate, grant.code, grant.digest) == (gate, ruling.code, facts.call.digest)
         if same and grant.scripts in ("", find_scripts(facts)):
-            return replace(build_pass(gate), reason=f"anyway, event {grant.seq}")
-    return ruling
+            code = "overridden" if turn.edition else build_pass(gate).code
+            message = f"a person wanted this done anyway (`{ruling.code}`)" if turn.edition else ""
+            numbers = ruling.numbers if turn.edition else ()
+            return Ruling(Standing.ALLOW, code, message, reason=f"anyway, event {grant.seq}", numbers=numbers)
+    return None
 
 
 def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar) -> bool:
@@ -182,7 +194,8 @@ def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_
     stopped = False
     for call in live:
         ruling = opinion.rulings[call.id]
-        if opinion.consequence is not None and so_far.facts[call.id].changes and not ruling.standing.stops:
+        asked = opinion.consequence is not None and ruling.code != "overridden"
+        if asked and so_far.facts[call.id].changes and not ruling.standing.stops:
             ruling = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled")
         before = so_far.rulings.get(call.id)
         replaces = gate == "approval" and before is not None and before[1].standing is Standing.ASK
@@ -202,17 +215,24 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
     if bench.holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
         with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
         held = {"standing": Standing.HOLD, "gate": "prelude", "ruling": with_it}
-        verdicts = [replace(v, **held) if v.standing is Standing.ALLOW else v for v in verdicts]
+        stopped = {call for call, (_, ruling) in so_far.rulings.items() if ruling.standing.stops}
+        # In edition 0 what asked was denied, though nobody was asked.
+        joins = (v.call not in stopped if turn.edition else v.standing is Standing.ALLOW for v in verdicts)
+        verdicts = [replace(v, **held) if joined else v for v, joined in zip(verdicts, joins, strict=True)]
     allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
     plan = so_far.plan if so_far.plan_first in ("", *allowed) else None
     if allowed and bench.keeps_rows:
         so_far.decisions.append(build_snapshot(turn, len(allowed), plan or turn.plan, bench.budget))
+    decisions = tuple(so_far.decisions)
+    if turn.edition and bench.keeps_rows:
+        names = {call.id: (call.name[:128], so_far.facts[call.id].target) for call in turn.calls}
+        decisions = complete_rows(decisions, verdicts, names)
     before = len(turn.plan.items) if turn.plan is not None else 0
     committed = plan is not None or so_far.plan is None  # else only what was in force before is used
     uses = {call: tuple(i for i in items if committed or i < before) for call, items in so_far.uses.items()}
     return Judgement(
         tuple(verdicts),
-        tuple(so_far.decisions),
+        decisions,
         so_far.consequence[1] if so_far.consequence else None,
         so_far.consequence[0] if so_far.consequence else "",
         plan,

@@ -51,10 +51,10 @@ ApprovalCode = Literal[
 ]
 PreludeCode = Literal["prelude_ready_for_execution"]
 PostludeCode = Literal["verification_passed", "verification_pending", "unverified"]
-AnyGateCode = Literal["gate_error", "not_asked_now"]
+AnyGateCode = Literal["gate_error", "not_asked_now", "overridden"]
 """Codes that may come from any gate."""
 OverriddenCode = Literal["critique_passed"]
-"""What stands where a person overrode the critique; elsewhere `critique_not_required` does."""
+"""What stands where a person overrode the critique in an earlier version; elsewhere `critique_not_required` does."""
 
 if TYPE_CHECKING:
     _FirstGatesCode: TypeAlias = ValidityCode | RulesCode | NarrationCode | DriftCode | UncertaintyCode | EvidenceCode
@@ -191,6 +191,7 @@ MEANINGS: dict[str, tuple[str, str]] = {
         "Something else in the response must be settled first.",
         "Settle that, then send the call again.",
     ),
+    "overridden": ("A person wanted the call done anyway, though the gate had held it.", ""),
     "not_run_after_change_not_made": (
         "An earlier change of the response was not made, and this one may depend on it.",
         "Settle the earlier change, then send the call again.",

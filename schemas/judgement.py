@@ -8,6 +8,7 @@ from functools import cache
 from typing import Literal, cast
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from foregate.schemas.codes import Decider, GateCode, GateName
 from foregate.schemas.plan import PlanInForce
@@ -239,7 +240,7 @@ Severity = Literal["info", "warning", "error"]
 
 _CALM = (
     *("prelude_ready_for_execution", "plan_not_required", "critique_not_required"),
-    "verification_passed",
+    *("verification_passed", "overridden"),
 )
 
 
@@ -288,6 +289,33 @@ class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
     ruling: Ruling
 
 
+def complete_rows(
+    decisions: tuple[Decision, ...], verdicts: Iterable[Verdict], names: Mapping[str, tuple[str, str]] | None = None
+) -> tuple[Decision, ...]:
+    """Return decisions in which each stopped call has the ruling that stopped it.
+
+    A gate's question holds calls beside those it is about, and `holds: whole_response` holds calls no gate is against:
+    these rulings stand in verdicts alone until they are added here. `names` are tool and target by call.
+    """
+    stopped = [verdict for verdict in verdicts if verdict.standing is not Standing.ALLOW]
+    if not stopped:
+        return decisions
+    applied = [ruling for one in decisions if one.mode != "shadow" for ruling in one.rulings]
+    known = {ruling.call for ruling in applied if ruling.standing.stops}
+    missing: dict[Decider, list[CallRuling]] = {}
+    for verdict in stopped:
+        if verdict.call not in known:
+            why = verdict.ruling
+            told = CallRuling(verdict.call, verdict.standing, why.code, why.message, why.reason)
+            missing.setdefault(cast(Decider, verdict.gate), []).append(told)
+    found = [replace(row, rulings=(*row.rulings, *missing.pop(row.gate, ()))) for row in decisions]
+    for gate, rulings in missing.items():
+        tool, target = (names or {}).get(rulings[0].call, ("", ""))
+        summary, kept = rulings[0].message, (replace(rulings[0], message=""), *rulings[1:])
+        found.append(Decision(gate, rulings[0].code, summary=summary, tool=tool, target=target, rulings=kept))
+    return tuple(found)
+
+
 class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new;
     `uses` names, per allowed call, the scope items of the plan it uses up when it starts, and `said` the keys of the
@@ -301,6 +329,11 @@ class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
     grants: tuple[Grant, ...] = ()
     uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     said: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    @property
+    def rows(self) -> tuple[Decision, ...]:
+        """The decisions, with what those of earlier versions leave out: see `complete_rows`."""
+        return complete_rows(self.decisions, self.verdicts)
 
     def find_verdict(self, call_id: str) -> Verdict:
         """Return the verdict on a call of the turn; raise LookupError for another call."""

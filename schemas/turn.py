@@ -83,6 +83,9 @@ class Check(Struct, frozen=True, forbid_unknown_fields=True):
     target: str = ""
 
 
+EDITION = 1
+"""By which edition turns are judged now; see `TurnBasis.edition`."""
+
 TurnActor = Literal["model", "runner", "postlude", "sandbox"]
 """Who made the calls of a turn: the model, a remedy or another read of Foregate's own, a check after an answer, or the
 sandbox in which a call has run and whose changes are judged."""
@@ -137,6 +140,9 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How many calls have used up a value that the person said, by its key, where a plan is to be made."""
     contradictions: tuple[Contradiction, ...] = ()
     """The newest looks of the session that contradict earlier ones."""
+    edition: int = 0
+    """By which edition it is judged. In turns of edition 0, a gate's question held a call once more that a person
+    wanted done anyway, and some calls that were held along with others stand in no row."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):

@@ -20,7 +20,7 @@ from foregate.schemas.event import Draft, Event, TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.judgement import Answer, Judgement, Voided
 from foregate.schemas.tool_call import CallFacts, Contradiction, Survey, ToolCall, hash_surveys
-from foregate.schemas.turn import Said, Turn, TurnActor, TurnRecord
+from foregate.schemas.turn import EDITION, Said, Turn, TurnActor, TurnRecord
 from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
 _CARRYING_OUT = (
@@ -114,6 +114,7 @@ class TurnBuilder:
             just_failed=task.just_failed,
             during=task.during,
             done_steps=task.done_steps,
+            edition=EDITION,
             contradictions=tuple(Contradiction(*pair) for pair in list(state.ledger.contradictions)[-_SHOWN:]),
             unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
             **more,

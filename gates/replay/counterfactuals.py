@@ -230,7 +230,7 @@ class CounterfactualSearch:
     def _is_other_ruling(self, judged: Replayed) -> bool:
         """Whether the gate's ruling on the call is another in kind: it passes where it did not, or the reverse."""
         gate = self.decision.gate
-        row = next((row for row in judged.judgement.decisions if row.gate == gate), None)
+        row = next((row for row in judged.judgement.rows if row.gate == gate), None)
         if not self.turn.calls:
             return row is not None and row.code != self.decision.code
         need = judged.missing.get(self.call.id)

@@ -39,7 +39,7 @@ from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, Survey
 from foregate.schemas.tool_spec import Catalogue, hash_catalogue
-from foregate.schemas.turn import Said, Turn
+from foregate.schemas.turn import EDITION, Said, Turn
 
 RESPONSE = 1
 """The event number a response has that stands in no log: its calls are `c1.1`, `c1.2` and so on."""
@@ -101,7 +101,7 @@ def build_turn(
         text=response.text,
         user_messages=tuple(Said(0, text) for text in _texts(request)),
         attended=attended,
-        **{"narrated": len(response.text.strip()), **known},
+        **{"narrated": len(response.text.strip()), "edition": EDITION, **known},
     )
 
 

@@ -13,7 +13,7 @@ from typing import Literal, get_args
 from msgspec import Struct, structs
 
 from foregate.schemas import strict_json
-from foregate.schemas.codes import CODES, GATES
+from foregate.schemas.codes import CODES, GATES, AnyGateCode
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import Kind, PolicyChanged, SessionStarted, TaskEnded, TaskStarted
@@ -24,7 +24,7 @@ from foregate.schemas.strict_json import Json, get_int, get_list, get_object, ge
 Names = Collection[str]
 Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
 
-_ANY_GATE = ("gate_error", "not_asked_now")
+_ANY_GATE = get_args(AnyGateCode)
 _CALM = ("prelude_ready_for_execution", "plan_not_required", "critique_not_required")
 _PASSING = ("plan_accepted", "critique_accepted", "plan_unavailable_let_go")
 _HAPPENED: Mapping[str, tuple[Category, str]] = {
@@ -100,7 +100,7 @@ def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:
             continue
         turn = event.body.turn
         about = {name: getattr(turn, name) for name in ("task", "turn", "response", "actor")}
-        for decision in event.body.judgement.decisions:
+        for decision in event.body.judgement.rows:
             about["address"], about["severity"] = f"{event.seq}.{decision.gate}", decision.severity
             yield DecisionPoint(seq=event.seq, time=event.time, **about, **structs.asdict(decision))
 
@@ -115,6 +115,21 @@ def has_fired(row: Decision | DecisionPoint) -> bool:
     """Whether a gate stopped or asked something, or something follows from what it said."""
     passed = all(ruling.standing is Standing.ALLOW for ruling in row.rulings)
     return not passed or row.consequence is not None or row.code == "verification_pending"
+
+
+def list_overridden(body: TurnJudged, said_yes: Mapping[int, Mapping[str, str]]) -> Iterator[str]:
+    """Yield for each call that runs because a person wanted it to which gate they overrode.
+
+    `said_yes` is by the event of an answer and by digest the gate a person overrode, "" for a yes to what was asked: it
+    replaced the ruling of the first gate that asked about the call.
+    """
+    wanted = {digest: gate for seq in body.turn.answers for digest, gate in said_yes.get(seq, {}).items()}
+    for verdict in body.judgement.verdicts if wanted else ():
+        if verdict.standing is Standing.ALLOW and verdict.digest in wanted:
+            rows = (row for row in body.judgement.decisions if row.mode != "shadow")
+            rulings = ((row.gate, one) for row in rows for one in row.rulings)
+            asked = (gate for gate, one in rulings if one.call == verdict.call and one.standing is Standing.ASK)
+            yield wanted[verdict.digest] or next(asked, "approval")
 
 
 def order_rulings(decision: Decision) -> list[CallRuling]:
@@ -276,8 +291,9 @@ class Statistics:
         self.rules: dict[str, int] = {}
         self._asked_at: dict[str, str] = {}
         """When the open question of the session in hand was asked, by who is asked."""
-        self._said_yes: dict[int, frozenset[str]] = {}
-        """The calls a person said yes to in the session in hand, by the event of the answer."""
+        self._said_yes: dict[int, Mapping[str, str]] = {}
+        """The calls a person said yes to in the session in hand, by the event of the answer: by digest the gate that
+        they overrode with it, "" for a yes to what was asked."""
 
     def add_session(self, session: str, events: Iterable[Event]) -> None:
         """Take in a session's events of KINDS; raise LogError for one that cannot be read."""
@@ -337,19 +353,14 @@ class Statistics:
                 pass
 
     def _add_judgement(self, body: TurnJudged) -> None:
-        verdicts, decisions = body.judgement.verdicts, body.judgement.decisions
+        verdicts, decisions = body.judgement.verdicts, body.judgement.rows
         self.turns += 1
         self.calls += len(verdicts)
         self.held += sum(verdict.standing is not Standing.ALLOW for verdict in verdicts)
         for decision in decisions:
             self._add_decision(decision)
-        said_yes = frozenset[str]().union(*(self._said_yes.pop(seq, ()) for seq in body.turn.answers))
-        for verdict in verdicts:
-            if verdict.standing is Standing.ALLOW and verdict.digest in said_yes:
-                # A person's yes replaced the ruling of the first gate that asked about the call.
-                rulings = ((one.gate, ruling) for one in decisions if one.mode != "shadow" for ruling in one.rulings)
-                asked = (gate for gate, one in rulings if one.call == verdict.call and one.standing is Standing.ASK)
-                self.gates[next(asked, "approval")].overridden += 1
+        for gate in list_overridden(body, self._said_yes):
+            self.gates[gate].overridden += 1
         self._said_yes.clear()
 
     def _add_decision(self, decision: Decision) -> None:
@@ -377,10 +388,9 @@ class Statistics:
         self._asked_at.pop("person", None)
         if answer.gate != "approval":
             self.questions[answer.choice] += 1
-            for grant in body.grants or ():
-                self.gates[grant.gate].overridden += 1
+            self._said_yes[event.seq] = {grant.digest: grant.gate for grant in body.grants or ()}
             return
         self.approvals["answered"] += 1
         if answer.has_yes:
             self.approvals["yes"] += 1
-            self._said_yes[event.seq] = frozenset(answer.digests)
+            self._said_yes[event.seq] = dict.fromkeys(answer.digests, "")

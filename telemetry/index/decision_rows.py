@@ -36,7 +36,7 @@ def list_decision_values(
     """Yield the columns of each row, its rules, and the text by which it is found, "" for one that only passed."""
     part = 0
     alone = [verdict.call for verdict in body.judgement.verdicts]
-    for decision in body.judgement.decisions:
+    for decision in body.judgement.rows:
         passed, fired = has_only_passed(decision), has_fired(decision)
         turn = {
             "gate": intern(decision.gate),

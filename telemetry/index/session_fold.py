@@ -21,7 +21,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import get_list, get_object, get_text, scrub
-from foregate.telemetry.audit.decisions import measure_wait
+from foregate.telemetry.audit.decisions import list_overridden, measure_wait
 from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce
 from foregate.telemetry.index.decision_rows import list_decision_values
 from foregate.telemetry.index.people import name_answerer, name_followed, name_runner
@@ -66,7 +66,7 @@ class SessionFold(Struct):
     ask: int = 0
     asked_at: str = ""
     advice_at: str = ""
-    yes: dict[int, list[str]] = field(default_factory=dict)
+    yes: dict[int, dict[str, str]] = field(default_factory=dict)
 
 
 class SessionReader:
@@ -172,7 +172,9 @@ class SessionReader:
         self.fold.denied += denied
         self.fold.held += stopped - denied
         self._writer.link_answers(self._session, turn, body.turn.answers)
-        self._add_overrides(event, body, turn)
+        for gate in list_overridden(body, self.fold.yes):
+            self._writer.insert("overrides", session=self._session, at=self.fold.last_at, gate=scrub(gate), turn=turn)
+        self.fold.yes.clear()
 
     def _find_approvers(self, body: TurnJudged) -> dict[str, str]:
         """Return by its gate who answered, of the answers this turn was judged with."""
@@ -186,25 +188,9 @@ class SessionReader:
                 found[answered.answer.gate] = name_answerer(answered)
         return found
 
-    def _add_overrides(self, event: Event, body: TurnJudged, turn: int) -> None:
-        """Note each call that a person's yes let through, under the first gate that asked about it."""
-        said_yes = {digest for seq in body.turn.answers for digest in self.fold.yes.get(seq, ())}
-        rulings = [
-            (one.gate, ruling) for one in body.judgement.decisions if one.mode != "shadow" for ruling in one.rulings
-        ]
-        for verdict in body.judgement.verdicts:
-            if verdict.standing is Standing.ALLOW and verdict.digest in said_yes:
-                asked = (gate for gate, one in rulings if one.call == verdict.call and one.standing is Standing.ASK)
-                self._add_override(event, next(asked, "approval"), turn)
-        self.fold.yes.clear()
-
-    def _add_override(self, event: Event, gate: str, turn: int | None) -> None:
-        self._writer.insert("overrides", session=self._session, at=self.fold.last_at, gate=scrub(gate), turn=turn)
-
     def _add_question(self, event: Event, body: NeedRaised) -> None:
         self.fold.asked_at = event.time
-        if body.need.gate == "approval":
-            self.fold.asked_about += len(body.need.calls)
+        self.fold.asked_about += len(body.need.calls)
         self.fold.ask = self._insert_ask(event, "person", body.need.gate, raised=True)
 
     def _insert_ask(self, event: Event, who: str, gate: str, *, raised: bool = False, answered: int = 0) -> int:
@@ -230,10 +216,9 @@ class SessionReader:
         self._writer.answer_ask(row, answered=event.seq, **values)
         self.fold.ask, self.fold.asked_at = 0, ""
         if answer.gate != "approval":
-            for grant in body.grants or ():
-                self._add_override(event, grant.gate, None)
+            self.fold.yes[event.seq] = {grant.digest: grant.gate for grant in body.grants or ()}
         elif answer.has_yes:
-            self.fold.yes[event.seq] = list(answer.digests)[:_YES]
+            self.fold.yes[event.seq] = dict.fromkeys(answer.digests[:_YES], "")
 
 
 _LAYS = {"policy_changed": "policy", "catalog_changed": "tools"}

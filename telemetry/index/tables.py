@@ -11,7 +11,7 @@ from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log.sqlite_file import PATIENCE, retry_while_busy
 
-VERSION = 3
+VERSION = 4
 """Raised whenever the tables, or what is written into them, change: an index of another version is made anew."""
 _APPLICATION = 0x46474958
 """SQLite's application id of an index: "FGIX"."""
@@ -66,8 +66,8 @@ _TABLES = (
   took INTEGER, approver INTEGER NOT NULL, model_calls INTEGER NOT NULL, tokens INTEGER NOT NULL, turn INTEGER
 ) STRICT""",
     "CREATE INDEX asks_by_session ON asks (session, answered)",
-    """CREATE TABLE overrides (session INTEGER NOT NULL, at INTEGER NOT NULL, gate TEXT NOT NULL, turn INTEGER)
-  STRICT""",
+    """CREATE TABLE overrides (session INTEGER NOT NULL, at INTEGER NOT NULL, gate TEXT NOT NULL,
+  turn INTEGER NOT NULL) STRICT""",
     "CREATE INDEX overrides_by_session ON overrides (session)",
     """CREATE TABLE policy_rules (policy INTEGER NOT NULL, place INTEGER NOT NULL, rule INTEGER NOT NULL,
   PRIMARY KEY (policy, place)) STRICT, WITHOUT ROWID""",

@@ -48,8 +48,8 @@ def find_ruling(log: Readable, session: str, seq: int, gate: str, call: str = ""
     """
     event, judgement = read_judgement(log, session, seq)
     rulings = [one for one in list_rulings(judgement) if one.gate == gate]
-    if all(one.gate != gate for one in judgement.decisions):
-        asked = ", ".join(one.gate for one in judgement.decisions) or "none"
+    if all(one.gate != gate for one in judgement.rows):
+        asked = ", ".join(one.gate for one in judgement.rows) or "none"
         raise UsageError(f"`{gate[:40]}` was not asked about event {seq}; asked were {asked}")
     wanted = [one for one in rulings if one.call == call] if call else rulings
     if not wanted and not judgement.verdicts:
@@ -65,7 +65,7 @@ def find_decision(log: Readable, session: str, seq: int, gate: str, call: str = 
     """Return a ruling as the log holds it, or what was said of an answer in words, which has no call; see
     `find_ruling`."""
     event, judgement = read_judgement(log, session, seq)
-    if judgement.verdicts or call or all(one.gate != gate for one in judgement.decisions):
+    if judgement.verdicts or call or all(one.gate != gate for one in judgement.rows):
         return find_ruling(log, session, seq, gate, call)
     return RuledCall(session, seq, gate, event=event.hash)
 
@@ -104,7 +104,7 @@ def list_rulings(judgement: Judgement) -> Iterator[GateRuling]:
     A gate is asked about the calls that no gate before it has stopped.
     """
     stopped: set[str] = set()
-    for decision in judgement.decisions:
+    for decision in judgement.rows:
         given = {ruling.call: ruling for ruling in decision.rulings}
         for verdict in judgement.verdicts:
             if verdict.call in stopped:

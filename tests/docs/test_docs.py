@@ -5,13 +5,14 @@ from __future__ import annotations
 import re
 import runpy
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
-from foregate.schemas.codes import CODES, MEANINGS, NOT_RUN
+from foregate.schemas.codes import CODES, MEANINGS, NOT_RUN, AnyGateCode
 from tests.docs.pages import DOCS, PAGES, ROOT, anchors_of, links_of, prose_of, text_of
 
 GENERATED = ("gates", "dialects", "events", "command-line", "python")
@@ -25,7 +26,7 @@ def made(name: str) -> object:
 
 
 def test_every_code_has_a_meaning_and_every_meaning_a_code() -> None:
-    codes = {code for codes in CODES.values() for code in codes} | {"gate_error", *NOT_RUN}
+    codes = {code for codes in CODES.values() for code in codes} | {*get_args(AnyGateCode), *NOT_RUN}
     assert set(MEANINGS) == codes
 
 

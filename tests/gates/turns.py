@@ -28,7 +28,7 @@ from foregate.schemas.tool_spec import (
     ToolSpec,
     build_catalogue,
 )
-from foregate.schemas.turn import Said, Turn
+from foregate.schemas.turn import EDITION, Said, Turn
 from tests.policies import policy_with
 
 NOW = "2026-01-01T00:00:00.000000Z"
@@ -109,6 +109,7 @@ def turn(*calls: ToolCall, surveys: tuple[Survey, ...] | None = None, says: str 
         prompts_hash="q",
         calls=calls,
         surveys=surveys if surveys is not None else tuple(survey(c, seen()) for c in calls),
+        edition=EDITION,
         user_messages=(Said(3, says),),
         **fields,
     )

@@ -17,7 +17,7 @@ from foregate.policy.source.strict_yaml import format_path
 from foregate.policy.source.values import list_values
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded
-from foregate.schemas.judgement import Judgement, Remedy, Standing
+from foregate.schemas.judgement import Remedy, Standing
 from foregate.schemas.protocols import Log, Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
@@ -137,7 +137,7 @@ def _build_explanation(log: Readable, session: str, event: Event, point: Decisio
     turn = read_turn(log, session, event)
     values, tools = turn.in_force.require()
     policy, catalogue = restore_policy(values), build_catalogue(tools)
-    judgement, rows = turn.judgement, turn.judgement.decisions
+    judgement, rows = turn.judgement, turn.judgement.rows
     decision = next(row for row in rows if row.gate == point.gate)
     call = choose_call(turn, point, wanted)
     after = log.events(session, after=turn.turn.response - 1, kinds=KINDS)
@@ -163,26 +163,30 @@ def _build_explanation(log: Readable, session: str, event: Event, point: Decisio
     sent = _find_sent_arguments(log, session, turn, call)
     return replace(
         found,
+        point=_narrow_point(point, call),
         standing=next((r.standing.value for r in point.rulings if r.call == call.id), "allow"),
         asked=replace(asked, more=len(turn.turn.calls) - 1, sent=sent),
         rules={rule: describe(f"rules.list.{rule}") for rule in point.rules},
         remedy=verdict.ruling.remedy if verdict.gate == point.gate else None,
-        beside=tuple(_find_other_calls(ruled, judgement, point, call)),
+        beside=tuple(_find_other_calls(ruled, point, call)),
     )
 
 
-def _find_other_calls(
-    ruled: CounterfactualSearch, judgement: Judgement, point: DecisionPoint, call: ToolCall
-) -> Iterator[Beside]:
+def _find_other_calls(ruled: CounterfactualSearch, point: DecisionPoint, call: ToolCall) -> Iterator[Beside]:
     """Yield the gate's rulings on the other calls, and what its question held along with them."""
-    rulings = {r.call: (r.standing, r.code, r.message) for r in point.rulings}
-    for verdict in judgement.verdicts:
-        if verdict.gate == point.gate and verdict.ruling.code == "not_asked_now":
-            rulings[verdict.call] = verdict.standing, verdict.ruling.code, verdict.ruling.message
+    rulings = {ruling.call: ruling for ruling in point.rulings}
     for other in ruled.turn.calls:
         if other.id in rulings and other.id != call.id:
-            standing, code, message = rulings[other.id]
-            yield Beside(other.name[:128], ruled.facts[other.id].target, standing.value, code, message)
+            ruling, target = rulings[other.id], ruled.facts[other.id].target
+            yield Beside(other.name[:128], target, ruling.standing.value, ruling.code, ruling.message)
+
+
+def _narrow_point(point: DecisionPoint, call: ToolCall) -> DecisionPoint:
+    """Return a decision as it is about one call, where that was ruled on otherwise than the call that gave the code."""
+    ruling = next((one for one in point.rulings if one.call == call.id), None)
+    if ruling is None or ruling.code == point.code:
+        return point
+    return replace(point, code=ruling.code, summary=ruling.message)
 
 
 def read_turn(log: Readable, session: str, event: Event) -> RecordedTurn:
@@ -205,7 +209,7 @@ def choose_call(turn: RecordedTurn, point: DecisionPoint, wanted: str = "") -> T
         if wanted not in calls:
             raise UsageError(f"event {turn.seq} judged no call `{wanted[:80]}`; leave the call out")
         return calls[wanted]
-    for decision in turn.judgement.decisions:
+    for decision in turn.judgement.rows:
         if decision.gate == point.gate:
             break
         held = [r.call for r in decision.rulings if r.standing.rank >= Standing.HOLD.rank and decision.mode != "shadow"]

@@ -205,7 +205,7 @@ def _read_side(events: Iterator[Event]) -> _Side:
 def _list_calls(seq: int, judgement: Judgement, names: dict[str, str]) -> Iterator[ComparedCall]:
     for verdict in judgement.verdicts:
         rulings = []
-        for row in judgement.decisions:
+        for row in judgement.rows:
             own = next((ruling for ruling in row.rulings if ruling.call == verdict.call), None)
             if own is not None:
                 rulings.append(GateRuling(row.gate, own.standing.value, own.code))

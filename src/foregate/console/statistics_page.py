@@ -16,6 +16,7 @@ from foregate.telemetry.audit.decisions import GateCounts, Statistics
 from foregate.telemetry.index.audit_index import AuditIndex
 from foregate.telemetry.index.counting import count_selection
 from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
+from foregate.telemetry.index.prompts import count_prompts
 from foregate.telemetry.review.reviews import count_by_gate
 
 
@@ -67,6 +68,7 @@ async def show_statistics(console: Console, request: Request) -> Response:
         workspace=query.list_pattern("workspace"),
     )
     found = await console.index.ask(lambda index: count_selection(index, wanted))
+    prompts = await console.index.ask(lambda index: count_prompts(index, wanted))
     reviews = await console.kept.read()
     sessions = await console.index.ask(lambda index: list_names(index, wanted)) if query.fields else None
     labels = list_labels(count_by_gate(reviews, sessions))
@@ -79,6 +81,7 @@ async def show_statistics(console: Console, request: Request) -> Response:
         gates=list_gates(found, labels),
         advice=[(who, cost.calls, cost.tokens, format_seconds(cost.seconds)) for who, cost in found.advice.items()],
         answers=list_answers(found),
+        prompts=prompts,
         labels=labels,
         rules=sorted(found.rules.items(), key=lambda rule: (-rule[1], rule[0])),
     )
@@ -168,4 +171,4 @@ def list_answers(found: Statistics) -> list[tuple[str, str]]:
     return rows
 
 
-_HELD = (("anyway", "ran all the same"), ("stop", "stopped"), ("more", "with more words"))
+_HELD = (("anyway", 'with "do it anyway"'), ("stop", "stopped"), ("more", "with more words"))

@@ -97,11 +97,11 @@ class _Builder:
         self.turn: RecordedTurn = read_turn(log, explained.session, event)
         self.call = choose_call(self.turn, self.point, call)
         self.facts = self._compute_facts()
-        self.place = next(n for n, one in enumerate(body.judgement.decisions) if one.gate == self.point.gate)
+        self.place = next(n for n, one in enumerate(body.judgement.rows) if one.gate == self.point.gate)
 
     @property
     def decision(self) -> Decision:
-        return self.body.judgement.decisions[self.place]
+        return self.body.judgement.rows[self.place]
 
     def _compute_facts(self) -> CallFacts | None:
         values, tools = self.turn.in_force.require()
@@ -113,9 +113,9 @@ class _Builder:
     def build(self, proof: ProofView | None) -> DecisionPage:
         """Return the page."""
         point, call = self.point, self.call
-        named = index_rulings(self.body.judgement)[self.place]
-        place, ruling = named.get(call.id, (0, None)) if call is not None else (0, None)
-        shown = build_ruling(self.event.seq, self.place, self.decision, ruling, place)
+        indexed = index_rulings(self.body.judgement)[self.place]
+        place, ruling = indexed.rulings.get(call.id, (0, None)) if call is not None else (0, None)
+        shown = build_ruling(self.event.seq, self.place, indexed, ruling, place)
         row, anchor = self._find_row()
         last, head = self.log.head_anchor(self.session)
         answers = list(self._read_answers())

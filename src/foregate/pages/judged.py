@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from itertools import chain, repeat
+from typing import NamedTuple
 
 from foregate.pages.links import name_decision
 from foregate.pages.texts import cut_text, fold_text
@@ -21,20 +22,28 @@ _VALUES = 12
 _MEMBERS = 40
 
 
-Rulings: TypeAlias = Sequence[Mapping[str, tuple[int, CallRuling]]]
-"""By decision and by call the ruling and its place: a response may have ten thousand calls."""
+class IndexedRow(NamedTuple):
+    """A decision with its rulings and their places by call: a response may have ten thousand calls.
+
+    `recorded` counts the rulings that the event itself holds, -1 where it does not hold the decision.
+    """
+
+    decision: Decision
+    rulings: Mapping[str, tuple[int, CallRuling]]
+    recorded: int
 
 
-def index_rulings(judgement: Judgement) -> Rulings:
-    """Return the rulings of a judgement, to be found by call."""
+def index_rulings(judgement: Judgement) -> Sequence[IndexedRow]:
+    """Return the decisions of a judgement, their rulings to be found by call."""
+    recorded = chain((len(decision.rulings) for decision in judgement.decisions), repeat(-1))
     return [
-        {ruling.call: (place, ruling) for place, ruling in enumerate(decision.rulings)}
-        for decision in judgement.decisions
+        IndexedRow(row, {one.call: (place, one) for place, one in enumerate(row.rulings)}, count)
+        for row, count in zip(judgement.rows, recorded, strict=False)
     ]
 
 
 def build_judged(
-    event: Event, body: TurnJudged, number: int, plan: PlanInForce | None, rulings: Rulings | None = None
+    event: Event, body: TurnJudged, number: int, plan: PlanInForce | None, rulings: Sequence[IndexedRow] | None = None
 ) -> JudgedView:
     """Return how the call of verdict `number` was judged, and by which leave."""
     verdict = body.judgement.verdicts[number]
@@ -57,7 +66,7 @@ def build_judged(
 def build_answer_rulings(event: Event, body: TurnJudged) -> JudgedView:
     """Return how an answer in words was judged."""
     rulings = tuple(
-        build_ruling(event.seq, number, decision, None) for number, decision in enumerate(body.judgement.decisions)
+        build_ruling(event.seq, number, row, None) for number, row in enumerate(index_rulings(body.judgement))
     )
     last = rulings[-1] if rulings else None
     tone: Tone = last.tone if last is not None else "quiet"
@@ -65,20 +74,25 @@ def build_answer_rulings(event: Event, body: TurnJudged) -> JudgedView:
     return JudgedView(event.seq, tone, "", last.gate if last else "", last.code if last else "", words, rulings)
 
 
-def build_rulings(seq: int, judgement: Judgement, call: str, rulings: Rulings | None = None) -> Iterator[RulingView]:
+def build_rulings(
+    seq: int, judgement: Judgement, call: str, rulings: Sequence[IndexedRow] | None = None
+) -> Iterator[RulingView]:
     """Yield what each gate said of a call, in order, until one stopped it."""
-    rulings = rulings if rulings is not None else index_rulings(judgement)
-    for number, decision in enumerate(judgement.decisions):
-        if decision.gate == "prelude":
+    for number, row in enumerate(rulings if rulings is not None else index_rulings(judgement)):
+        decision, (place, ruling) = row.decision, row.rulings.get(call, (0, None))
+        if decision.code == "prelude_ready_for_execution":
             continue
-        place, ruling = rulings[number].get(call, (0, None))
-        yield build_ruling(seq, number, decision, ruling, place)
+        yield build_ruling(seq, number, row, ruling, place)
         if ruling is not None and ruling.standing.stops and decision.mode != "shadow":
             return
 
 
-def build_ruling(seq: int, number: int, decision: Decision, ruling: CallRuling | None, place: int = 0) -> RulingView:
-    """Return what a gate said of a call, in the ruling at `place`; without a ruling of its own a call passed."""
+def build_ruling(seq: int, number: int, row: IndexedRow, ruling: CallRuling | None, place: int = 0) -> RulingView:
+    """Return what a gate said of a call, in the ruling at `place`; without a ruling of its own a call passed.
+
+    Words that the event does not hold under that place have no address in it.
+    """
+    decision, is_recorded = row.decision, place < max(1, row.recorded) and row.recorded >= 0
     about_all = not decision.rulings
     code = ruling.code if ruling is not None else decision.code if about_all else f"{decision.gate}_passed"
     standing = ruling.standing if ruling is not None else Standing.ALLOW
@@ -92,6 +106,7 @@ def build_ruling(seq: int, number: int, decision: Decision, ruling: CallRuling |
     elif ruling is not None or about_all:
         says, at = decision.summary, f"{base}/summary" if decision.summary else ""
     shown = ruling is not None or about_all
+    at = at if is_recorded else ""
     return RulingView(
         seq=seq,
         gate=cut_text(decision.gate, _MEMBERS),

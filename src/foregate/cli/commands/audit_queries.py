@@ -289,19 +289,23 @@ def search(
 @app.command("stats")
 @selecting.takes_selection(selecting.OF_DECISIONS)
 def stats(selection: Selection, sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
-    """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes.
+    """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes, and
+    which gate, rule and policy key made the prompts.
 
-    Filters select what is counted: decisions, and the turns they were made in.
+    Filters select what is counted: decisions, and the turns they were made in; of prompts, which sessions and when.
     """
-    from foregate.cli.commands.reports import format_statistics
+    from foregate.cli.commands.reports import format_prompts, format_statistics
+    from foregate.schemas.strict_json import as_object
     from foregate.telemetry.index.counting import count_selection
+    from foregate.telemetry.index.prompts import count_prompts
 
     with open_home_index(_tell_progress) as (log, index):
-        found = count_selection(index, selecting.select_decisions(selection, _find_names(log, sessions)))
+        wanted = selecting.select_decisions(selection, _find_names(log, sessions))
+        found, prompts = count_selection(index, wanted), count_prompts(index, wanted)
     if as_json:
-        options.print_json(found.to_json())
+        options.print_json({**as_object(found.to_json()), "prompts": [row.to_json() for row in prompts]})
         return
-    for line in format_statistics(found):
+    for line in (*format_statistics(found), *format_prompts(prompts)):
         typer.echo(line)
 
 

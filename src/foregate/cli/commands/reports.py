@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, islice
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from foregate.policy.source.strict_yaml import Data
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.decisions import Statistics
+    from foregate.telemetry.index.prompts import PromptCount
 
     NameKeys = Callable[[Row], Row]
 
@@ -36,7 +37,7 @@ def format_statistics(found: Statistics) -> Iterator[str]:
     counted = {"session": found.sessions, "task": found.tasks, "judged turn": found.turns, "call": found.calls}
     yield ", ".join(pluralise(count, noun) for noun, count in counted.items())
     shadows = any(counts.shadow_asked for counts in found.gates.values())
-    names = f"{'gate':<12} {'asked':>8} {'fired':>7} {'person':>7} {'held':>7} {'denied':>7} {'overridden':>11}"
+    names = f"{'gate':<12} {'asked':>8} {'fired':>7} {'asks':>7} {'held':>7} {'denied':>7} {'overridden':>11}"
     yield names + (f" {'in shadow':>18}" if shadows else "")
     for gate, counts in found.gates.items():
         shadow = f" {counts.shadow_asked:>8} asked {counts.shadow_fired:>4} fired" if shadows else ""
@@ -57,6 +58,20 @@ def format_statistics(found: Statistics) -> Iterator[str]:
         yield from _format_row("repeated", f"{pluralise(asked['asked'], 'question')} about calls held again: {said}")
     silent = [name for name, count in found.rules.items() if not count]
     yield from _format_row("rules", f"never fired: {', '.join(silent)}" if silent else "none that never fired")
+
+
+def format_prompts(rows: Sequence[PromptCount]) -> Iterator[str]:
+    """Yield a table of what made the questions to people, in 80 columns; nothing where nobody was asked."""
+    if not rows:
+        return
+    yield ""
+    yield f"{'prompts made by':<34} {'prompts':>7} {'yes':>5} {'no':>5} {'open':>5} {'ran':>5}  stopped by"
+    for row in rows:
+        cause = row.gate if not row.key or row.key == f"{row.gate}.mode" else f"{row.gate} {row.key}"
+        told = (
+            f"{shorten_text(cause, 34):<34} {row.prompts:>7} {row.yes:>5} {row.no:>5} {row.unanswered:>5} {row.ran:>5}"
+        )
+        yield f"{told}  {row.stopped_by}".rstrip()
 
 
 def _format_approvals(found: Statistics) -> str:

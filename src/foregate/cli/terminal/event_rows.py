@@ -46,7 +46,7 @@ def format_event(event: Event, width: int, made: str = "", about: str = "") -> l
     """
     match event.body:
         case TurnJudged(judgement=judgement):
-            shown = filter(is_notable, judgement.decisions)
+            shown = filter(is_notable, judgement.rows)
             return [row for decision in shown for row in format_ruling(decision, width)]
         case NeedAnswered(elsewhere=True, answer=answer) as body if answer.value is not None:
             by = body.by or get_text(answer.value, "by", "")
@@ -90,7 +90,7 @@ def is_pass(decision: Decision | DecisionPoint) -> bool:
 
 def is_notable(decision: Decision | DecisionPoint) -> bool:
     """Whether a decision deserves a line as it is made: not a pass, and not the yes that was just typed."""
-    granted = decision.code == "approval_granted" and decision.consequence is None
+    granted = decision.code in ("approval_granted", "overridden") and decision.consequence is None
     return not (is_pass(decision) or granted)
 
 

@@ -1,0 +1,98 @@
+"""What made the questions to people is counted from the questions put, with the answers and what followed."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from foregate.agent.testing.model import calls, says
+from foregate.cli.commands.reports import format_prompts
+from foregate.telemetry.index.filters import DecisionFilter
+from foregate.telemetry.index.prompts import PromptCount, count_prompts
+from foregate.telemetry.index.rows import SessionRow
+from tests.agent.corpus import ASK_EDITS, EDIT, READ, STORIES, TALK, rules, told
+from tests.agent.loop.test_overrides import CASES, play
+from tests.agent.world import World
+from tests.telemetry.index.made import open_index, put_session
+
+RAISED = """SELECT count(*) FROM events WHERE json_extract(text, '$.kind') = 'need_raised'
+  AND json_extract(text, '$.body.need.who') = 'person'"""
+ANSWERED = """SELECT count(*) FROM events WHERE json_extract(text, '$.kind') = 'need_answered'
+  AND json_extract(text, '$.body.answer.who') = 'person' AND json_type(text, '$.body.answer.value') = 'object'"""
+YES = f"{ANSWERED} AND json_extract(text, '$.body.answer.value.choice') IN ('yes', 'grant', 'anyway')"
+
+
+async def put(path: Path) -> None:
+    """Put sessions with every kind of question into the log at `path`."""
+    for number, story in enumerate(STORIES):
+        world = World()
+        session = await story(world)
+        put_session(path, f"s{number}", world.log.lines(session.name))
+    for number, case in enumerate(CASES.values()):
+        world = await play(case, (case.call,))
+        put_session(path, f"c{number}", world.log.lines("s"))
+
+
+async def test_the_prompts_are_the_questions_and_answers_that_the_log_holds(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    await put(path)
+    with closing(open_index(path)) as index, closing(sqlite3.connect(path)) as log:
+        found = count_prompts(index, DecisionFilter())
+        counts = [sum(getattr(row, name) for row in found) for name in ("prompts", "yes", "no", "unanswered")]
+        raised, answered, yes = (log.execute(query).fetchone()[0] for query in (RAISED, ANSWERED, YES))
+        assert counts == [raised, yes, answered - yes, raised - answered]
+        assert {row.gate for row in found} >= {"rules", "narration", "drift", "uncertainty", "plan", "critique"}
+        nothing = count_prompts(index, DecisionFilter(sessions=["none"]))
+        assert nothing == []
+        own = count_prompts(index, DecisionFilter(sessions=["c0"]))
+        assert 0 < sum(row.prompts for row in own) < raised
+
+
+async def count_one(
+    path: Path, model: list[Any], person: list[Any], policy: Any
+) -> tuple[list[PromptCount], SessionRow]:
+    """Return the prompts of one session, and its row in the list of sessions."""
+    world = World(policy=policy)
+    await told(world, model, person)
+    put_session(path, "s", world.log.lines("s"))
+    with closing(open_index(path)) as index:
+        return count_prompts(index, DecisionFilter()), index.list_sessions()[0]
+
+
+@pytest.mark.parametrize(
+    ("answer", "counts"), [("yes", (1, 1, 0, 0, 1)), ("no", (1, 0, 1, 0, 0)), (None, (1, 0, 0, 1, 0))]
+)
+async def test_a_prompt_stands_under_the_rule_that_made_it(
+    tmp_path: Path, answer: Any, counts: tuple[int, ...]
+) -> None:
+    model = [calls(READ, text=TALK), calls(EDIT), says("ok")]
+    (row,), listed = await count_one(tmp_path / "events.db", model, [answer], rules(ASK_EDITS))
+    if answer is not None:
+        assert (row.gate, row.rule, row.key) == ("rules", "ask-edits", "rules.list.ask-edits")
+    assert (row.prompts, row.yes, row.no, row.unanswered, row.ran) == counts
+    assert listed.asked_about == 1
+
+
+async def test_a_yes_whose_call_was_stopped_all_the_same_says_by_whom(tmp_path: Path) -> None:
+    path = tmp_path / "events.db"
+    case = CASES["plan_rejected"]
+    world = await play(CASES["uncertainty_clarification"]._replace(policy=case.policy, plan=case.plan), (case.call,))
+    put_session(path, "s", world.log.lines("s"))
+    story = next(one for one in STORIES if one.__name__ == "outside_the_mandate")
+    world = World()
+    await story(world)
+    put_session(path, "o", world.log.lines("s"))
+    with closing(open_index(path)) as index:
+        (row,) = count_prompts(index, DecisionFilter(sessions=["o"]))
+    assert (row.gate, row.key, row.yes, row.ran, row.stopped_by) == ("approval", "mandate.mode", 1, 0, "approval")
+
+
+def test_the_table_fits_its_terminal() -> None:
+    row = PromptCount("uncertainty", "", "uncertainty." + "x" * 60, 12_345, 99_999, 99_999, 99_999, 99_999, "approval")
+    lines = list(format_prompts([row]))
+    assert max(map(len, lines)) <= 80
+    assert list(format_prompts([])) == []
