@@ -27,6 +27,7 @@ from figures import FOLDER, RESULTS, ROOT, Results, ask_git
 SHORT: dict[str, Sequence[str]] = {
     "start": (),
     "overhead": (),
+    "beside": (),
     "replay": (),
     "whatif": (),
     "tuning": ("--turns", "4000"),

@@ -16,6 +16,8 @@ from itertools import accumulate
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
+from foregate.evidence.newest_reads import keep_newest
+
 KEPT = 128
 """Reads of a request that are kept."""
 SIZE = 2 * 1024 * 1024
@@ -38,11 +40,6 @@ class ReadText:
     content: str
 
     @property
-    def key(self) -> tuple[str, str, str, str]:
-        """What makes two reads the same."""
-        return self.tool, self.target, self.arguments, self.content
-
-    @property
     def name(self) -> str:
         """What a person knows the read by: its target, or the tool where it has none."""
         return self.target if self.target not in ("", ".") else self.tool
@@ -59,18 +56,25 @@ class ReadTexts:
     `is_cut` says that there was more than is kept.
     """
 
-    reads: list[ReadText] = field(default_factory=list)
+    _reads: dict[str, ReadText] = field(default_factory=dict)
+    _size: int = 0
     is_cut: bool = False
+
+    @property
+    def reads(self) -> list[ReadText]:
+        """Those that are kept, the oldest first."""
+        return [*self._reads.values()]
 
     def add(self, seq: int, tool: str, target: str, arguments_raw: str, content: str) -> None:
         """Keep what event `seq` says a call returned; the same again only makes the earlier one the newest."""
-        new = ReadText(seq, tool, target, arguments_raw, content[:LONGEST])
-        known = next((read for read in self.reads if read.key == new.key), new)
-        every = [*(read for read in self.reads if read is not known), known]
-        self.reads = every[-KEPT:]
-        while sum(len(read.content) + len(read.arguments) for read in self.reads) > SIZE:
-            del self.reads[0]
-        self.is_cut = self.is_cut or len(self.reads) < len(every) or len(content) > LONGEST
+        self.is_cut = self.is_cut or len(content) > LONGEST
+        self.keep_read(ReadText(seq, tool, target, arguments_raw, content[:LONGEST]))
+
+    def keep_read(self, read: ReadText) -> None:
+        """Keep a read, as `add` does."""
+        same = read.tool, read.target, read.arguments, read.content
+        self._size, had_to_go = keep_newest(self._reads, read, same, self._size, most=KEPT, largest=SIZE)
+        self.is_cut = self.is_cut or had_to_go
 
 
 class PlainText:

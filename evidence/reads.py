@@ -11,6 +11,7 @@ from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
 from foregate.evidence.ledger import Written, find_strings
+from foregate.evidence.newest_reads import keep_newest
 from foregate.evidence.records import LONGEST, PROSE, Record, list_record_words, read_records
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -48,29 +49,27 @@ class FoundValue(NamedTuple):
 class Reads:
     """The results of the reads of one request, as texts; looked into when a value is asked for, and only once."""
 
-    _reads: list[_Read] = field(default_factory=list)
+    _reads: dict[str, _Read] = field(default_factory=dict)
+    _size: int = 0
 
     def add(self, seq: int, tool: str, arguments_raw: str, content: str) -> None:
         """Keep what event `seq` says a read returned; the same read again only makes the earlier one the newest.
 
         Beyond the bounds the oldest go first; a text too long to have records is not kept.
         """
-        if len(content) > LONGEST:
-            return
-        new = _Read(seq, tool, arguments_raw, content)
-        known = next((read for read in self._reads if read.key == new.key), new)
-        self._keep([*(read for read in self._reads if read is not known), known])
+        if len(content) <= LONGEST:
+            self._keep(_Read(seq, tool, arguments_raw, content))
 
     def join(self, newer: Reads) -> Reads:
         """Return the reads of both, within the bounds of one."""
         both = Reads()
-        both._keep([*self._reads, *newer._reads])
+        for read in (*self._reads.values(), *newer._reads.values()):
+            both._keep(read)
         return both
 
-    def _keep(self, reads: list[_Read]) -> None:
-        self._reads = reads[-KEPT:]
-        while sum(read.size for read in self._reads) > SIZE:
-            del self._reads[0]
+    def _keep(self, read: _Read) -> None:
+        same = read.tool, read.arguments, read.content
+        self._size, _ = keep_newest(self._reads, read, same, self._size, most=KEPT, largest=SIZE)
 
     def find(
         self,
@@ -88,7 +87,7 @@ class Reads:
         which `words` holds. With `need_words` it is the latter in either case. Each such record must give it by the
         field of that name. A read that was asked with the value is no evidence of it, unless `echoes` are.
         """
-        for read in self._reads:
+        for read in self._reads.values():
             for name in _open_read(read).names_by_value.get(value, ()):
                 if not echoes and _is_echo(read.arguments, value, text):
                     break
@@ -100,16 +99,18 @@ class Reads:
 
     def list_records(self) -> Iterator[Record]:
         """Yield the records of all reads."""
-        for read in self._reads:
+        for read in self._reads.values():
             yield from _open_read(read).records
 
     def has_lookalike(self, value: Value) -> bool:
         """Whether a field of a read holds a value that looks like this one and is another."""
-        return any(is_lookalike(value, known) for read in self._reads for known in _open_read(read).names_by_value)
+        return any(
+            is_lookalike(value, known) for read in self._reads.values() for known in _open_read(read).names_by_value
+        )
 
     def find_link(self, url: Value, is_said: Callable[[Value], bool]) -> FoundValue | None:
         """Return the first read of a page the person named that links a URL of the same host in so many characters."""
-        for read in self._reads:
+        for read in self._reads.values():
             for page in map(read_value, _list_texts(read.arguments)):
                 if page is None or page.kind != "url" or page == url or not _is_same_site(page.normal, url.normal):
                     continue
@@ -137,14 +138,6 @@ class _Read:
     tool: str
     arguments: str
     content: str
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return self.tool, self.arguments, self.content
-
-    @property
-    def size(self) -> int:
-        return len(self.content) + len(self.arguments)
 
 
 @dataclass(slots=True)

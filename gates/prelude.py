@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import repeat
 from operator import attrgetter
 from typing import get_args
 
@@ -34,6 +35,7 @@ from foregate.schemas.judgement import (
     Judgement,
     Mode,
     Need,
+    Number,
     Opinion,
     Ruling,
     Standing,
@@ -263,15 +265,20 @@ _NOT_REQUIRED = "critique_not_required"  # what stands for `critique_passed`
 def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
     """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
     rulings = [opinion.rulings[call.id] for call in live]
-    strictest = max(rulings, key=_RANK)
-    notable = [call for call in live if opinion.rulings[call.id].code not in (f"{gate.name}_passed", _NOT_REQUIRED)]
-    if not (notable or strictest.numbers or opinion.detail or opinion.summary or any(r.rules for r in rulings)):
+    strictest, passed = max(rulings, key=_RANK), (f"{gate.name}_passed", _NOT_REQUIRED)
+    is_plain = not (opinion.detail or opinion.summary or strictest.numbers)
+    for ruling in rulings if is_plain else ():
+        is_plain = is_plain and not ruling.rules and ruling.code in passed
+    if is_plain:
         return build_plain_decision(gate.name, strictest.code, gate.mode)
+    notable = [call for call in live if opinion.rulings[call.id].code not in passed]
     if turn.done_steps is not None:  # rows of earlier versions let a call that merely passed stand before the notable
         strictest = max((opinion.rulings[call.id] for call in (*notable, *live)), key=_RANK)
     first = next(call for call in (*notable, *live) if opinion.rulings[call.id] is strictest)
-    numbers = dict.fromkeys(number for ruling in rulings for number in ruling.numbers)
-    rules = dict.fromkeys(rule for ruling in rulings for rule in ruling.rules)
+    numbers, rules = dict[Number, None](), dict[str, None]()
+    for ruling in rulings:
+        numbers.update(dict.fromkeys(ruling.numbers))
+        rules.update(dict.fromkeys(ruling.rules))
     return Decision(
         gate=gate.name,
         mode=gate.mode,
@@ -279,17 +286,18 @@ def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_fa
         summary=opinion.summary or strictest.message,
         tool=first.name[:128] if notable else "",
         target=so_far.facts[first.id].target if notable else "",
-        rulings=tuple(
-            CallRuling(call.id, said.standing, said.code, "" if call is first else said.message, said.reason)
-            for call in notable
-            for said in (opinion.rulings[call.id],)
-        ),
+        rulings=tuple([build_row(call, opinion.rulings[call.id], first) for call in notable]),
         numbers=tuple(numbers),
         rules=tuple(rules),
         repetition=find_repetition(first, strictest, turn) if notable else "",
         consequence=opinion.consequence,
         detail=opinion.detail,
     )
+
+
+def build_row(call: ToolCall, said: Ruling, first: ToolCall) -> CallRuling:
+    """Return what a decision says of one call; the message of the `first` is the decision's own."""
+    return CallRuling(call.id, said.standing, said.code, "" if call is first else said.message, said.reason)
 
 
 @lru_cache(maxsize=256)
@@ -325,7 +333,7 @@ def build_snapshot(turn: Turn, ready: int, plan: PlanInForce | None, budget: Map
     }
     if turn.done_steps is not None:
         used = {name: getattr(turn.counters, name) for name in budget}
-        replans = sum(turn.fired.get(gate, 0) for gate in _REPLANNED)
+        replans = sum(map(turn.fired.get, _REPLANNED, repeat(0)))
         state |= {
             "plan": plan.revision if plan else 0,
             "steps": dict(turn.done_steps),

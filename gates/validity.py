@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import repeat
 from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
@@ -135,5 +136,5 @@ def measure_depth(value: object) -> int:
             item = list(item.values())
         if isinstance(item, list):
             deepest = max(deepest, depth)
-            stack.extend((inner, depth + 1) for inner in item)
+            stack.extend(zip(item, repeat(depth + 1)))
     return deepest

@@ -17,11 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from enum import Enum
 from functools import cache
-from operator import attrgetter
+from itertools import compress
+from operator import attrgetter, is_not
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 from msgspec import NODEFAULT, Struct
+from msgspec.structs import astuple
 from pydantic import BaseModel, ValidationError
 
 from foregate.schemas.errors import InvalidJson
@@ -271,7 +273,7 @@ def get_object(value: Json, key: str) -> Mapping[str, Json]:
 
 def as_object(value: Json, name: str = "the value") -> Mapping[str, Json]:
     """Return `value`, which must be an object; `name` is what the sentence calls it."""
-    if not isinstance(value, Mapping):
+    if not isinstance(value, (dict, Mapping)):  # a dict is told without asking the class
         raise InvalidJson(f"`{name}` is not an object")
     return value
 
@@ -305,10 +307,11 @@ def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> dict[str, J
     What equals its default is left out, whoever made it. (The library's own way compares identity, so that equal nouns
     could differ in bytes.)
     """
-    found: dict[str, Json] = {}
-    for name, key, default, write in _describe_fields(type(value)):
-        item = getattr(value, name)
-        if item is not default and item != default and name not in exclude:
+    fields, defaults = _describe_fields(type(value))
+    items, found = astuple(value), dict[str, Json]()
+    # most fields are the very default, and passed over without a step of Python for each
+    for item, (name, key, default, write) in compress(zip(items, fields, strict=True), map(is_not, items, defaults)):
+        if item != default and name not in exclude:
             found[key] = item if write is None else write(item)
     return found
 
@@ -333,17 +336,16 @@ def read_model(kind: type, data: Json) -> Any:
 
 
 @cache
-def _describe_fields(noun: type[Struct]) -> tuple[tuple[str, str, Any, Writer | None], ...]:
-    """Return of each field its name, its key, its default (one that equals nothing where it has none), its writer."""
-    return tuple(
-        (
-            field.name,
-            field.encode_name,
-            field.default if field.default_factory is NODEFAULT else field.default_factory(),
-            _find_writer(field.type),
-        )
-        for field in msgspec.structs.fields(noun)
-    )
+def _describe_fields(noun: type[Struct]) -> tuple[list[tuple[str, str, Any, Writer | None]], list[Any]]:
+    """Return of each field its name, its key, its default (one that equals nothing where it has none), its writer; and
+    the defaults once more."""
+    fields = msgspec.structs.fields(noun)
+    defaults = [one.default if one.default_factory is NODEFAULT else one.default_factory() for one in fields]
+    described = [
+        (one.name, one.encode_name, default, _find_writer(one.type))
+        for one, default in zip(fields, defaults, strict=True)
+    ]
+    return described, defaults
 
 
 @cache

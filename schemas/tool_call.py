@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Literal
 
 from msgspec import Struct, field
@@ -288,7 +288,7 @@ Authority = Literal["", "said", "open", "outside"]
 its values only text from outside (`outside`); "" for a call that wants nobody."""
 
 
-class CallFacts(Struct, frozen=True):
+class CallFacts(Struct, frozen=True, dict=True):
     """Effect, capabilities in force, reversibility and scores of one call.
 
     `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
@@ -321,12 +321,12 @@ class CallFacts(Struct, frozen=True):
         """Whether a permission or a rule of the operator's stands behind the call, whoever asked for it."""
         return self.permission is not None or bool(self.standing_rule)
 
-    @property
+    @cached_property
     def changes(self) -> bool:
         """Whether the call has a side effect."""
         return self.effect.changes
 
-    @property
+    @cached_property
     def resources(self) -> tuple[SurveyedResource, ...]:
         """The call's own resources as surveyed."""
         return self.survey.resources

@@ -166,8 +166,8 @@ class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def may_need_somebody(self) -> bool:
         """Whether somebody may have to stand behind a call; of built-in tools only behind one that takes an address."""
-        reached = (ResourceKind.URL, ResourceKind.HOST)
-        return self.provenance != "builtin" or any(target.kind in reached for target in self.targets)
+        reached = {ResourceKind.URL, ResourceKind.HOST}
+        return self.provenance != "builtin" or not reached.isdisjoint([target.kind for target in self.targets])
 
     @property
     def may_be_declared(self) -> bool:

@@ -214,9 +214,11 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
     @classmethod
     def of(cls, turn: Turn, judged_calls: int | None = None) -> TurnRecord:
         """Return the recorded form of a turn."""
-        own_calls = tuple(
-            RecordedCall(id=call.id, name=call.name, arguments=call.raw, sent=call.sent) for call in turn.calls
-        )
+        own_calls = None
+        if turn.calls and turn.actor != "model":
+            own_calls = tuple(
+                RecordedCall(id=call.id, name=call.name, arguments=call.raw, sent=call.sent) for call in turn.calls
+            )
         return cls(
             **read_basis(turn),
             user_messages=tuple(said.seq for said in turn.user_messages),
@@ -225,7 +227,7 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
             plan=PlanUse(seq=plan.seq, used=tuple(item.used for item in plan.items), spent=list_spent(plan))
             if (plan := turn.plan)
             else None,
-            proposed=own_calls if own_calls and turn.actor != "model" else None,
+            proposed=own_calls,
             judged_calls=judged_calls,
         )
 

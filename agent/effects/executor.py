@@ -16,7 +16,6 @@ from foregate.agent.effects.snapshots import Snapshots
 from foregate.agent.session.hands import Hands
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused
-from foregate.agent.survey.surveyor import find_changed_resource, is_script_another
 from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.confined_program import allow_programs
 from foregate.agent.workspace.in_place import begin_in_place, keep_before, put_back
@@ -37,7 +36,7 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.strict_json import get_text
-from foregate.schemas.tool_call import CallFacts, Origin, Permit, Survey, Tier, ToolCall, ToolResult
+from foregate.schemas.tool_call import CallFacts, Origin, Permit, Survey, SurveyedResource, Tier, ToolCall, ToolResult
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.telemetry.diagnostics import get_diagnostics
 from foregate.telemetry.log.masking import Hidden, mask_text
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
 
 
+_PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 RUNTIME_LOST: AnswerCode = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
@@ -326,3 +326,45 @@ def draft_unknown(facts: CallFacts, reason: str, code: str = "") -> Draft:
     """Return the event of an effect nobody can vouch for; `code` names a cause that ends more than the call."""
     body = OutcomeUnknown(call=facts.call.id, tool=facts.call.name, target=facts.target, reason=reason, error=code)
     return Draft(body, "foregate")
+
+
+def find_changed_resource(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
+    """Return the first resource that is not as judged, "" when all are; changes of the same response are expected."""
+    found: Sequence[SurveyedResource] = now.resources
+    if len(judged.resources) != len(found):
+        found = [resource for resource in found if not _is_made_meanwhile(resource, judged, own)]
+    if now.problem or len(judged.resources) != len(found):
+        return now.problem or "the resources of the call"
+    for before, after in zip(judged.resources, found, strict=True):
+        same = before.id == after.id and before.exists == after.exists
+        same = same and (before.hash, before.protected) == (after.hash, after.protected)
+        if not same and not (before.id == after.id and _is_expected_change(before, after, own)):
+            return after.id
+    return ""
+
+
+def is_script_another(judged: Survey, now: Survey, *, contained: bool) -> bool:
+    """Whether a command would run another script than it was judged with, where what that does is not judged later."""
+    if judged.command is None or now.command is None or (contained and not judged.command.access):
+        return False
+    return judged.command.scripts != now.command.scripts
+
+
+def _is_made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
+    """Whether a resource was no part of the call when it was judged, and is one now because the same response made it.
+
+    A word of a command names a file once there is one. Only a look at it is as harmless as it was before.
+    """
+    known = any((one.kind, one.id) == (resource.kind, resource.id) for one in judged.resources)
+    looks = not resource.access.changes and not resource.protected
+    return not known and looks and bool(resource.hash) and own.get(resource.resource) == resource.hash
+
+
+def _is_expected_change(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
+    """Whether the session's own changes of the same response explain that a resource differs."""
+    if own.get(after.resource) == after.hash:
+        return True
+    if after.kind is not ResourceKind.DIRECTORY or before.protected != after.protected:
+        return False
+    prefix = f"{after.id}/"
+    return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)

@@ -8,6 +8,7 @@ from contextlib import nullcontext
 from itertools import product
 from typing import TypeVar
 
+from foregate.agent.effects.executor import find_changed_resource
 from foregate.agent.effects.hands import MachineHands
 from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.internal_calls import run_observation
@@ -15,7 +16,6 @@ from foregate.agent.loop.sandbox_turn import settle_sandbox
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused, RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.turn_builder import TurnInHand
-from foregate.agent.survey.surveyor import find_changed_resource
 from foregate.evidence.state.dataflow import AFTER_FAILURE, TOO_MANY
 from foregate.evidence.state.task import OpenTurn
 from foregate.schemas import strict_json

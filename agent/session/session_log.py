@@ -81,10 +81,10 @@ class SessionLog:
         if drafts and self.is_taken_over and not isinstance(drafts[0].body, SessionStarted):
             at = int(_is_new_policy(drafts[0]))  # before all else, for every event names its own
             drafts = (*drafts[:at], Draft(PolicyChanged(by=self.by), "foregate"), *drafts[at:])
-        hidden = self._hidden() if any(map(may_mask, drafts)) else ()
-        kept = [mask_draft(draft, hidden) for draft in drafts]
+        if any(map(may_mask, drafts)) and (hidden := self._hidden()):
+            drafts = tuple([mask_draft(draft, hidden) for draft in drafts])
         self._last = max(self.clock(), self._last or await self._read_last_time())
-        events = await self.store.append(self.lease, kept, policy=self.policy_hash, time=self._last)
+        events = await self.store.append(self.lease, drafts, policy=self.policy_hash, time=self._last)
         for event in events:
             self.state.apply(event)
             for listener in tuple(self.listeners):  # one may end its own subscription

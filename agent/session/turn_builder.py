@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from itertools import starmap
 from typing import Any
 
 from msgspec import Struct
@@ -79,7 +80,7 @@ class TurnBuilder:
         A mode nobody knows lets no change be made without a plan.
         """
         state, task, now = self._state, self._state.running_task, self._log.clock()
-        digests = {call.digest for call in calls}
+        digests, permissions = {call.digest for call in calls}, state.permissions
         unplanned = max(0, 1 - task.touched) if state.mode == "auto" else 0
         if "surveys" not in more:
             more["surveys"] = self._surveyor.survey(calls, state)
@@ -106,8 +107,8 @@ class TurnBuilder:
             slots_asked=tuple(task.slots_asked),
             slots_answered=tuple(task.slots_answered),
             grants=(*state.grants, *task.grants),
-            permissions=tuple(one for one in state.permissions if one.tool in {call.name for call in calls}),
-            refusals=tuple(refusal for refusal in task.refusals if refusal.digest in digests),
+            permissions=permissions and tuple(one for one in permissions if one.tool in {call.name for call in calls}),
+            refusals=tuple([refusal for refusal in task.refusals if refusal.digest in digests]),
             holds=task.find_hold_counts(digests),
             fired=dict(task.fired),
             shadow_fired=dict(task.shadow_fired),
@@ -115,7 +116,7 @@ class TurnBuilder:
             during=task.during,
             done_steps=task.done_steps,
             edition=EDITION,
-            contradictions=tuple(Contradiction(*pair) for pair in list(state.ledger.contradictions)[-_SHOWN:]),
+            contradictions=tuple(starmap(Contradiction, list(state.ledger.contradictions)[-_SHOWN:])),
             unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
             **more,
         )

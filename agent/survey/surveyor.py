@@ -37,7 +37,7 @@ from foregate.schemas.tool_spec import Catalogue, Effect, Resource, ResourceKind
 _ON_LINKS = (Effect.DELETE, Effect.MOVE)
 """Effects that act on a link itself and not on what it points to."""
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
-_STARTING = (ResourceKind.PROCESS, ResourceKind.REPOSITORY)
+_STARTING = {ResourceKind.PROCESS, ResourceKind.REPOSITORY}
 _KINDS = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link": ResourceKind.FILE}
 _MAX_NAME = 512
 
@@ -51,6 +51,7 @@ class Surveyor:
     def __init__(self, workspace: Workspace, tools: ToolSource, policy: Policy, catalogue: Catalogue) -> None:
         self._workspace, self._tools, self._policy, self._catalogue = workspace, tools, policy, catalogue
         self._leaks = SecretScan(workspace, policy)
+        self._targets = {spec.name: find_targets(spec, policy) for spec in catalogue.values()}
 
     def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
         """Return what looking finds for each call."""
@@ -69,16 +70,16 @@ class Surveyor:
             declared = self._tools.classify(call) if again else declared
             meant = {**call.arguments, **self._tools.fill_arguments(call)}
             tier = self._find_confinement(spec)
-            has_url = any(target.kind is ResourceKind.URL for target in self._get_targets(spec))
+            has_url = ResourceKind.URL in [target.kind for target in self._targets[spec.name]]
             if has_url and declared is Effect.OBSERVATION and carries_something(meant, state.atoms, self._policy):
                 declared = Effect.SEND
             resources = tuple(self._survey_resources(spec, meant, declared, state, tier))
-            if any(_may_run_later(resource, self._policy) for resource in resources):
+            if _may_run_later(resources, self._policy):
                 resources = mark_self_running(resources, call, self._workspace, self._tools, self._policy)
             command = self._find_command(spec, meant, state, tier)
             if again:
                 return Survey(call.id, resources=resources, command=command)
-            named = [*(r.id for r in resources), *(command.argv[:OPERANDS] if command is not None else ())]
+            named = [*[resource.id for resource in resources], *(command.argv[:OPERANDS] if command else ())]
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
             found = Survey(call.id, declared, resources, command, atoms, confinement=tier)
             if command is not None:
@@ -107,43 +108,38 @@ class Surveyor:
         declared: Effect | None,
         state: SessionState,
         tier: Literal["", Tier],
-    ) -> Iterable[SurveyedResource]:
-        for target in self._get_targets(spec):
+    ) -> list[SurveyedResource]:
+        found: list[SurveyedResource] = []
+        for target in self._targets[spec.name]:
             given = arguments.get(target.parameter, target.default)
             if target.kind is ResourceKind.PROCESS:
-                yield from self._survey_process(target, given, arguments, state, tier)
+                found += self._survey_process(target, given, arguments, state, tier)
                 continue
             for name in [given] if isinstance(given, str) else given if isinstance(given, list) else []:
                 if isinstance(name, str) and name:
-                    yield from self._survey_name(spec, target, name, declared, state)
+                    found += self._survey_name(spec, target, name, declared, state)
+        return found
 
     def _find_confinement(self, spec: ToolSpec) -> Literal["", Tier]:
         """Return what holds the programs a built-in tool starts, "" for a tool that starts none."""
-        starts = spec.provenance == "builtin" and any(target.kind in _STARTING for target in spec.targets)
-        return find_tier(self._workspace, self._policy)["tier"] if starts else ""
-
-    def _get_targets(self, spec: ToolSpec) -> Iterable[TargetParameter]:
-        """Return the operator's targets for a tool, else the tool's own."""
-        entry = find_tool_entry(spec, self._policy)
-        if entry is not None and entry.targets is not None:
-            return tuple(TargetParameter(name, t.kind, t.access) for name, t in entry.targets.items())
-        return spec.targets
+        if spec.provenance != "builtin" or _STARTING.isdisjoint([target.kind for target in spec.targets]):
+            return ""
+        return find_tier(self._workspace, self._policy)["tier"]
 
     def _survey_name(
         self, spec: ToolSpec, target: TargetParameter, name: str, declared: Effect | None, state: SessionState
     ) -> Iterable[SurveyedResource]:
         if target.kind in _PATHS:
             follow = target.access not in _ON_LINKS and spec.effect not in _ON_LINKS
-            yield self._survey_path(target.kind, target.access, name, state, follow=follow)
-        elif target.kind is ResourceKind.REPOSITORY:
-            yield self._survey_repository(target.access, name, state)
-        else:
-            access = worse_of(target.access, declared) if declared is not None else target.access
-            names = [Resource(target.kind, name)]
-            if target.kind is ResourceKind.URL:
-                address = parse_address(name)  # raises WorkspaceError for an unclear one
-                names = [Resource(ResourceKind.URL, address.url), Resource(ResourceKind.HOST, address.host)]
-            yield from (_name_resource(resource, access, state) for resource in names)
+            return [self._survey_path(target.kind, target.access, name, state, follow=follow)]
+        if target.kind is ResourceKind.REPOSITORY:
+            return [self._survey_repository(target.access, name, state)]
+        access = worse_of(target.access, declared) if declared is not None else target.access
+        names = [Resource(target.kind, name)]
+        if target.kind is ResourceKind.URL:
+            address = parse_address(name)  # raises WorkspaceError for an unclear one
+            names = [Resource(ResourceKind.URL, address.url), Resource(ResourceKind.HOST, address.host)]
+        return [_name_resource(resource, access, state) for resource in names]
 
     def _resolve(self, name: str, *, follow: bool = True) -> str | None:
         """Return a path of the workspace, None for one outside, which is named and never looked at."""
@@ -267,7 +263,7 @@ class Surveyor:
         self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState, tier: Literal["", Tier]
     ) -> Command | None:
         """Return the command a call would run and where, None for a call that runs none."""
-        for target in self._get_targets(spec):
+        for target in self._targets[spec.name]:
             if target.kind is ResourceKind.PROCESS:
                 command = read_command(arguments.get(target.parameter)) or Command(problem="no command was given")
                 cwd, here = arguments.get("cwd"), ""
@@ -327,15 +323,26 @@ class Surveyor:
         if survey.command is not None:
             cwd = (call.arguments or {}).get("cwd")
             found += self._leaks.scan_command(survey.command, cwd if isinstance(cwd, str) else ".")
-        has_url = any(resource.kind is ResourceKind.URL for resource in survey.resources)
+        has_url = ResourceKind.URL in [resource.kind for resource in survey.resources]
         if has_url or spec.declared is not None or Effect.SEND in (spec.effect, survey.declared_effect):
             found += self._leaks.scan_call(call)
         return tuple(dict.fromkeys(found))
 
 
-def _may_run_later(resource: SurveyedResource, policy: Policy) -> bool:
-    """Whether a resource is changed that a program may run; a folder or link that is moved may lead to such a thing."""
-    return resource.access is Effect.MOVE or (resource.access.changes and may_run_by_itself(resource.id, policy))
+def find_targets(spec: ToolSpec, policy: Policy) -> Sequence[TargetParameter]:
+    """Return the operator's targets for a tool, else the tool's own."""
+    entry = find_tool_entry(spec, policy)
+    if entry is not None and entry.targets is not None:
+        return tuple(TargetParameter(name, t.kind, t.access) for name, t in entry.targets.items())
+    return spec.targets
+
+
+def _may_run_later(resources: Iterable[SurveyedResource], policy: Policy) -> bool:
+    """Whether one is changed that a program may run; a folder or link that is moved may lead to such a thing."""
+    for one in resources:
+        if one.access is Effect.MOVE or (one.access.changes and may_run_by_itself(one.id, policy)):
+            return True
+    return False
 
 
 def _name_resource(resource: Resource, access: Effect, state: SessionState) -> SurveyedResource:
@@ -349,51 +356,11 @@ def _place_word(word: str, cwd: Json) -> str:
 
 def _estimate_size(survey: Survey) -> int:
     """Return more bytes than the recorded form of a small survey has, without writing it."""
-    command, size = survey.command, 500
-    size += sum(4 * len(resource.id) + 250 * (1 + len(resource.evidence)) for resource in survey.resources)
-    size += sum(4 * len(atom.text) + 60 for atom in survey.atoms)
-    words = (*command.argv, *command.there) if command else ()
-    size += 4 * len(command.shell) if command else 0
-    return size + sum(4 * len(word) + 4 for word in (*words, *survey.secrets))
-
-
-def find_changed_resource(judged: Survey, now: Survey, own: Mapping[Resource, str]) -> str:
-    """Return the first resource that is not as judged, "" when all are; changes of the same response are expected."""
-    found: Sequence[SurveyedResource] = now.resources
-    if len(judged.resources) != len(found):
-        found = [resource for resource in found if not _is_made_meanwhile(resource, judged, own)]
-    if now.problem or len(judged.resources) != len(found):
-        return now.problem or "the resources of the call"
-    for before, after in zip(judged.resources, found, strict=True):
-        same = before.id == after.id and before.exists == after.exists
-        same = same and (before.hash, before.protected) == (after.hash, after.protected)
-        if not same and not (before.id == after.id and _is_expected_change(before, after, own)):
-            return after.id
-    return ""
-
-
-def is_script_another(judged: Survey, now: Survey, *, contained: bool) -> bool:
-    """Whether a command would run another script than it was judged with, where what that does is not judged later."""
-    if judged.command is None or now.command is None or (contained and not judged.command.access):
-        return False
-    return judged.command.scripts != now.command.scripts
-
-
-def _is_made_meanwhile(resource: SurveyedResource, judged: Survey, own: Mapping[Resource, str]) -> bool:
-    """Whether a resource was no part of the call when it was judged, and is one now because the same response made it.
-
-    A word of a command names a file once there is one. Only a look at it is as harmless as it was before.
-    """
-    known = any((one.kind, one.id) == (resource.kind, resource.id) for one in judged.resources)
-    looks = not resource.access.changes and not resource.protected
-    return not known and looks and bool(resource.hash) and own.get(resource.resource) == resource.hash
-
-
-def _is_expected_change(before: SurveyedResource, after: SurveyedResource, own: Mapping[Resource, str]) -> bool:
-    """Whether the session's own changes of the same response explain that a resource differs."""
-    if own.get(after.resource) == after.hash:
-        return True
-    if after.kind is not ResourceKind.DIRECTORY or before.protected != after.protected:
-        return False
-    prefix = f"{after.id}/"
-    return any(changed.kind in _PATHS and changed.id.startswith(prefix) for changed in own)
+    words, size = [*survey.secrets], 500
+    for resource in survey.resources:
+        size += 4 * len(resource.id) + 250 * (1 + len(resource.evidence))
+    for atom in survey.atoms:
+        size += 4 * len(atom.text) + 60
+    if command := survey.command:
+        words += (*command.argv, *command.there, command.shell)
+    return size + 4 * (sum(map(len, words)) + len(words))

@@ -288,9 +288,9 @@ class SessionState:
         started = self.in_flight.pop(body.call, None)
         if body.early:
             return  # the model has not seen it: it counts from the call that is answered with it
-        side_effect = started is not None and started.side_effect != "pure"
-        if body.shared is not None or body.call in self.running_task.uses.taken:
-            self.running_task.plan = self.running_task.uses.finish(body, started, self.running_task.plan)
+        task, side_effect = self.running_task, started is not None and started.side_effect != "pure"
+        if body.shared is not None or body.call in task.uses.taken:
+            task.plan = task.uses.finish(body, started, task.plan)
         if body.origin is Origin.EXTERNAL:
             self.outside_since = self.outside_since or event.seq
             if len(self.heard) < _HEARD:
@@ -300,18 +300,18 @@ class SessionState:
         if call is not None and side_effect:
             self.written.add(event.seq, call.raw)
         elif call is not None and is_evident_read(started, body, self.carriers):
-            self.running_task.reads.add(event.seq, body.tool, call.raw, body.content)
+            task.reads.add(event.seq, body.tool, call.raw, body.content)
         if call is not None and (not side_effect or (started is not None and started.confinement)):
-            self.running_task.texts.add(event.seq, body.tool, body.target, call.raw, body.content)
+            task.texts.add(event.seq, body.tool, body.target, call.raw, body.content)
         self._count_repeats(started, body)
         records, changes = body.evidence, body.changes
         may_have = side_effect and not changes
         self.ledger.record_evidence(event.seq, records, changes, may_have_changed=may_have, at=event.time)
-        content = bool(records) and all(record.kind is EvidenceKind.FILE_READ for record in records)
+        content = {record.kind for record in records} == {EvidenceKind.FILE_READ}
         self.atoms.add_text(body.content, body.origin, event.seq, content=content)
         self._finish_in_task(event, body, started, side_effect)
         if self.open is not None:
-            self.open.own_changes.update((change.resource, change.after) for change in body.changes)
+            self.open.own_changes.update([(change.resource, change.after) for change in body.changes])
             if side_effect and not body.ok:
                 self.open.note_failed_change(body.call)
 

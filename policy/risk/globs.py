@@ -123,9 +123,10 @@ PARTS_OF_REPOSITORY = ("head", "config", "hooks", "objects", "refs")
 def may_run_by_itself(path: str, policy: Policy) -> bool:
     """Whether a change of a path may decide what a program runs unasked, by its name alone; see `self_running`."""
     entries = policy.files.runs_by_itself
-    if any(is_beneath(path, entry.paths) for entry in entries):
-        return True
-    return bool(entries) and any(part in PARTS_OF_REPOSITORY for part in fold_path(path).split("/"))
+    for entry in entries:
+        if is_beneath(path, entry.paths):
+            return True
+    return bool(entries) and not set(PARTS_OF_REPOSITORY).isdisjoint(fold_path(path).split("/"))
 
 
 def is_off_limits(path: str, policy: Policy) -> bool:

@@ -281,12 +281,15 @@ class RequestContract:
     reason: str = "no phrase of the policy says what is wanted"
 
 
+_UNKNOWN = RequestContract()
+
+
 def read_contract(messages: Sequence[Said], policy: Policy) -> RequestContract:
     """Return the contract of the newest message of the user that matches a phrase; a parent's words give none."""
     for said in reversed(messages):
         if said.actor == "user" and (contract := read_message(said.text, policy)) is not None:
             return contract
-    return RequestContract()
+    return _UNKNOWN
 
 
 @remember

@@ -16,6 +16,8 @@ from foregate.schemas.event_body import KINDS, Kind, get_kind
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 
+_find_kind = cache(get_kind)
+
 
 def build_header(event: Event) -> dict[str, Json]:
     """Return everything of an event but its hash, as JSON: what the hash covers."""
@@ -25,7 +27,7 @@ def build_header(event: Event) -> dict[str, Json]:
         "seq": event.seq,
         "session": event.session,
         "time": event.time,
-        "kind": event.body.kind,
+        "kind": _find_kind(type(event.body)),
         "actor": event.actor,
         "policy": event.policy,
         "prev": event.prev,

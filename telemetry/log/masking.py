@@ -132,14 +132,9 @@ def mask_text(text: str, patterns: Hidden) -> str:
     """Return a text with each match masked; the same text where nothing matches, or where it is too short for one."""
     if not patterns or len(text) < SHORTEST:
         return text
-    # Secrets come first: a pattern that matches a part of one would leave the rest of it.
     found = searchable = strict_json.scrub(text)
-    if secrets := tuple(one for one in patterns if isinstance(one, Secret)):
-        spelt, marks = _compile_spellings(secrets)
-        found = _replace_matches(found, spelt, lambda one: next(mark for start, mark in marks if one.startswith(start)))
-    if plain := tuple(one for one in patterns if isinstance(one, str)):
-        hashed = _compile_patterns(plain)
-        found = _replace_matches(found, hashed, lambda match: f"[masked {strict_json.sha256(match.encode())[:8]}]")
+    for expression, mark in _compile_hidden(patterns):
+        found = _replace_matches(found, expression, mark)
     return text if found is searchable else found
 
 
@@ -179,6 +174,21 @@ def _replace_matches(text: str, expression: Any, mark: Callable[[str], str]) -> 
 
 
 @lru_cache(maxsize=16)
+def _compile_hidden(patterns: Hidden) -> list[tuple[Any, Callable[[str], str]]]:
+    """Return the RE2 expressions that find what is hidden, each with what writes the mark of a match.
+
+    Secrets come first: a pattern that matches a part of one would leave the rest of it.
+    """
+    found: list[tuple[Any, Callable[[str], str]]] = []
+    if secrets := tuple(one for one in patterns if isinstance(one, Secret)):
+        spelt, marks = _compile_spellings(secrets)
+        found.append((spelt, lambda one: next(mark for start, mark in marks if one.startswith(start))))
+    if plain := tuple(one for one in patterns if isinstance(one, str)):
+        found.append((_compile_patterns(plain), lambda one: f"[masked {strict_json.sha256(one.encode())[:8]}]"))
+    return found
+
+
+@lru_cache(maxsize=16)
 def _compile_spellings(secrets: tuple[Secret, ...]) -> tuple[Any, list[tuple[str, str]]]:
     """Return one RE2 expression for all spellings of the secrets, and the spellings with their marks, longest first:
     of two that begin alike the longer one counts."""
@@ -201,7 +211,6 @@ def _compile(expression: str) -> Any:
     return re2.compile(expression, options)
 
 
-@lru_cache(maxsize=16)
 def _compile_patterns(patterns: tuple[str, ...]) -> Any:
     """Return one RE2 expression for all patterns: each text is read once, in time linear in its length."""
     import re2

@@ -90,7 +90,9 @@ def test_the_oldest_reads_go_first_and_the_same_read_is_kept_once(monkeypatch: p
         assert texts.is_cut == (content[0] == "z")
     assert [(one.seq, one.content[0]) for one in texts.reads] == [(0, "x"), (3, "z")]
     monkeypatch.setattr(passages, "KEPT", 1)
-    texts.add(9, "look", "", "{}", "w")
+    texts = ReadTexts()
+    for seq, content in enumerate("vw", start=8):
+        texts.add(seq, "look", "", "{}", content)
     assert [one.content for one in texts.reads] == ["w"]
     texts.add(10, "look", "", "{}", "w")
     assert texts.is_cut  # for the rest of the request

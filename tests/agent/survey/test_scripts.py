@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.survey.surveyor import Surveyor, is_script_another
+from foregate.agent.effects.executor import is_script_another
+from foregate.agent.survey.surveyor import Surveyor
 from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace

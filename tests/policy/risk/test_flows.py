@@ -40,7 +40,9 @@ def known(says: str, wrote: str = "", found: str = "", back: str = "\0") -> What
 
 def keep(*reads: ReadText, is_cut: bool = False) -> ReadTexts:
     kept = ReadTexts()
-    kept.reads, kept.is_cut = [*reads], is_cut
+    for read in reads:
+        kept.keep_read(read)
+    kept.is_cut = is_cut
     return kept
 
 
