@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from foregate.audit.kept_pieces import hash_code
 from foregate.audit.pieces import split_session
 from foregate.audit.ray_crew import RayWorker, SentLog, open_ray_crew
-from foregate.audit.reach_index import hash_code
 from foregate.audit.recorded_counts import PieceCounter
 from foregate.audit.sweep import sweep_sessions
 from foregate.audit.what_if import WhatIf
