@@ -28,10 +28,13 @@ _SHAPE = ("type", "properties", "items", "required", "anyOf", "oneOf", "allOf", 
 _LONG = 32 * 1024
 
 
-def build_blind_need(turn: Turn, calls: Sequence[CallFacts], policy: Policy, catalogue: Catalogue) -> Need:
+def build_blind_need(
+    turn: Turn, calls: Sequence[CallFacts], policy: Policy, catalogue: Catalogue, defect: str = ""
+) -> Need:
     """Return the planner's Need: the person's words, the tools, and what the model said without any outside name.
 
-    Nothing of the pending calls is in the request, nor of what any tool returned.
+    Nothing of the pending calls is in the request, nor of what any tool returned. `defect` is what the planner's last
+    plan lacks, "" where it made none yet.
     """
     own = [cut_pasted(said.text, policy.mandate) for said in turn.user_messages if said.actor == "user"]
     request: dict[str, Json] = {
@@ -39,8 +42,11 @@ def build_blind_need(turn: Turn, calls: Sequence[CallFacts], policy: Policy, cat
         "narration": turn.masked_words,
         "tools": [describe_tool(spec) for spec in catalogue.values()],
     }
+    answers = find_blind_answers(turn)
+    if defect:
+        request |= {"defect": defect, "rejected": answers[-1].value}
     need = build_need(turn, "plan", "planner", calls, request)
-    return replace(need, key=f"{KEY}{len(find_blind_answers(turn)) + 1}")
+    return replace(need, key=f"{KEY}{len(answers) + 1}")
 
 
 def find_blind_answers(turn: Turn) -> list[Answer]:
@@ -78,12 +84,11 @@ def strip_schema(schema: Json) -> Json:
 
 
 def read_blind_plan(answer: Answer) -> BlindPlan | None:
-    """Return the plan of an answer, None when there is none in it or it has a defect."""
+    """Return the plan of an answer, whatever it lacks; None when there is none in it."""
     try:
-        plan = BlindPlan.model_validate(answer.value)
+        return BlindPlan.model_validate(answer.value)
     except ValidationError:
         return None
-    return None if find_structural_defect(plan) else plan
 
 
 def find_structural_defect(plan: BlindPlan) -> str:

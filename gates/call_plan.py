@@ -11,18 +11,18 @@ from pydantic import BaseModel, ValidationError
 
 from foregate.gates.approval import spare_advice
 from foregate.gates.blind_plan import KEY
-from foregate.gates.plan import ASKED_ENOUGH, SPARED, PlanGate, spare_plan
+from foregate.gates.plan import ASKED_ENOUGH, SPARED, PlanGate, describe_plan_found, spare_plan
 from foregate.gates.plan_scope import find_covering_items, has_leading_words, list_exact_commands, put_in_force
 from foregate.gates.questions import build_planning_need, rule_without_plan
 from foregate.schemas.judgement import Answer, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
 from foregate.schemas.plan import Plan, PlanInForce, PlannedStep
 from foregate.schemas.protocols import SoFar
-from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Turn
 
 _DRIFT = "the accepted plan does not cover this; keep to the plan, or say why it must be widened"
+_WIDENED = "the accepted plan does not cover this, and was widened as often as `plan.max_amendments` allows; keep to it"
 _NAME_IT = (
     "which do not say what would run; for any further words name the script, module or subcommand, as in "
     "`python3 -m pytest`"
@@ -52,7 +52,7 @@ class CallPlanGate(PlanGate):
     ) -> Opinion | Need:
         """Return the rulings on the calls no plan covers, or the planner's Need for them."""
         if turn.plan is not None and turn.plan.amendments >= self.policy.plan.max_amendments:
-            return Opinion(hold_as_drift(open_, "max_amendments"))
+            return Opinion(hold_as_drift(open_, "max_amendments", words=_WIDENED if turn.edition else _DRIFT))
         answers = [answer for answer in turn.find_answers(self.name) if not answer.key.startswith(KEY)]
         if not answers:
             return self.ask_planner(turn, so_far, open_, "")
@@ -69,7 +69,7 @@ class CallPlanGate(PlanGate):
         rejected = Ruling(Standing.HOLD, "plan_rejected", message, reason=reason)
         # an amendment that fails its checks twice is drift of its call only
         rulings = rule_alike(open_, rejected) if turn.plan is None else hold_as_drift(open_, reason)
-        return Opinion(rulings, detail=build_detail(plan, "rejected"))
+        return Opinion(rulings, detail=describe_plan_found(plan, "rejected"))
 
     def find_due_calls(self, turn: Turn, live: Sequence[CallFacts]) -> list[CallFacts]:
         """Return the changes that need a plan: risky ones, and what goes beyond the task's changed resources.
@@ -128,7 +128,7 @@ class CallPlanGate(PlanGate):
         remedy = describe_remedy(exactly)
         message = f"plan v{in_force.revision} accepted: {in_force.goal[:200]}{remedy}"
         accepted = Ruling(Standing.ALLOW, "plan_accepted", message)
-        detail = build_detail(plan, "accepted") | {"revision": in_force.revision}
+        detail = describe_plan_found(plan, "accepted") | {"revision": in_force.revision}
         return Opinion(
             rule_alike(open_, accepted) | hold_as_drift(left, "not_in_plan", remedy),
             detail=detail | ({"exactly": exactly} if exactly else {}),
@@ -138,8 +138,8 @@ class CallPlanGate(PlanGate):
         )
 
 
-def hold_as_drift(open_: Sequence[CallFacts], why: str, remedy: str = "") -> dict[str, Ruling]:
-    return rule_alike(open_, Ruling(Standing.HOLD, "plan_drift", _DRIFT + remedy, reason=why))
+def hold_as_drift(open_: Sequence[CallFacts], why: str, remedy: str = "", words: str = _DRIFT) -> dict[str, Ruling]:
+    return rule_alike(open_, Ruling(Standing.HOLD, "plan_drift", words + remedy, reason=why))
 
 
 def read_plan(answer: Answer) -> Plan | None:
@@ -159,16 +159,6 @@ def describe_remedy(commands: Sequence[str]) -> str:
     named = ", ".join(f"`{command[:_LENGTH]}`" for command in commands[:_SHOWN])
     many = f" and {len(commands) - _SHOWN} more" if len(commands) > _SHOWN else ""
     return f"; of {named}{many} it covers exactly these words, {_NAME_IT}"
-
-
-def build_detail(plan: Plan, result: str) -> dict[str, Json]:
-    return {
-        "result": result,
-        "plan": plan.model_dump(mode="json"),
-        "requires_verification": plan.requires_verification,
-        "criteria": len(plan.success_criteria),
-        "risks": len(plan.risky_actions),
-    }
 
 
 def trim_plan(plan: Plan) -> Plan:

@@ -27,6 +27,11 @@ from foregate.schemas.turn import Turn
 _ASKED_ENOUGH = "a second look was asked for as often as the policy allows, and things changed each time; send it again"
 _SPARED = "nobody can say yes to this, so the critic was not asked"
 _SHOWN = 80  # characters of a value or name
+_REMEDIES = (
+    "change the call or say why it is right",
+    "change the call, or look at what the issues name; sent again as it is, it stays held",
+)
+"""What to do about a rejected call, by the edition of the turn: the model's own words are no evidence to a critic."""
 _NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
 
 
@@ -89,7 +94,7 @@ class CritiqueGate:
             if asks:
                 return Opinion(asks, summary=_SPARED)
             return build_critique_need(turn, wanted, so_far.plan, self.policy, doubts)
-        ruling, detail = read_critique(answers[-1])
+        ruling, detail = read_critique(answers[-1], turn.edition)
         detail |= about
         if isinstance(ruling, Ruling):
             return Opinion(rule_alike(wanted, ruling), detail=detail)
@@ -208,7 +213,7 @@ def describe_scores(calls: Sequence[CallFacts]) -> dict[str, Json]:
     }
 
 
-def read_critique(answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:
+def read_critique(answer: Answer, edition: int) -> tuple[Ruling | CritiqueCode, dict[str, Json]]:
     """Return the ruling a critique leads to, or the code for one that cannot be used, with its detail."""
     if answer.value is None:
         return "critique_unavailable", {"result": "unavailable", "error": answer.error}
@@ -224,5 +229,5 @@ def read_critique(answer: Answer) -> tuple[Ruling | CritiqueCode, dict[str, Json
     detail: dict[str, Json] = {"result": critique.verdict, "summary": summary, "issues": issues}
     if critique.verdict == "accept":
         return Ruling(Standing.ALLOW, "critique_accepted", summary[:300]), detail
-    message = f"a second look rejected this: {'; '.join(issues)[:600]}; change the call or say why it is right"
+    message = f"a second look rejected this: {'; '.join(issues)[:600]}; {_REMEDIES[edition > 0]}"
     return Ruling(Standing.HOLD, "critique_rejected", message), detail

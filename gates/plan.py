@@ -13,6 +13,7 @@ from foregate.gates.blind_plan import (
     bring_into_force,
     build_blind_need,
     find_blind_answers,
+    find_structural_defect,
     read_blind_plan,
 )
 from foregate.gates.blind_scope import find_planned_item
@@ -22,10 +23,9 @@ from foregate.gates.plan_scope import find_covering_items
 from foregate.gates.questions import rule_without_plan
 from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import wants_plan
-from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Mode, Need, Opinion, Ruling, Standing, build_rulings, rule_alike
-from foregate.schemas.plan import PlanInForce
+from foregate.schemas.plan import PlanHead, PlanInForce
 from foregate.schemas.plan_terms import use_items
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.strict_json import Json
@@ -103,12 +103,24 @@ class _Planning:
             return Opinion(
                 opinion.rulings, detail={"result": "unavailable", "error": error}, plan=missing, uses=opinion.uses
             )
+        if defect := find_structural_defect(made):
+            if len(answers) == 1:
+                return self.ask_planner(open_, uses, defect)
+            return Opinion(self.reject_plan(open_, defect), detail=describe_plan_found(made, "rejected"), uses=uses)
         in_force = bring_into_force(made, open_, self.catalogue, turn, self.policy)
         left, uses = self.compare(in_force, wanted, facts)
         accepted = Ruling(Standing.ALLOW, "plan_accepted", f"plan v{in_force.revision} accepted: {in_force.goal[:200]}")
         rulings = rule_alike([one for one in open_ if one not in left], accepted)
         drift = rule_alike(left, _UNCOVERED)
-        return Opinion({**rulings, **drift}, detail=describe_accepted(made, in_force), plan=in_force, uses=uses)
+        detail = describe_plan_found(made, "accepted") | {"revision": in_force.revision}
+        return Opinion({**rulings, **drift}, detail=detail, plan=in_force, uses=uses)
+
+    def reject_plan(self, open_: Sequence[CallFacts], defect: str) -> dict[str, Ruling]:
+        """Return the rulings on calls whose planner made a plan with a defect twice; beside a plan they are drift."""
+        if self.turn.plan is not None:
+            return rule_alike(open_, replace(_UNCOVERED, reason=defect))
+        message = f"the plan made from the person's words is none ({defect}); say what this is for, and send it again"
+        return rule_alike(open_, Ruling(Standing.HOLD, "plan_rejected", message, reason=defect))
 
     def rule_on_open(
         self, open_: Sequence[CallFacts], uses: Mapping[str, tuple[int, ...]], plan: PlanInForce | None
@@ -141,17 +153,19 @@ class _Planning:
                 left.append(one)
         return left, uses
 
-    def ask_planner(self, open_: Sequence[CallFacts], uses: Mapping[str, tuple[int, ...]]) -> Need | Opinion:
+    def ask_planner(
+        self, open_: Sequence[CallFacts], uses: Mapping[str, tuple[int, ...]], defect: str = ""
+    ) -> Need | Opinion:
         """Return the planner's Need, or the opinion without one when no further question may be asked."""
         turn, policy = self.turn, self.policy
         if turn.has_asked_enough("plan", policy.limits.needs_per_gate):
-            held = Ruling(Standing.HOLD, "plan_unavailable", ASKED_ENOUGH, reason="needs_per_gate")
+            held = Ruling(Standing.HOLD, "plan_unavailable", ASKED_ENOUGH, reason=defect or "needs_per_gate")
             return Opinion(rule_alike(open_, held), uses=uses)
         if 0 < policy.safety.model_calls <= turn.counters.safety_calls:
             return Opinion(rule_without_plan(open_, "safety_budget", policy), uses=uses)
         if asks := spare_advice("plan", open_, turn, self.so_far, policy, covered=True):
             return Opinion(asks, summary=SPARED, uses=uses)
-        return build_blind_need(turn, open_, policy, self.catalogue)
+        return build_blind_need(turn, open_, policy, self.catalogue, defect)
 
 
 def spare_plan(facts: CallFacts) -> Ruling | None:
@@ -165,12 +179,11 @@ def spare_plan(facts: CallFacts) -> Ruling | None:
     return None
 
 
-def describe_accepted(plan: BlindPlan, in_force: PlanInForce) -> dict[str, Json]:
-    """Return what a decision says of an accepted plan."""
+def describe_plan_found(plan: PlanHead, result: str) -> dict[str, Json]:
+    """Return what a decision says of a plan that was `accepted` or `rejected`."""
     return {
-        "result": "accepted",
+        "result": result,
         "plan": plan.model_dump(mode="json"),
-        "revision": in_force.revision,
         "requires_verification": plan.requires_verification,
         "criteria": len(plan.success_criteria),
         "risks": len(plan.risky_actions),

@@ -142,7 +142,7 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The newest looks of the session that contradict earlier ones."""
     edition: int = 0
     """By which edition it is judged. In turns of edition 0, a gate's question held a call once more that a person
-    wanted done anyway, and some calls that were held along with others stand in no row."""
+    wanted done anyway, some calls that were held along with others stand in no row, and refusals say other words."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):

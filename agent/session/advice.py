@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from foregate.agent.session.plain_plan import tidy_plan
 from foregate.agent.session.prompts import BLIND_PLANNER, CRITIC, PLANNER
-from foregate.gates.blind_plan import KEY, find_structural_defect
+from foregate.gates.blind_plan import KEY
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.blind_plan import BlindPlan
@@ -112,8 +112,6 @@ def _read_value(text: str, noun: type[BaseModel]) -> dict[str, Json]:
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         raise InvalidJson(f"{'.'.join(str(part) for part in first['loc'])}: {first['msg']}") from None
-    if isinstance(read, BlindPlan) and (defect := find_structural_defect(read)):
-        raise InvalidJson(defect)
     return read.model_dump(mode="json")
 
 

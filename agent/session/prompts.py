@@ -54,7 +54,7 @@ all uses), `contains` it, or is `free`; name amounts, dates and whatever else th
 ask for; where they ask for nothing of consequence, `planned_steps` is empty. `first_action` is the first of the \
 steps, or of the reads where there is none. Name in `risky_actions` what could go wrong. Each success criterion says \
 how one would see it; give `check`, `target` and `expected` where a look can tell. Set `requires_verification` to \
-true and `version` to 2.
+true and `version` to 2. Where `defect` names a fault of the plan you sent before, under `rejected`, mend that fault.
 """
 
 CRITIC = """\

@@ -323,7 +323,11 @@ def test_a_plan_for_one_target_does_not_cover_another() -> None:
 
 
 def test_past_the_amendments_an_uncovered_call_is_plan_drift() -> None:
-    assert outcome(replace(in_force(), amendments=3), SEND) == "plan_drift"
+    widened = replace(in_force(), amendments=3)
+    assert outcome(widened, SEND) == "plan_drift"
+    for edition, words in ((0, "say why it must be widened"), (1, "`plan.max_amendments` allows; keep to it")):
+        (verdict,) = judged(turn(SEND, plan=widened, edition=edition), POLICY).verdicts
+        assert verdict.ruling.message.endswith(words)
 
 
 def test_an_amendment_that_fails_twice_is_drift_of_its_call_only() -> None:

@@ -79,6 +79,15 @@ def test_a_rejection_holds_the_call_and_the_plan_never_comes_into_force() -> Non
 
 
 @pytest.mark.parametrize(
+    ("edition", "words"),
+    [(0, "change the call or say why it is right"), (1, "sent again as it is, it stays held"), (9, "stays held")],
+)
+def test_a_rejection_promises_no_more_than_holds_and_a_recorded_one_keeps_its_words(edition: int, words: str) -> None:
+    of = replace(criticised({"verdict": "replan", "issues": ["wrong Bob"], "summary": "no"}), edition=edition)
+    assert judged(of, POLICY).verdicts[0].ruling.message.endswith(words)
+
+
+@pytest.mark.parametrize(
     ("value", "reason"),
     [
         ({"verdict": "accept", "issues": [], "summary": " "}, "missing_summary"),

@@ -21,10 +21,15 @@ LS = ("read_file", {"path": "b.txt"})
 
 async def test_a_call_the_critic_rejected_stays_rejected_when_it_comes_again_unchanged() -> None:
     world = World(policy=policy_with(REVIEWED))
-    session = await world.open([calls(SEND, text=TALK), PLAN, REPLAN, calls(SEND), says("ok")], [])
+    argued = calls(SEND, text="This is right: the person named this Bob, and the critic is wrong about him.")
+    session = await world.open([calls(SEND, text=TALK), PLAN, REPLAN, argued, says("ok")], [])
     await run(session, REQUEST)
     assert world.sent == []
-    assert "refused_before" in session.state.messages[-2].text
+    first, again = [message.text for message in session.state.messages if message.role == "tool"]
+    assert "it is the wrong Bob; change the call, or look at what the issues name" in first
+    assert "say why" not in first
+    assert "refused_before" in again
+    assert "sent again as it is, it stays held" in again
 
 
 async def test_a_plan_the_critic_rejected_never_comes_into_force() -> None:

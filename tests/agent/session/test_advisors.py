@@ -171,5 +171,10 @@ async def test_a_plan_in_the_plain_shape_is_read_as_a_blind_one_of_what_the_pers
         (read,) = (await asked(answers(given), blind)).value["planned_steps"]
         assert (read["tool"], [target["said"] for target in read["targets"]]) == ("send", ["bob"])
     assert (await asked(answers({**PLAIN, "planned_steps": []}), blind)).value["planned_steps"] == []
-    aimless = {**PLAIN, "planned_steps": [{**STEP, "target": " "}]}
-    assert "planned_steps_incomplete_entry" in (await asked(answers(aimless), blind)).error
+
+
+@pytest.mark.parametrize("blind", [True, False])
+async def test_a_plan_with_a_defect_is_an_answer_that_the_gate_rejects_by_its_name(blind: bool) -> None:
+    need = replace(PLANNER, key=f"{KEY}1") if blind else PLANNER
+    advice = await asked(answers({**PLAIN, "goal": " ", "success_criteria": []}), need)
+    assert (advice.value["goal"], advice.value["success_criteria"], advice.error) == (" ", [], "")

@@ -7,7 +7,6 @@ import json
 import string
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -17,7 +16,6 @@ from foregate.agent.session.masked_words import Known
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.gates.blind_plan import strip_schema
 from foregate.schemas.blind_plan import BlindPlan
-from foregate.schemas.errors import InvalidJson
 from foregate.schemas.message import ModelRequest
 from tests.agent.world import World
 from tests.gates.blind import blind_plan
@@ -106,20 +104,6 @@ def test_a_schema_that_others_wrote_brings_names_and_types_alone() -> None:
     }
     stripped = {"type": "object", "properties": {"title": {"type": "string"}}, "required": ["title"]}
     assert strip_schema(schema) == stripped  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize(
-    ("changes", "defect"),
-    [
-        ({"goal": " "}, "missing_goal"),
-        ({"risky_actions": []}, "missing_risk_acknowledgment"),
-        ({"planned_steps": [{"tool": "post", "description": ""}]}, "planned_steps_first_action_mismatch"),
-        ({"planned_steps": [{"effect": "send", "description": ""}]}, "planned_steps_incomplete_entry"),
-    ],
-)
-def test_a_defect_is_named_and_the_plan_asked_for_once_more(changes: dict[str, Any], defect: str) -> None:
-    with pytest.raises(InvalidJson, match=defect):
-        read_advice(json.dumps(blind_plan() | changes), BlindPlan, 6144)
 
 
 def test_a_plan_without_the_keys_that_may_be_null_is_read() -> None:
