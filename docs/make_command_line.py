@@ -36,7 +36,8 @@ one that others may write to |
 | `FOREGATE_MCP` | a JSON file that lists MCP servers; `--mcp` beats it; \
 default `$XDG_CONFIG_HOME/foregate/mcp.json` where there is one |
 | `FOREGATE_RUNTIME_TOKEN`, `FOREGATE_RUNTIME_TOKEN_FILE` | the token of a [runtime](runtime.md), or a file with it |
-| `FOREGATE_LOG` | `debug`, `info`, `warning` or `error` writes diagnostics as lines of JSON to standard error |
+| `FOREGATE_LOG` | `debug`, `info`, `warning` or `error` writes diagnostics as lines of JSON to standard \
+error; from `info` on a line for each call that is held or refused ([telemetry](telemetry.md#diagnostics)) |
 | `OTEL_EXPORTER_OTLP_ENDPOINT` | exports traces and metrics there ([telemetry](telemetry.md)) |
 
 Without an endpoint the rehearsal model answers. It is a fixed program and no language model. It understands a few plain

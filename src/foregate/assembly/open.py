@@ -109,6 +109,7 @@ async def _open_session(
     from foregate.assembly.session_tools import open_local_tools
     from foregate.evidence.state.lineage import begin_further
     from foregate.policy.source.load import record_layers
+    from foregate.telemetry.decision_lines import open_decision_lines
     from foregate.telemetry.log.masking import mask_text
     from foregate.telemetry.otel.switch import open_telemetry
 
@@ -186,7 +187,11 @@ async def _open_session(
         workspace=workspace,
         state=state,
         person=person,
-        listeners=(*setting.listeners, *([telemetry.take_event] if telemetry is not None else ())),
+        listeners=(
+            *setting.listeners,
+            *([telemetry.take_event] if telemetry is not None else ()),
+            *(lines.take_event for lines in open_decision_lines()),
+        ),
         layers=record_layers(rules.followed.loaded, rules.guard),
         delegate=run_child_task,
         plan_driver=lambda session: PlanController(session, configuration, roles.get_model),
