@@ -13,6 +13,7 @@ from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import PlanState
 from foregate.evidence.state.task import name_step
 from foregate.gates.plan_scope import find_effect_on, is_exact_only, is_wide, name_exact_call
+from foregate.policy.risk.facts import is_deleting
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Need
 from foregate.schemas.plan import PlanInForce, ScopeItem
@@ -28,11 +29,15 @@ _SEEN_AT_A_GLANCE = (Effect.CREATE, Effect.EDIT, Effect.DELETE)
 
 
 class CallPreview(Struct, frozen=True):
-    """What one call of a task would do, judged by the world as it is now; earlier tasks may change that."""
+    """What one call of a task would do, judged by the world as it is now; earlier tasks may change that.
+
+    `deletes` says that a command starts a program that deletes, in whatever part of its line.
+    """
 
     task: int
     planned: PlannedCall
     facts: CallFacts
+    deletes: bool = False
 
     @property
     def dangers(self) -> tuple[str, ...]:
@@ -78,7 +83,11 @@ def preview_plan(session: Session, state: PlanState, uses: int) -> PlanPreview:
     ahead = list(iter_open_calls(state, session.catalogue))
     calls = tuple(call for _, _, call in ahead)
     facts = session.turns.build_own_turn(session.state.seq, calls, "runner", session.state.seq).facts
-    listed = tuple(CallPreview(task.id, planned, facts[call.id]) for task, planned, call in ahead if planned)
+    listed = tuple(
+        CallPreview(task.id, planned, facts[call.id], is_deleting(facts[call.id].survey.command, session.policy))
+        for task, planned, call in ahead
+        if planned
+    )
     leaves = (build_scope_item(task, facts[call.id], uses) for task, planned, call in ahead if not planned)
     filled = tuple(step.task for step in state.open if not step.task.calls)
     surveys = tuple(facts[call.id].survey for call in calls)
@@ -170,6 +179,7 @@ def describe_call(call: CallPreview) -> Json:
         "effect": facts.effect.value,
         "irreversible": facts.changes and facts.irreversible,
         "dangers": list(call.dangers),
+        **({"deletes": True} if call.deletes else {}),
     }
 
 

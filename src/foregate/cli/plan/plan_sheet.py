@@ -91,7 +91,8 @@ def format_task(
     for call in calls:
         facts = call.facts
         way_back = "can be undone" if not facts.irreversible else "CANNOT be undone"
-        effect = f"{facts.effect.value}{f', {way_back}' if facts.changes else ''}"
+        deletes = ", and it deletes" if call.deletes else ""
+        effect = f"{facts.effect.value}{deletes}{f', {way_back}' if facts.changes else ''}"
         yield from format_labelled("call", f"{call.planned.tool} {facts.target}".strip(), width)
         yield from format_labelled("effect", effect, width)
         for why in call.dangers:
