@@ -67,7 +67,8 @@ class ValidityGate:
         return found
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        rulings = {call.id: self.rule_on_call(call, so_far.facts[call.id].survey.problem) for call in live}
+        problems = {call.id: so_far.facts[call.id].survey.problem for call in live}
+        rulings = {call.id: self.rule_on_call(call, problems[call.id], turn.edition) for call in live}
         if self.policy.limits.malformed_calls:
             again = [call for call in live if was_held(call, rulings[call.id], turn)]
             rulings |= {call.id: self.explain(call, rulings[call.id]) for call in again}
@@ -77,10 +78,10 @@ class ValidityGate:
                 rulings |= {call: _UNPLANNED for call in changing if rulings[call] is _PASSED}
         return Opinion(rulings)
 
-    def rule_on_call(self, call: ToolCall, problem: str) -> Ruling:
+    def rule_on_call(self, call: ToolCall, problem: str, edition: int = 0) -> Ruling:
         """Return the ruling on one call; `problem` says why nobody could look at what it names."""
         if call.name not in self.catalogue:
-            return Ruling(Standing.DENY, "unknown_tool", self.describe_unknown(call))
+            return Ruling(Standing.DENY, "unknown_tool", self.describe_unknown(call, edition))
         if call.arguments is None:
             return hold_invalid(call.defect)
         size, bound = len(call.raw.encode()), self.policy.validity.max_bytes
@@ -110,10 +111,16 @@ class ValidityGate:
             told += f" These arguments would fit: {strict_json.canonical(example).decode()[:_EXAMPLE]}"
         return replace(ruling, message=told)
 
-    def describe_unknown(self, call: ToolCall) -> str:
-        """Return the sentence that names the nearest tool there is, or why what was begun is no call."""
-        near = find_nearest_tool(call.name, self.catalogue)
+    def describe_unknown(self, call: ToolCall, edition: int) -> str:
+        """Return the sentence that names the nearest tool there is, or why what was begun is no call.
+
+        A tool of ours in a service that nobody here knows, as in `microsandbox.run_command`, only wants a line of the
+        configuration.
+        """
+        near, (service, _, inner) = find_nearest_tool(call.name, self.catalogue), call.name.partition(".")
         hint = f"did you mean `{near}`?" if near else call.defect or "use one of the tools offered"
+        if edition and near and near == inner and self.catalogue[near].provenance == "builtin":
+            hint += f" `dialect.services` of the configuration can lead `{service[:64]}` to the service that has it"
         return f"there is no tool `{call.name[:64]}`; {hint}"
 
 

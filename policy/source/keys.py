@@ -99,18 +99,27 @@ class Keys:
                     if self.find_node(here) is not None:
                         stack.append((here, within))
                     elif (node := self.find_node(path)) is not None and node.get("type") == "object":
-                        yield here, self.describe_unknown_key(here, node, name_path(here, data))
+                        yield here, self.describe_unknown_key(here, node, name_path(here, data), within)
             elif isinstance(value, list):
                 stack.extend(((*path, place), within) for place, within in enumerate(value))
 
-    def describe_unknown_key(self, path: Path, node: Mapping[str, Any], shown: str = "") -> str:
-        """Return a sentence about a key nobody knows in a node; `shown` is how it is written, "" for as it stands."""
+    def describe_unknown_key(self, path: Path, node: Mapping[str, Any], shown: str = "", within: Data = None) -> str:
+        """Return a sentence about a key nobody knows in a node; `shown` is how it is written, "" for as it stands.
+
+        `within` is its value: one that wraps keys of the node is to be left out around them.
+        """
         if (instead := self.gone.get(format_path(path))) is not None:
             return f"the key `{format_path(path)}` is gone; {instead}"
         names = self.list_names(node)
         other = self.others.get(str(path[-1]))
         near = [other] if other is not None else difflib.get_close_matches(str(path[-1]), names, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else self._describe_others(path, names)
+        wrapped = [key for key in within if key in names or key in self.others] if isinstance(within, dict) else []
+        if near:
+            hint = f"did you mean `{near[0]}`?"
+        elif wrapped:
+            hint = f"leave it out, and write {join_names(wrapped[:_NEAREST])} one level up"
+        else:
+            hint = self._describe_others(path, names)
         key = escape_text(shown or format_path(path))
         if near:  # a letter may only look like one of the key that is meant
             key = key.encode("unicode_escape").decode()

@@ -33,6 +33,23 @@ def test_an_unknown_tool_is_denied_and_the_nearest_one_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "edition", "told"),
+    [
+        ("microsandbox.run_command", 1, True),
+        ("microsandbox.run_comand", 1, False),
+        ("run_comand", 1, False),
+        ("microsandbox.run_command", 0, False),
+    ],
+)
+def test_a_tool_of_ours_in_an_unknown_service_is_told_the_key_that_names_services(
+    name: str, edition: int, told: bool
+) -> None:
+    message = judged(turn(ToolCall.of(name, {}, id="c1"), edition=edition)).verdicts[0].ruling.message
+    assert message.startswith(f"there is no tool `{name}`; ")
+    assert ("`dialect.services` of the configuration can lead `microsandbox`" in message) is told
+
+
+@pytest.mark.parametrize(
     ("raw", "words"),
     [
         ('{"path": 3}', "path"),

@@ -167,6 +167,7 @@ _GONE = {
 _OTHERS = {
     **dict.fromkeys(("planning_llm", "planning_model", "planner"), "models.planning"),
     **dict.fromkeys(("execution_llm", "execution_model", "executor"), "models.execution"),
+    "strict_dependencies": "execution.strict_dependencies",
 }
 """What other programs call the sections of our models."""
 

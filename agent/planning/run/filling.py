@@ -53,7 +53,9 @@ _LOOKED = "nothing but looks so far; send the call that makes the change now"
 _NO_CALL = "the answer held no call that could be read, of a tool that was offered"
 _EMPTY = re.compile(r"""(?:```(?:json)?|[\s\[\]{}.])*(?:"(?:args|arguments|parameters|input)"\s*:.*)?""", re.DOTALL)
 """An answer that says nothing: marks alone, or arguments without the name of a tool."""
-_LONGEST = 200
+_LONGEST = 240
+_OFFERED = "call `{}`, which the plan names, or set `validation.allow_tool_fallback: true` to offer all"
+"""What to do about the call of another tool than the task names: for the model, and for who reads why a task failed."""
 
 
 async def ask_for_calls(session: Session, model: Model, step: StepState, configuration: Configuration) -> str:
@@ -83,18 +85,20 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
         found = parse_text(response.text, frozenset(offered))
         response = replace(response, calls=found.calls, text=found.text if found.calls else response.text)
         response = take_response(response, tools, Names.from_json(configuration.dialect.model_dump(exclude={"name"})))
-    if why := find_refusal(response, offered, max(0, room), step.effects):
+    if why := find_refusal(response, offered, max(0, room), step.effects, "" if any_tool else step.task.action):
         response = replace(response, calls=(), notes=(*response.notes, why))
     stamped = response.stamp_calls(session.state.seq + 1)
     await session.record(Draft(ModelResponded.of(stamped, refused=why), "model"))
     return ""
 
 
-def find_refusal(response: ModelResponse, offered: Collection[str], room: int, done: Container[str]) -> str:
+def find_refusal(
+    response: ModelResponse, offered: Collection[str], room: int, done: Container[str], action: str = ""
+) -> str:
     """Return why the calls of an answer, `room` of them at most, are refused, "" where they are not.
 
     All are refused or none: half of what somebody meant is something else. Calls whose digest is in `done` took
-    effect for this task already.
+    effect for this task already. `action` is what the task names, "" where every tool was offered.
     """
     calls, why = response.calls, ""
     strange = sorted({call.name for call in calls if call.name not in offered})
@@ -107,6 +111,8 @@ def find_refusal(response: ModelResponse, offered: Collection[str], room: int, d
         near = sorted({near for name in strange if (near := find_nearest_tool(name, offered))})
         meant = f"; did you mean {', '.join(f'`{name}`' for name in near)}?" if near else ""
         why = f"calls of tools this task was not offered: {', '.join(strange)}{meant}"
+        if action in offered:
+            why = f"{why[: _LONGEST // 2]}; {_OFFERED.format(action)}"
     elif len(calls) > room:
         why = f"{len(calls)} calls, and a task may have {room} more; send fewer"
     elif again:

@@ -105,6 +105,7 @@ def test_an_empty_file_changes_nothing_and_equal_content_has_an_equal_hash(file:
         ("nosuch: 1\n", "the key `nosuch` is unknown; the nearest are `postlude`, `tools`, `scope`; `foregate"),
         ("min_chars: 1\n", "the key `min_chars` is unknown; did you mean `narration.min_chars`? `foregate"),
         ("plan:\n  qqqq: 1\n", "` lists all"),
+        ("policy: {plan: {mode: off}}\n", "the key `policy` is unknown; leave it out, and write `plan` one level up"),
         ("limts: {}\n", ":1: the key `limts` is unknown; did you mean `limits`?"),
         ("approval:\n  qqqq: 1\n", ":2: the key `approval.qqqq` is unknown; the keys of `approval` are"),
         ("scores: {risk: {effect: {delet: 1}}}\n", "`scores.risk.effect.delet` is unknown; did you mean `delete`"),

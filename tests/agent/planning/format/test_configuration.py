@@ -59,6 +59,15 @@ def test_the_file_named_goes_before_the_variable_and_the_variable_before_the_use
         ("planning_llm: {}\n", ":1: the key `planning_llm` is unknown; did you mean `models.planning`?"),
         ("validation: {max_task: 3}\n", ":1: the key `validation.max_task` is unknown; did you mean `max_tasks`?"),
         ("dialect:\n  shell: true\n", ":2: the key `dialect.shell` is gone; leave it out, and put `commands.exec"),
+        (
+            "action_interpreter:\n  planning_llm: {}\n  validation: {}\n  other: {}\n",
+            "`action_interpreter` is unknown; leave it out, and write `planning_llm`, `validation` one level up",
+        ),
+        ("modells: {planning: {}}\n", ":1: the key `modells` is unknown; did you mean `models`?"),
+        (
+            "validation: {strict_dependencies: true}\n",
+            ":1: the key `validation.strict_dependencies` is unknown; did you mean `execution.strict_dependencies`?",
+        ),
         ("zzzzzz: 1\n", ":1: the key `zzzzzz` is unknown; the keys of the configuration are `version`, `dialect`"),
         ("mode: sometimes\n", ':1: `mode` is `"sometimes"`; allowed is one of `direct`, `plan`, `auto`'),
         (

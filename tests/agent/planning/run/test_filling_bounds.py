@@ -104,6 +104,27 @@ async def test_an_answer_that_cannot_be_read_is_sent_back_with_what_is_wrong(tex
     assert "this task was not offered" not in told[0]
 
 
+@pytest.mark.parametrize("fallback", [False, True])
+async def test_a_call_of_another_tool_than_the_task_names_is_told_that_tool_and_the_key_that_offers_all(
+    fallback: bool,
+) -> None:
+    told: list[str] = []
+
+    def again(request: object) -> ModelResponse:
+        told.append(request.messages[-1].text)  # type: ignore[attr-defined]
+        return calls(("note", {"key": "one"}))
+
+    world = World()
+    validation = CONFIGURATION.validation.model_copy(update={"allow_tool_fallback": fallback})
+    configuration = CONFIGURATION.model_copy(update={"validation": validation})
+    session = await world.open([calls(("shell_exec", {"command": "make"})), again])
+    run = await confirmed(session, plan(task(1, action="note")), configuration=configuration)
+    assert statuses(await run.run()) == ["done"]
+    assert "calls of tools this task was not offered: shell_exec" in told[0]
+    named = "call `note`, which the plan names, or set `validation.allow_tool_fallback: true` to offer all"
+    assert (named in told[0]) is not fallback
+
+
 async def test_an_endpoint_that_fails_once_is_asked_once_more() -> None:
     from foregate.schemas.errors import ModelError
 
