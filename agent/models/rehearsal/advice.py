@@ -111,7 +111,7 @@ def write_blind_plan(messages: Sequence[Message], stumbles: bool) -> str:
         "success_criteria": [dict(zip(("text", "check", "target", "expected"), row, strict=True)) for row in criteria],
         "first_action": dict(zip(("tool", "target", "description"), first, strict=True)),
         "requires_verification": True,
-        "risky_actions": [] if stumbles and len(messages) == 2 else ["it could do more than was asked"],
+        "risky_actions": [] if stumbles and not request.get("defect") else ["it could do more than was asked"],
         "version": 2,
         "planned_steps": steps,
         "flows": [],

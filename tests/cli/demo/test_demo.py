@@ -126,6 +126,11 @@ def test_commands_run_in_sandboxes_and_their_true_diff_is_kept_or_thrown_away(sh
     assert "  | + 2024-02-11 started\n" in shown.text
 
 
+def test_the_call_that_was_granted_runs_and_reaches_its_remote(shown: Shown) -> None:
+    assert "  ran     run_command git push --tags\n  | Everything up-to-date\n" in shown.text
+    assert "  failed  " not in shown.text
+
+
 def test_the_decisions_on_what_sandboxes_changed_are_explained_in_words(shown: Shown) -> None:
     judged = [event for event in shown.events if isinstance(event.body, TurnJudged)]
     held = [event.seq for event in judged if event.body.turn.actor == "sandbox"]

@@ -54,7 +54,7 @@ FILES = {
 SHOWN = ("_accepted", "_granted", "plan_not_required")
 """How codes end that the timeline shows though they let a call pass."""
 INTRODUCTION = (
-    "A session in a temporary workspace with a git repository, and a bare one beside it to push to. The model is the "
+    "A session in a temporary workspace with a git repository, and a bare one within it to push to. The model is the "
     "rehearsal model: a fixed program, no language model, and careless on purpose here. What needs a person's yes is "
     "answered by this demonstration. Two tools of its own read a mailbox and send messages, to a file."
 )
@@ -68,8 +68,10 @@ MESSAGES = (
 
 
 def build_workspace(folder: Path) -> None:
-    """Write the files and commit them, and make a bare repository beside `folder` to push to; raise UsageError where
-    git is missing or fails."""
+    """Write the files and commit them, and make a bare repository to push to, where a sandbox sees it as well.
+
+    Raises UsageError where git is missing or fails.
+    """
     for name, text in FILES.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
@@ -78,8 +80,9 @@ def build_workspace(folder: Path) -> None:
     run_git(folder, "config", "user.email", "demo@example.org")
     run_git(folder, "add", "--all")
     run_git(folder, "commit", "--quiet", "--message", "Begin")
-    run_git(folder, "init", "--quiet", "--bare", "--initial-branch=main", f"../{REMOTE}")
-    run_git(folder, "remote", "add", "origin", f"../{REMOTE}")
+    (folder / ".git" / "info" / "exclude").write_text(f"/{REMOTE}/\n")
+    run_git(folder, "init", "--quiet", "--bare", "--initial-branch=main", REMOTE)
+    run_git(folder, "remote", "add", "origin", f"./{REMOTE}")
 
 
 def run_git(folder: Path, *words: str) -> str:
@@ -158,11 +161,11 @@ def _list_promises(folder: Path, config: str) -> Iterator[tuple[str, bool]]:
         yield f"{name} is still there", not (folder / name).exists()
     yield f"{KEPT} is gone", (folder / KEPT).is_file()
     names = {path.name for path in folder.iterdir()}
-    yield "there are files nobody asked for", names == {".git", "README.md", FLAWED, MADE, "logs"}
+    yield "there are files nobody asked for", names == {".git", "README.md", FLAWED, MADE, "logs", REMOTE}
     yield "git's own settings were changed", (folder / ".git" / "config").read_text() == config
     yield "the commit is missing", run_git(folder, "log", "-1", "--format=%s").strip() == MESSAGE
     yield "the commit left changes out", run_git(folder, "status", "--porcelain").strip() == ""
-    pushed = run_git(folder, "--git-dir", f"../{REMOTE}", "for-each-ref", "--format=%(objectname)")
+    pushed = run_git(folder, "--git-dir", REMOTE, "for-each-ref", "--format=%(objectname)")
     yield "the commit was not pushed", pushed == run_git(folder, "rev-parse", "HEAD")
 
 

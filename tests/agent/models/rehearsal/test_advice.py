@@ -9,6 +9,7 @@ import pytest
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.schemas import strict_json
+from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.plan import Plan
 from foregate.schemas.strict_json import Json
@@ -60,6 +61,15 @@ async def test_a_plan_names_the_call_first_and_everything_the_person_asked_for()
 async def test_a_plan_that_stumbles_mends_the_defect_it_is_told() -> None:
     assert not (await planned(asked(RUN, LIST), stumbles=True)).risky_actions
     assert (await planned(asked(RUN, LIST, defect="missing_risk_acknowledgment"), stumbles=True)).risky_actions
+
+
+async def test_a_plan_without_a_look_at_the_call_that_stumbles_mends_the_defect_it_is_told() -> None:
+    for defect, mended in (({}, False), ({"defect": "missing_risk_acknowledgment"}, True)):
+        told = json.dumps({"user_words": LIST, "narration": "", "tools": [], **defect})
+        messages = [Message("system", "plan"), Message("user", told)]
+        request = ModelRequest(messages, schema_name="pre_execution_plan_v2", purpose="plan", words_only=True)
+        response = await RehearsalModel(stumbles=True).respond(request)
+        assert bool(BlindPlan.model_validate(strict_json.parse(response.text)).risky_actions) is mended
 
 
 async def test_what_nobody_asked_for_gets_no_goal() -> None:
