@@ -98,7 +98,12 @@ def placed(of: ToolCall, folder: str) -> Survey:
 
 def turn(*calls: ToolCall, surveys: tuple[Survey, ...] | None = None, says: str = "fix a.txt", **more: Any) -> Turn:
     """Return a turn over calls; unless surveyed otherwise everything was read and is unchanged."""
-    fields: dict[str, Any] = {"narrated": 100, "attended": True, "text": "I will do what you asked for."} | more
+    fields: dict[str, Any] = {
+        "edition": EDITION,
+        "narrated": 100,
+        "attended": True,
+        "text": "I will do what you asked for.",
+    } | more
     return Turn(
         response=4,
         task=1,
@@ -109,7 +114,6 @@ def turn(*calls: ToolCall, surveys: tuple[Survey, ...] | None = None, says: str 
         prompts_hash="q",
         calls=calls,
         surveys=surveys if surveys is not None else tuple(survey(c, seen()) for c in calls),
-        edition=EDITION,
         user_messages=(Said(3, says),),
         **fields,
     )
