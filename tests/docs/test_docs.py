@@ -58,7 +58,7 @@ def test_the_index_links_every_page() -> None:
 def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_two_pages() -> None:
     seen = re.sub(r"<!-- .*? -->", "", prose_of(ROOT / "README.md"))  # what marks a figure is not shown
     assert len(seen.split()) <= 600
-    assert len(text_of(ROOT / "CHANGELOG.md").split()) <= 1000
+    assert len(text_of(ROOT / "CHANGELOG.md").split()) <= 1200
 
 
 def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_show() -> None:
