@@ -104,7 +104,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
         """The response; raises InvalidJson where its order cannot be read."""
         return ModelResponse(
             **{name: getattr(self, name) for name in _ALIKE},
-            calls=tuple(recorded.call for recorded in self.calls),
+            calls=tuple([recorded.call for recorded in self.calls]),
             usage=self.usage.usage,
             order=Block.from_json(self.order) if self.order is not None else None,
         )

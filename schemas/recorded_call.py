@@ -41,4 +41,4 @@ class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:
     """Return the recorded forms of calls."""
-    return tuple(RecordedCall.of(call) for call in calls)
+    return tuple(map(RecordedCall.of, calls))

@@ -55,7 +55,7 @@ class Surveyor:
 
     def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
         """Return what looking finds for each call."""
-        return tuple(self.survey_call(call, state) for call in calls)
+        return tuple([self.survey_call(call, state) for call in calls])
 
     def survey_call(self, call: ToolCall, state: SessionState, *, again: bool = False) -> Survey:
         """Return what looking finds for a call, in `problem` what prevents it; with `again` only what may change."""
