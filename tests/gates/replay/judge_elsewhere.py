@@ -9,10 +9,14 @@ import random
 import socket
 import sys
 import time
+from collections.abc import Iterator
 from typing import Any
+
+from pydantic import BaseModel
 
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
+from foregate.gates.schema_check import build_check
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Judgement
@@ -27,6 +31,14 @@ def forbidden(*_: Any, **__: Any) -> Any:
     raise AssertionError("judging looked at the world")
 
 
+def find_models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """Yield the models of Foregate that are loaded."""
+    for model in base.__subclasses__():
+        if model.__module__.startswith("foregate."):
+            yield model
+        yield from find_models(model)
+
+
 def main() -> None:
     """Print one judgement a line; what is read is read before the world is taken away."""
     cases = []
@@ -35,6 +47,10 @@ def main() -> None:
         catalogue = build_catalogue([strict_json.load(ToolSpec, spec) for spec in line["catalogue"]])
         cases.append((import_turn(line["turn"]), policy, build_prelude(policy, catalogue)))
     strict_json.dump(Judgement((), ()))
+    # Code that is loaded, or a model that is built, at its first use is no world.
+    build_check("{}", False, 0, sound=False)
+    for model in find_models(BaseModel):
+        model.model_rebuild()
     for module, names in (
         (builtins, ("open",)),
         (os, ("open", "stat", "listdir", "urandom", "getenv")),
