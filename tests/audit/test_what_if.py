@@ -152,6 +152,9 @@ async def test_keys_are_worked_out_for_the_rows_that_are_shown_alone_and_are_tho
     assert len(found) == len(shown) == 1
     assert told == list(format_changes(every[:1], judged_again.tally, "x", lambda row: row))
     assert [judged_again.name_keys(row) for row in rows] == every
+    for seq in (1, 10_000):
+        with pytest.raises(LogError, match=f"turn {seq} is not where its number says; an event before it is gone"):
+            judged_again.name_keys(replace(rows[0], seq=seq))
 
 
 async def test_a_yes_that_is_not_needed_any_more_is_no_divergence() -> None:

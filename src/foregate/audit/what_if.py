@@ -43,6 +43,7 @@ from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, format_path
 from foregate.policy.source.users import is_outside_judging
 from foregate.schemas import strict_json
+from foregate.schemas.errors import InvalidJson
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
@@ -331,10 +332,11 @@ class PieceJudge:
 
     def find_keys(self, row: Row) -> tuple[str, ...]:
         """Return the keys that decide a row; raise LogError where the log cannot be read."""
-        pieces = split_session(self._log, row.session)
-        piece = next(one for one in pieces if one.after < row.seq <= one.until)
+        pieces = (one for one in split_session(self._log, row.session) if one.after < row.seq <= one.until)
         try:
-            (turn,) = read_turns(self._log, replace_piece(piece, only=(row.seq,)))
+            turns = (turn for one in pieces for turn in read_turns(self._log, replace_piece(one, only=(row.seq,))))
+            if (turn := next(turns, None)) is None:
+                raise InvalidJson(f"turn {row.seq} is not where its number says; an event before it is gone or moved")
             found = self._find_comparison(turn).find_deciding_keys(turn.turn, turn.judgement, [row.call.call])
         except UNREADABLE as error:
             raise explain_unreadable(row.session, error, row.seq - 1) from None
