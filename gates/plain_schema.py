@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-_REMARKS = {"title", "description", "default", "examples", "format"}
+_REMARKS = {"$schema", "title", "description", "default", "examples", "format"}
 """Keywords that refuse nothing."""
 _BOUNDS: Mapping[str, Mapping[str, str]] = {
     "string": {"minLength": "min_length", "maxLength": "max_length"},
@@ -29,9 +29,8 @@ class NotPlain(Exception):
     """A schema says something that the types here cannot say."""
 
 
-def fits_plainly(arguments: Mapping[str, Any], schema: str) -> bool:
-    """Whether arguments surely fit a schema, which is given as canonical JSON; a no means nothing."""
-    kind = _read_plain_type(schema)
+def fits_plainly(arguments: Mapping[str, Any], kind: type[msgspec.Struct] | None) -> bool:
+    """Whether arguments surely fit a type that `read_plain_type` returned; a no means nothing."""
     if kind is None:
         return False
     try:
@@ -42,15 +41,23 @@ def fits_plainly(arguments: Mapping[str, Any], schema: str) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _read_plain_type(schema: str) -> Any:
-    """Return the type that takes what a schema takes, None where there is none."""
+def read_plain_type(schema: str, closed: bool) -> type[msgspec.Struct] | None:
+    """Return the type that takes what a schema takes, None where there is none; `closed` refuses further arguments.
+
+    `schema` is JSON, such as `{"type": "object", "properties": {"path": {"type": "string"}}}`.
+    """
     try:
-        return _build_object(json.loads(schema))
-    except (NotPlain, TypeError, ValueError, RecursionError):
+        said = json.loads(schema)
+        if closed and "properties" in said:
+            said.setdefault("additionalProperties", False)
+        kind = _build_object(said)
+        msgspec.json.Decoder(kind)  # bounds past 64 bits and the like are refused here, and not at the first call
+    except (NotPlain, AttributeError, TypeError, ValueError, RecursionError):
         return None
+    return kind
 
 
-def _build_object(schema: Mapping[str, Any]) -> Any:
+def _build_object(schema: Mapping[str, Any]) -> type[msgspec.Struct]:
     properties, required = schema.get("properties", {}), schema.get("required", [])
     closed = schema.get("additionalProperties", True)
     known = {"type", "properties", "required", "additionalProperties", *_REMARKS}

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.malformed import build_example, describe_wanted, wrap_lists
+from foregate.gates.plain_schema import fits_plainly, read_plain_type
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GateName
@@ -47,11 +49,24 @@ class ValidityGate:
     name: GateName = "validity"
     mode: Mode = "enforce"
     _checks: dict[str, SchemaCheck] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _plain: dict[str, type[Struct] | None] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         for name, spec in self.catalogue.items():
             if spec.provenance != "builtin":  # whoever wrote its schema hears of a bad one before a session begins
                 self.find_check(name)
+
+    def find_plain_type(self, name: str) -> type[Struct] | None:
+        """Return the type that a plain schema of a tool is, which is made at the tool's first call."""
+        if name not in self._plain:
+            self._plain[name] = read_plain_type(*self.write_schema(name))
+        return self._plain[name]
+
+    def write_schema(self, name: str) -> tuple[str, bool]:
+        """Return the JSON Schema of a tool's arguments, and whether it takes no others."""
+        spec = self.catalogue[name]
+        closed = self.policy.validity.closed_arguments == "all" or spec.provenance == "builtin"
+        return strict_json.encode_record(spec.parameters).decode(), closed
 
     def find_check(self, name: str) -> SchemaCheck:
         """Return the check of a tool's arguments; that of a built-in tool is made at its first call."""
@@ -59,10 +74,8 @@ class ValidityGate:
             return known
         from foregate.gates.schema_check import build_check  # loading its library takes longer than most starts do
 
-        spec, section = self.catalogue[name], self.policy.validity
-        own = spec.provenance == "builtin"
-        text = strict_json.encode_record(spec.parameters).decode()
-        found = build_check(text, section.closed_arguments == "all" or own, section.max_references, own)
+        own = self.catalogue[name].provenance == "builtin"
+        found = build_check(*self.write_schema(name), self.policy.validity.max_references, own)
         self._checks[name] = found
         return found
 
@@ -92,13 +105,16 @@ class ValidityGate:
         if depth > deepest:
             number = Number("depth", depth, deepest, "validity.max_depth")
             return hold_invalid(f"the arguments are nested deeper than {deepest}; flatten them", number)
-        check, schema = self.find_check(call.name), self.catalogue[call.name].parameters
-        defect = check.find_first_defect(call.arguments)
-        helps = self.policy.limits.malformed_calls > 0
-        if helps and defect and (wrapped := wrap_lists(schema, call.arguments, check.find_first_defect)) is not None:
-            why = f"{defect}; send the list `{strict_json.canonical(wrapped).decode()[:_EXAMPLE]}`"
-            return replace(hold_invalid(why), remedy=Remedy(call.name, wrapped))
-        return hold_invalid(defect or problem) if defect or problem else _PASSED
+        if not fits_plainly(call.arguments, self.find_plain_type(call.name)):
+            check, schema = self.find_check(call.name), self.catalogue[call.name].parameters
+            defect, helps = check.find_first_defect(call.arguments), self.policy.limits.malformed_calls > 0
+            wrapped = wrap_lists(schema, call.arguments, check.find_first_defect) if helps and defect else None
+            if wrapped is not None:
+                why = f"{defect}; send the list `{strict_json.canonical(wrapped).decode()[:_EXAMPLE]}`"
+                return replace(hold_invalid(why), remedy=Remedy(call.name, wrapped))
+            if defect:
+                return hold_invalid(defect)
+        return hold_invalid(problem) if problem else _PASSED
 
     def explain(self, call: ToolCall, ruling: Ruling) -> Ruling:
         """Return the ruling on a call that was sent again as it was: all that is wrong, what is wanted, an example."""

@@ -117,6 +117,8 @@ class Session:
         self._left = dict(self.state.in_flight)
         self.secrets = secrets
         self._read_secrets(policy, workspace)
+        # Asked for at every call, and worked out here, so that the first call does not wait for it.
+        _ = policy.words_hash
         self.log = SessionLog(log, lease, self.state, policy.hash, lambda: self.hidden, clock, by)
         for listener in listeners:
             self.log.subscribe(listener)

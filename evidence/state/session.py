@@ -327,8 +327,7 @@ class SessionState:
 
     def _finish_in_task(self, event: Event, body: ToolFinished, started: ToolStarted | None, side_effect: bool) -> None:
         task = self.running_task
-        if body.changes or side_effect:
-            task.last_change = event.seq
+        task.last_change = event.seq if body.changes or side_effect else task.last_change
         task.add_counts(**body.used or {})
         task.note_finished_call(event.seq, body, side_effect)
         changed = {change.resource for change in body.changes}
@@ -342,7 +341,8 @@ class SessionState:
             ran = Effect.EXECUTE if started.applies is not None else started.effect  # and then changed what it did
             task.reached.add(ran if side_effect else Effect.UNKNOWN)
         if side_effect and body.ok:
-            task.add_counts(changes=1, contained_changes=task.uses.is_unplanned_work(started))
+            is_contained = started is not None and started.confinement in ("full", "limited")
+            task.add_counts(changes=1, contained_changes=is_contained and body.call not in task.uses.planned)
         if side_effect and started is not None and (body.ok or body.changes or not (started.before or started.images)):
             task.touched += 1
 

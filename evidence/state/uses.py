@@ -69,10 +69,6 @@ class Uses:
             arguments = (calls[call].arguments if call in calls else None) or {}
             self.permitted[call] = Taken(judgement.said.get(call, ()), judgement.uses.get(call, ()), arguments)
 
-    def is_unplanned_work(self, started: ToolStarted | None) -> bool:
-        """Whether a call worked in a sandbox and no plan was due for it."""
-        return started is not None and started.confinement in ("full", "limited") and started.call not in self.planned
-
     def get_items(self, call: str) -> tuple[int, ...]:
         """Return the items of the plan that a call was allowed to use."""
         return self.permitted.get(call, Taken()).items

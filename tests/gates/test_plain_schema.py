@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.tools.builtin.builtin import builtin_tools
 from foregate.agent.workspace.workspace import MemoryWorkspace
-from foregate.gates.plain_schema import fits_plainly
+from foregate.gates.plain_schema import fits_plainly, read_plain_type
 from foregate.gates.schema_check import SchemaCheck
 from foregate.policy.source.load import default_policy
 from foregate.schemas import strict_json
@@ -51,10 +51,9 @@ def test_no_arguments_fit_plainly_that_the_schema_refuses(
     properties: dict[str, Any], required: list[str], closed: bool, data: st.DataObject
 ) -> None:
     schema = {"type": "object", "properties": properties, "required": [one for one in required if one in properties]}
-    schema |= {"additionalProperties": False} if closed else {}
     arguments = data.draw(st.dictionaries(NAMES, VALUES, max_size=3))
-    if fits_plainly(arguments, strict_json.canonical(schema).decode()):
-        assert SchemaCheck(schema, closed=False).find_defects(arguments) == []
+    if fits_plainly(arguments, read_plain_type(strict_json.canonical(schema).decode(), closed)):
+        assert SchemaCheck(schema, closed=closed).find_defects(arguments) == []
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_arguments_of_a_tool_that_fit_do_so_plainly(arguments: dict[str, Any]) -
         tool.spec for tool in builtin_tools(MemoryWorkspace({}), default_policy()) if tool.spec.name == "read_file"
     ]
     check = SchemaCheck(spec.parameters, closed=True)
-    plainly = fits_plainly(arguments, check._text)
+    plainly = fits_plainly(arguments, read_plain_type(strict_json.encode_record(spec.parameters).decode(), True))
     assert plainly is (check.find_defects(arguments) == [])
 
 
@@ -83,4 +82,10 @@ def test_arguments_of_a_tool_that_fit_do_so_plainly(arguments: dict[str, Any]) -
     ],
 )
 def test_a_schema_that_says_more_gives_no_quick_yes(schema: dict[str, Any]) -> None:
-    assert not fits_plainly({"a": "a"}, json.dumps(schema))
+    assert not fits_plainly({"a": "a"}, read_plain_type(json.dumps(schema), False))
+
+
+@pytest.mark.parametrize("part", [{"type": "integer", "maximum": 2**64 - 1}, {"type": "string", "enum": []}])
+def test_a_bound_that_no_type_can_say_is_left_to_the_schema(part: dict[str, Any]) -> None:
+    schema = {"$schema": "a", "type": "object", "properties": {"a": part}}
+    assert read_plain_type(json.dumps(schema), False) is None
