@@ -287,6 +287,7 @@ class Statistics:
         self.gates: dict[str, GateCounts] = {gate: GateCounts() for gate in (*GATES, "postlude")}
         self.advice = {"planner": AdviceCost(), "critic": AdviceCost()}
         self.approvals, self.questions = Counter[str](), Counter[str]()
+        self._answers = {"approval": self.approvals, "loop": self.questions}
         self.waited: Counter[int] = Counter()
         self.rules: dict[str, int] = {}
         self._asked_at: dict[str, str] = {}
@@ -328,7 +329,7 @@ class Statistics:
 
     @property
     def median_wait(self) -> int | None:
-        """The median of the seconds a person took to answer, None when nobody did."""
+        """The median of the seconds a person took to say yes or no, None when nobody did."""
         from statistics import median  # few commands count, and loading it takes as long as all of this file
 
         return round(median(self.waited.elements())) if self.waited else None
@@ -346,7 +347,7 @@ class Statistics:
                 self._asked_at[need.who] = event.time
             case NeedRaised(need=need):
                 self._asked_at[need.who] = event.time
-                (self.approvals if need.gate == "approval" else self.questions)["asked"] += 1
+                self._answers.get(need.gate, Counter())["asked"] += 1
             case NeedAnswered() as body:
                 self._add_answer(event, body)
             case _:
@@ -383,14 +384,15 @@ class Statistics:
             return
         if answer.value is None:
             return
-        if (took := measure_wait(asked_at, event.time)) is not None:
-            self.waited[(took + 500) // 1000] += 1
+        took = measure_wait(asked_at, event.time)
         self._asked_at.pop("person", None)
         if answer.gate != "approval":
-            self.questions[answer.choice] += 1
+            self._answers.get(answer.gate, Counter())[answer.choice] += 1
             self._said_yes[event.seq] = {grant.digest: grant.gate for grant in body.grants or ()}
             return
         self.approvals["answered"] += 1
+        if took is not None:
+            self.waited[(took + 500) // 1000] += 1
         if answer.has_yes:
             self.approvals["yes"] += 1
             self._said_yes[event.seq] = dict.fromkeys(answer.digests, "")

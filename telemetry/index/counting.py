@@ -125,7 +125,7 @@ class _Counter:
             if cost := found.advice.get(who):
                 cost.calls, cost.tokens, cost.milliseconds = requests, tokens, took
         query = """SELECT gate = 'approval', raised, answered > 0, yes, choice, count(*) FROM asks
-  WHERE who = 'person' AND {} GROUP BY 1, 2, 3, 4, 5"""
+  WHERE who = 'person' AND gate IN ('approval', 'loop') AND {} GROUP BY 1, 2, 3, 4, 5"""
         for approval, raised, answered, yes, choice, count in self._select(query, where):
             asked = found.approvals if approval else found.questions
             asked["asked"] += count * raised
@@ -135,5 +135,5 @@ class _Counter:
             elif answered:
                 found.questions[choice] += count
         query = """SELECT (took + 500) / 1000, count(*) FROM asks
-  WHERE who = 'person' AND took IS NOT NULL AND {} GROUP BY 1"""
+  WHERE who = 'person' AND gate = 'approval' AND took IS NOT NULL AND {} GROUP BY 1"""
         found.waited.update(dict(self._select(query, where)))

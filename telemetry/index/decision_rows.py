@@ -38,6 +38,7 @@ def list_decision_values(
     alone = [verdict.call for verdict in body.judgement.verdicts]
     for decision in body.judgement.rows:
         passed, fired = has_only_passed(decision), has_fired(decision)
+        decided = fired or decision.code == "overridden" or is_asked_for_itself(decision, body.judgement)
         turn = {
             "gate": intern(decision.gate),
             "gate_name": decision.gate,
@@ -48,7 +49,7 @@ def list_decision_values(
             "fired": fired,
             "early": body.early,
             "shadow": decision.mode == "shadow",
-            "key": intern(find_key(decision, fired or is_asked_for_itself(decision, body.judgement))),
+            "key": intern(find_key(decision, decided)),
         }
         for number, ruling in enumerate(order_rulings(decision) or [None]):
             call = ruling.call if ruling is not None else (alone[0] if len(alone) == 1 else "")

@@ -13,7 +13,7 @@ from foregate.telemetry.index.rows import STANDINGS
 _ASK, _HOLD = STANDINGS.index(Standing.ASK), STANDINGS.index(Standing.HOLD)
 _CAUSES = f"""WITH prompts AS (
   SELECT asks.id, asks.gate, asks.answered > 0 AS answered, asks.yes OR asks.choice = 'anyway' AS yes,
-    asks.choice, asks.session, turns.seq
+    asks.choice, asks.session, turns.seq, asks.not_run
   FROM asks LEFT JOIN turns ON turns.id = asks.turn WHERE who = 'person' AND raised = 1 AND {{where}}
 ), named AS (
   SELECT d.*, g.text AS by, c.text AS says FROM decisions d JOIN words g ON g.id = d.gate JOIN words c ON c.id = d.code
@@ -29,8 +29,9 @@ _CAUSES = f"""WITH prompts AS (
     ORDER BY d.id LIMIT 1) AS stopped FROM prompts p
 )
 SELECT coalesce(w.text, linked.gate), coalesce(r.text, ''), coalesce(k.text, ''), count(*), sum(yes),
-  sum(answered AND NOT yes), sum(NOT answered), sum(yes AND stopped IS NULL AND linked.seq IS NOT NULL),
-  coalesce(group_concat(DISTINCT CASE WHEN yes THEN stopped END), '')
+  sum(answered AND NOT yes), sum(NOT answered),
+  sum(yes AND stopped IS NULL AND linked.not_run = '' AND linked.seq IS NOT NULL),
+  coalesce(group_concat(DISTINCT CASE WHEN yes THEN coalesce(stopped, nullif(linked.not_run, '')) END), '')
 FROM linked LEFT JOIN decisions d ON d.id = cause LEFT JOIN words w ON w.id = d.gate LEFT JOIN words k ON k.id = d.key
 LEFT JOIN decision_rules ON decision = cause AND place = 0 LEFT JOIN words r ON r.id = rule
 GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""  # noqa: S608
@@ -40,7 +41,8 @@ class PromptCount(Struct, frozen=True):
     """Questions to a person that one gate, rule and policy key made.
 
     `yes` counts answers that wanted the call, `no` other answers, `unanswered` questions without an answer, `ran` those
-    with a yes whose calls were then let go. `stopped_by` names the gates that held a call after a yes.
+    with a yes whose calls were then run. `stopped_by` names the gates that held a call after a yes, and the codes of
+    what kept it from running where no gate did.
     """
 
     gate: str

@@ -42,7 +42,8 @@ _YES = 4096
 class SessionFold(Struct):
     """A session as it stands after the events read so far; kept in its row, so that reading goes on from there.
 
-    `laying` are the events that say which policy and tools hold, `ask` the row of the open question to a person and
+    `laying` are the events that say which policy and tools hold, `ask` the row of the open question to a person,
+    `asking` by the rows of the last such questions the calls that may still run, and
     `asked_at` when it was asked, `advice_at` when an advisor was, `yes` by the event of an answer what was said yes to.
     """
 
@@ -63,6 +64,7 @@ class SessionFold(Struct):
     held: int = 0
     denied: int = 0
     laying: dict[str, int] = field(default_factory=dict)
+    asking: dict[int, list[str]] = field(default_factory=dict)
     ask: int = 0
     asked_at: str = ""
     advice_at: str = ""
@@ -111,6 +113,9 @@ class SessionReader:
                 self._add_answer(event, body)
             case TurnJudged() as body:
                 self._add_turn(event, body)
+            case event_body.CallAnswered(call=call, gate=gate, code=code):
+                for row in (row for row, asked in self.fold.asking.items() if call in asked):
+                    self._writer.answer_ask(row, not_run=gate or code)
             case _:
                 pass
         if event.kind in LAYING:
@@ -171,10 +176,14 @@ class SessionReader:
         self.fold.allowed += allowed
         self.fold.denied += denied
         self.fold.held += stopped - denied
-        self._writer.link_answers(self._session, turn, body.turn.answers)
+        voided = (one.seq for one in body.turn.voided)
+        self._writer.link_answers(self._session, turn, (*body.turn.answers, *voided))
         for gate in list_overridden(body, self.fold.yes):
             self._writer.insert("overrides", session=self._session, at=self.fold.last_at, gate=scrub(gate), turn=turn)
         self.fold.yes.clear()
+        runs = {verdict.call for verdict in judgement.verdicts if verdict.standing is Standing.ALLOW}
+        asking = {row: [call for call in asked if call in runs] for row, asked in self.fold.asking.items()}
+        self.fold.asking = {row: asked for row, asked in asking.items() if asked}
 
     def _find_approvers(self, body: TurnJudged) -> dict[str, str]:
         """Return by its gate who answered, of the answers this turn was judged with."""
@@ -192,10 +201,11 @@ class SessionReader:
         self.fold.asked_at = event.time
         self.fold.asked_about += len(body.need.calls)
         self.fold.ask = self._insert_ask(event, "person", body.need.gate, raised=True)
+        self.fold.asking[self.fold.ask] = list(body.need.calls[:_YES])
 
     def _insert_ask(self, event: Event, who: str, gate: str, *, raised: bool = False, answered: int = 0) -> int:
         none = {"choice": "", "yes": False, "took": None, "approver": 0, "model_calls": 0, "tokens": 0, "turn": None}
-        place = {"session": self._session, "seq": event.seq, "at": self.fold.last_at}
+        place = {"session": self._session, "seq": event.seq, "at": self.fold.last_at, "not_run": ""}
         return self._writer.insert("asks", **place, who=who, gate=scrub(gate), raised=raised, answered=answered, **none)
 
     def _add_answer(self, event: Event, body: NeedAnswered) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Awaitable, Callable
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 
 from foregate.agent.testing.model import calls, says
 from foregate.cli.commands.reports import format_prompts
+from foregate.schemas.protocols import Reply
 from foregate.telemetry.index.filters import DecisionFilter
 from foregate.telemetry.index.prompts import PromptCount, count_prompts
 from foregate.telemetry.index.rows import SessionRow
@@ -89,6 +91,38 @@ async def test_a_yes_whose_call_was_stopped_all_the_same_says_by_whom(tmp_path: 
     with closing(open_index(path)) as index:
         (row,) = count_prompts(index, DecisionFilter(sessions=["o"]))
     assert (row.gate, row.key, row.yes, row.ran, row.stopped_by) == ("approval", "mandate.mode", 1, 0, "approval")
+
+
+async def play_not_run() -> World:
+    """Play a yes to two edits of which the first cannot be made, so that the second is not run."""
+    world = World(policy=rules(ASK_EDITS))
+    edits = [("edit_file", {"path": "a.txt", "old": old, "new": "dog"}) for old in ("nowhere", "cat")]
+    await told(world, [calls(READ, text=TALK), calls(*edits), says("ok")], ["yes"])
+    return world
+
+
+async def play_changed() -> World:
+    """Play a yes during which the file changes that was asked about."""
+    world = World(policy=rules(ASK_EDITS))
+
+    def answer(_: object) -> Reply:
+        world.workspace.files["a.txt"] = b"teh dog"
+        return Reply("yes")
+
+    await told(world, [calls(READ, text=TALK), calls(EDIT), says("ok")], [answer])
+    return world
+
+
+@pytest.mark.parametrize(
+    ("play", "stopped_by"), [(play_not_run, "not_run_after_change_not_made"), (play_changed, "evidence")]
+)
+async def test_a_call_that_was_let_go_after_a_yes_and_then_not_run_did_not_run(
+    tmp_path: Path, play: Callable[[], Awaitable[World]], stopped_by: str
+) -> None:
+    put_session(tmp_path / "events.db", "s", (await play()).log.lines("s"))
+    with closing(open_index(tmp_path / "events.db")) as index:
+        (row,) = count_prompts(index, DecisionFilter())
+    assert (row.rule, row.yes, row.ran, row.stopped_by) == ("ask-edits", 1, 0, stopped_by)
 
 
 def test_the_table_fits_its_terminal() -> None:
