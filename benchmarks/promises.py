@@ -10,8 +10,6 @@ import random
 import sys
 from collections.abc import Callable
 
-from figures import Report
-
 from foregate.audit.let_go import build_frame
 from foregate.schemas.review import RuledCall
 from foregate.telemetry.bounds.hypergeometric import find_upper_bound
@@ -109,6 +107,8 @@ BOUND = TRIALS * (1000 - CONFIDENCE + CHANCE) // 1000
 
 def main() -> int:
     """Print how often each promise was broken; return 1 where one was too often."""
+    from figures import Report
+
     report = Report("promises", "telemetry/bounds", "src/foregate/audit/let_go.py")
     for is_broken in PROMISES:
         name = is_broken.__name__.removeprefix("is_").removesuffix("_broken").replace("_", " ")

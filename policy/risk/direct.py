@@ -247,12 +247,15 @@ class _Reader:
     def is_deed(self, words: Sequence[str], start: int, size: int, *, ends: bool) -> bool:
         """Whether a verb has an object and names no thing: not in `Read.`, `List of tasks`, `Mail from Eve`, `Text:`.
 
-        Work on `this` is work on a text that stands nearby.
+        Another verb that is tied to it does for an object: `Commit and push`. Work on `this` is work on a text that
+        stands nearby.
         """
         rest = words[start + size :]
         if self.empty.issuperset(rest) or rest[0] == _COLON:
             return False
-        nouns = {*self.shown, *self.direct.nouns}
+        nouns, is_tied = {*self.shown, *self.direct.nouns}, rest[0] in self.direct.joiners
+        if is_tied and match_phrase(rest, 1, self.verbs):
+            return True
         if words[start] in nouns and (not ends or rest[0] in nouns.union(self.direct.belonging)):
             return False
         works = match_phrase(words, start, self.direct.works)

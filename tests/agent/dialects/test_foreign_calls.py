@@ -120,7 +120,7 @@ def test_a_meaning_that_is_not_exact_is_left_and_refused_by_the_nearest_tools_na
 ) -> None:
     call = ToolCall.of(name, arguments)
     assert take_call(call, CATALOGUE) is call
-    assert f"did you mean `{near}`?" in GATE.describe_unknown(call)
+    assert f"did you mean `{near}`?" in GATE.describe_unknown(call, 0)
 
 
 def test_a_name_that_is_offered_in_other_letters_or_behind_its_servers_is_that_tool() -> None:

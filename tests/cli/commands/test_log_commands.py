@@ -215,13 +215,13 @@ def test_what_is_no_home_is_one_sentence_and_nothing_is_written(
 
 
 def test_undo_of_an_ended_session_leaves_it_proven_and_the_list_names_the_link(cli: Cli, used: str, home: Path) -> None:
-    before = cli("audit", "verify", used)[1]
+    before = cli("audit", "verify", used, "--all")[1]
     assert cli("resume", "last")[0] == 0
     assert cli("undo", used, "--call", "c99.1")[0] == 1
     assert [row["session"] for row in parse_lines(cli("audit", "list", "--json")[1])] == [used]
     assert cli("undo", "last")[0] == 0
     assert Path("a.txt").read_text() == "teh cat\n"
-    assert cli("audit", "verify", used)[1] == before
+    assert cli("audit", "verify", used, "--all")[1] == before
     assert cli("audit", "verify", "last")[1].startswith("verified: ")
     rows = parse_lines(cli("audit", "list", "--json")[1])
     assert [(row["session"], row["follows"]) for row in rows] == [(f"{used}-2", used), (used, "")]

@@ -68,12 +68,12 @@ def test_a_folder_that_is_evidently_another_is_refused_and_nothing_is_written(
     other.mkdir()
     if content is not None:
         (other / "a.txt").write_text(content)
-    before = cli("audit", "verify", name)[1]
+    before = cli("audit", "verify", name, "--all")[1]
     for command in ("resume", "undo"):
         code, _, err = cli(command, name, "--workspace", str(other))
         assert (code, err.count("\n")) == (2, 1)
         assert "none of the 1 files that the session knew is there as it was" in err
-    assert cli("audit", "verify", name)[1] == before
+    assert cli("audit", "verify", name, "--all")[1] == before
 
 
 async def test_what_was_seen_before_counts_no_more_after_a_move(home: Path, name: str, moved: Path) -> None:
