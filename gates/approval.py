@@ -42,16 +42,22 @@ class ApprovalGate:
     mode: Mode = "enforce"
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        rulings, uses, left = {call.id: pass_call(so_far.facts[call.id]) for call in live}, dict(so_far.uses), []
-        for ask in [ask for call in live if (ask := self.find_ask(so_far.facts[call.id], turn, so_far))]:
+        uses, left = dict(so_far.uses), []
+        rulings: dict[str, Ruling] = {}
+        for call in live:
+            facts = so_far.facts[call.id]
+            rulings[call.id], ask = pass_call(facts), self.find_ask(facts, turn, so_far)
+            if ask is None:
+                continue
             used = self.find_permission(ask, turn, uses)
             if used is None:
                 left.append(ask)
             else:
-                why = cite_leave(ask.facts) if is_permitted(ask, self.policy) else "covered by leave already given"
-                granted = Ruling(Standing.ALLOW, "approval_granted", why)
-                uses[ask.facts.call.id], rulings[ask.facts.call.id] = used, granted
-        opinion = self.settle_asks(left, turn, so_far) if left else Opinion({})
+                why = cite_leave(facts) if is_permitted(ask, self.policy) else "covered by leave already given"
+                uses[call.id], rulings[call.id] = used, Ruling(Standing.ALLOW, "approval_granted", why)
+        if not left:
+            return Opinion(rulings, uses=uses)
+        opinion = self.settle_asks(left, turn, so_far)
         if isinstance(opinion, Need):
             return opinion
         return replace(opinion, rulings={**rulings, **opinion.rulings}, uses=uses)
@@ -125,8 +131,8 @@ class ApprovalGate:
             return "" if self.policy.approval.reads == "free" or turn.auto else "the policy lets reads wait for a yes"
         if facts.contained and not facts.survey.changes:
             return ""  # what it has changed is asked about, if anything is
-        covered, usual = covered or facts.authority == "said", is_configured(facts, self.policy)
-        if covered and facts.irreversible and facts.high_impact and not usual:
+        covered = covered or facts.authority == "said"
+        if covered and facts.irreversible and facts.high_impact and not is_configured(facts, self.policy):
             rests_on = step or f'"{quote_request(facts)}"'
             return f"it cannot be undone and has high impact; it rests on {rests_on}"
         if covered:

@@ -55,10 +55,12 @@ class CritiqueGate:
         facts = [so_far.facts[call.id] for call in live]
         rulings = {f.call.id: self.rule_without_review(f) for f in facts}
         wanted = self.select_calls(turn, facts, so_far)
-        if self.policy.critique.level == "doubt":
+        if wanted and self.policy.critique.level == "doubt":
             rulings |= (hopeless := spare_hopeless(self.name, wanted, turn, so_far, self.policy))
             wanted = [f for f in wanted if f.call.id not in hopeless]
-        opinion = self.review(turn, wanted, so_far) if wanted else Opinion({})
+        if not wanted:
+            return Opinion(rulings)
+        opinion = self.review(turn, wanted, so_far)
         return opinion if isinstance(opinion, Need) else replace(opinion, rulings=rulings | dict(opinion.rulings))
 
     def rule_without_review(self, facts: CallFacts) -> Ruling:
@@ -106,17 +108,17 @@ class CritiqueGate:
 
     def select_calls(self, turn: Turn, facts: Sequence[CallFacts], so_far: SoFar) -> list[CallFacts]:
         """Return the calls the critic is to look at, none when nothing qualifies."""
-        plan = so_far.plan or turn.plan
-        bound = {call for call, used in so_far.uses.items() if plan is not None and plan.find_step(used)}
+        level, plan = self.policy.critique.level, so_far.plan or turn.plan
+        if level == "off":
+            return []
         doubtful = [f for f in facts if find_doubt(f, turn, self.policy) and not has_waited_for_a_name(f, turn)]
-        doubtful = [f for f in doubtful if f.call.id not in bound]  # a plan binds it by the person's words
+        if doubtful and plan is not None:  # a plan binds a call by the person's words
+            doubtful = [f for f in doubtful if not plan.find_step(so_far.uses.get(f.call.id, ()))]
+        if level == "doubt":
+            return doubtful
         open_ = [f for f in facts if f.authority not in ("said", "outside") and not f.has_leave]
         qualifying = [f for f in open_ if f.changes and not f.contained and self.should_review(f)]
-        match self.policy.critique.level:
-            case "off":
-                return []
-            case "doubt":
-                return doubtful
+        match level:
             case "call":
                 return [f for f in facts if f in qualifying or f in doubtful]
             case "plan":
@@ -192,9 +194,11 @@ def find_doubt(facts: CallFacts, turn: Turn, policy: Policy) -> str:
 
 def find_foreign_target(facts: CallFacts) -> str:
     """Return a target, or a word of a command, that nothing but text from outside said, "" for none."""
-    command, names = facts.survey.command, {resource.id for resource in facts.resources}
-    names |= set(command.argv) if command is not None else set()
-    return next((a.text for a in facts.survey.atoms if a.origin is Origin.EXTERNAL and a.text in names), "")
+    command, outside = facts.survey.command, [a.text for a in facts.survey.atoms if a.origin is Origin.EXTERNAL]
+    if not outside:
+        return ""
+    names = {*[resource.id for resource in facts.resources], *(command.argv if command is not None else ())}
+    return next((text for text in outside if text in names), "")
 
 
 def has_waited_for_a_name(facts: CallFacts, turn: Turn) -> bool:

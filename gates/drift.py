@@ -32,25 +32,25 @@ class DriftGate:
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         section = self.policy.drift
-        facts = [so_far.facts[call.id] for call in live]
-        acting = [f.call.id for f in facts if f.changes and not f.capabilities.personal_memory]
+        facts = so_far.facts
+        acting = [call for call in live if facts[call.id].changes and not facts[call.id].capabilities.personal_memory]
         # a bound, but never while tools stay away for all of the task, called or not
         bound = section.max_holds if section.lasts == "request" else 0
         quiet = not acting or turn.depth > 0 or 0 < bound <= turn.count_fired(self.name, self.mode)
-        reason = "" if quiet else self.explain_drift(turn, [f.call.name for f in facts if f.call.id in acting])
+        reason = "" if quiet else self.explain_drift(turn, acting)
         if not reason:
             return Opinion(build_rulings(self.name, live, {}))
         message = f"this request wants words, nothing changed ({reason}); answer in words"
-        held = dict.fromkeys(acting, Ruling(Standing.HOLD, CODE, message, reason=reason))
+        held = dict.fromkeys([call.id for call in acting], Ruling(Standing.HOLD, CODE, message, reason=reason))
         return Opinion(build_rulings(self.name, live, held), Consequence("words_only_next", lasts=section.lasts))
 
-    def explain_drift(self, turn: Turn, tools: Iterable[str]) -> str:
-        """Return why the request wants words only, "" when it does not; `tools` are those of the changes."""
+    def explain_drift(self, turn: Turn, acting: Iterable[ToolCall]) -> str:
+        """Return why the request wants words only, "" when it does not; `acting` are the changes."""
         contract = read_contract(turn.user_messages, self.policy)
         if self.policy.drift.trigger == "contract":
             return contract.reason if contract.text_only == "yes" else ""
         acts = "yes" in (contract.expects_mutation, contract.requires_observation)
         if not acts and self.policy.drift.wishes == "effects":
-            deeds = product(self.policy.mandate.effects, tools)
+            deeds = product(self.policy.mandate.effects, [call.name for call in acting])
             acts = any(asks_for(effect, tool, turn.user_messages, self.policy) for effect, tool in deeds)
         return "" if acts else "nothing in it asks for a change or a look"

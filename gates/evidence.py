@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import product
 from typing import get_args
 
 from foregate.policy.policy import Policy, Requirement
@@ -43,12 +42,13 @@ class EvidenceGate:
 
     def describe_gap(self, facts: CallFacts, held: Ruling) -> dict[str, Json]:
         """Return the kinds of evidence the first held call lacks, of what, and why what there is does not do."""
-        kinds = (
-            wanted.accepts
-            for of, wanted in product(facts.resources, self.policy.evidence.requirements)
-            if of.id == held.reason and is_applicable(wanted, of) and find_gap(wanted, of)
+        gaps = (
+            gap
+            for of in facts.survey.resources
+            if of.id == held.reason and (gap := find_first_gap(of, self.policy.evidence.requirements))
         )
-        return {"kinds": [k.value for k in next(kinds)], "target": held.reason, "reason": held.message[:300]}
+        kinds = next(gaps)[0].accepts
+        return {"kinds": [kind.value for kind in kinds], "target": held.reason, "reason": held.message[:300]}
 
     def rule_on_call(self, facts: CallFacts, turn: Turn) -> Ruling:
         """Return the first unmet requirement's ruling on one call.
@@ -57,14 +57,14 @@ class EvidenceGate:
         """
         if facts.survey.changes and any(hold.digest == facts.call.digest for hold in find_shown(turn)):
             return build_pass(self.name)
-        for resource in facts.resources:
+        for resource in facts.survey.resources:
             if facts.survey.changes and resource.loses in ("", "moved"):
                 continue
-            for requirement in self.policy.evidence.requirements:
-                if is_applicable(requirement, resource) and (gap := find_gap(requirement, resource)):
-                    if facts.survey.changes:
-                        return Ruling(Standing.HOLD, gap[0], f"{gap[1]}{_SHOWN}", reason=resource.id)
-                    return self.build_hold(*gap, requirement, resource)
+            if found := find_first_gap(resource, self.policy.evidence.requirements):
+                requirement, (code, why) = found
+                if facts.survey.changes:
+                    return Ruling(Standing.HOLD, code, f"{why}{_SHOWN}", reason=resource.id)
+                return self.build_hold(code, why, requirement, resource)
         return build_pass(self.name)
 
     def build_hold(self, code: EvidenceCode, why: str, requirement: Requirement, resource: SurveyedResource) -> Ruling:
@@ -82,21 +82,33 @@ def find_shown(turn: Turn) -> list[HoldCount]:
     return [hold for hold in turn.holds if hold.code in get_args(EvidenceCode) and hold.fingerprint in known]
 
 
-def is_applicable(requirement: Requirement, resource: SurveyedResource) -> bool:
-    """Whether the requirement is about this resource: it exists, and the call would do that to it."""
-    return resource.exists and resource.kind is requirement.kind and resource.effect in requirement.effects
+def find_first_gap(
+    resource: SurveyedResource, requirements: Iterable[Requirement]
+) -> tuple[Requirement, tuple[EvidenceCode, str]] | None:
+    """Return the first requirement about what the call would do to a resource that it does not meet, and its gap; None
+    where it meets all of them, or is not there."""
+    if not resource.exists:
+        return None
+    kind, effect = resource.kind, resource.effect
+    for wanted in requirements:
+        if kind is wanted.kind and effect in wanted.effects and (gap := find_gap(wanted, resource)):
+            return wanted, gap
+    return None
 
 
 def find_gap(requirement: Requirement, resource: SurveyedResource) -> tuple[EvidenceCode, str] | None:
     """Return why no accepted record of the resource will do: there is none, or only an outdated one."""
     kinds, whole = requirement.accepts, requirement.whole
-    records = [seen for seen in resource.evidence if seen.kind in kinds and (not whole or seen.trust is Trust.DIRECT)]
-    # a listing since the content was read takes nothing from what was read
-    fit = [seen for seen in records if seen.hash] if requirement.content == "same" else records
-    if not fit:
+    newest, records = None, 0
+    for seen in resource.evidence:
+        if seen.kind in kinds and (not whole or seen.trust is Trust.DIRECT):
+            records += 1
+            # a listing since the content was read takes nothing from what was read
+            if (seen.hash or requirement.content != "same") and (newest is None or seen.seq > newest.seq):
+                newest = seen
+    if newest is None:
         what = "the content of " if records else ""
         return "missing_pre_execution_evidence", f"{what}`{resource.id}` has not been looked at in this session"
-    newest = max(fit, key=lambda seen: seen.seq)
     if requirement.content != "any" and newest.hash and newest.hash != resource.hash:
         return "stale_evidence", f"`{resource.id}` has changed since it was last looked at"
     return None

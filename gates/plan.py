@@ -57,7 +57,11 @@ class PlanGate:
         return self.policy.plan.shadow_asks
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        return _Planning(self.policy, self.catalogue, turn, so_far).rule(live)
+        for call in live:
+            facts = so_far.facts[call.id]
+            if facts.authority or facts.has_leave or wants_plan(facts, turn, self.policy):
+                return _Planning(self.policy, self.catalogue, turn, so_far).rule(live)
+        return Opinion(build_rulings(self.name, live, {}))
 
 
 @dataclass(frozen=True)
@@ -137,7 +141,8 @@ class _Planning:
 
         What the person asked for in so many words uses up a step as well, so that no other call has it.
         """
-        left, uses, same_tool = [], dict[str, tuple[int, ...]](), self.policy.plan.binding == "steps"
+        left, same_tool = [], self.policy.plan.binding == "steps"
+        uses: dict[str, tuple[int, ...]] = {}
         for one in facts:
             if one not in wanted and one.authority != "said":
                 continue

@@ -213,25 +213,29 @@ def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_
 
 def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
     """Return the judgement: an ASK nobody settled is denied, a call no gate ruled on is held."""
-    verdicts = [build_verdict(call, so_far) for call in turn.calls]
-    if bench.holds_all and any(verdict.standing is not Standing.ALLOW for verdict in verdicts):
+    facts, verdicts = so_far.facts, [build_verdict(call, so_far) for call in turn.calls]
+    allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
+    unsettled = [verdict for verdict in verdicts if verdict.standing is not Standing.ALLOW]
+    if bench.holds_all and unsettled:
         with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
         held = {"standing": Standing.HOLD, "gate": "prelude", "ruling": with_it}
         stopped = {call for call, (_, ruling) in so_far.rulings.items() if ruling.standing.stops}
         # In edition 0 what asked was denied, though nobody was asked.
         joins = (v.call not in stopped if turn.edition else v.standing is Standing.ALLOW for v in verdicts)
         verdicts = [replace(v, **held) if joined else v for v, joined in zip(verdicts, joins, strict=True)]
-    allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
+        allowed = set()
     plan = so_far.plan if so_far.plan_first in ("", *allowed) else None
     if allowed and bench.keeps_rows:
         so_far.decisions.append(build_snapshot(turn, len(allowed), plan or turn.plan, bench.budget))
     decisions = tuple(so_far.decisions)
-    if turn.edition and bench.keeps_rows:
-        names = {call.id: (call.name[:128], so_far.facts[call.id].target) for call in turn.calls}
+    if unsettled and turn.edition and bench.keeps_rows:
+        names = {call.id: (call.name[:128], facts[call.id].target) for call in turn.calls}
         decisions = complete_rows(decisions, verdicts, names)
-    before = len(turn.plan.items) if turn.plan is not None else 0
+    uses, before = {}, len(turn.plan.items) if turn.plan is not None else 0
     committed = plan is not None or so_far.plan is None  # else only what was in force before is used
-    uses = {call: tuple(i for i in items if committed or i < before) for call, items in so_far.uses.items()}
+    for call, items in so_far.uses.items():
+        if call in allowed and (used := tuple(i for i in items if committed or i < before)):
+            uses[call] = used
     return Judgement(
         tuple(verdicts),
         decisions,
@@ -239,44 +243,46 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
         so_far.consequence[0] if so_far.consequence else "",
         plan,
         tuple(so_far.grants),
-        {call: items for call, items in uses.items() if call in allowed and items},
-        {call: keys for call in sorted(allowed) if (keys := list_spent_keys(so_far.facts[call]))},
+        uses,
+        {c: keys for c in sorted(allowed) if facts[c].authority and (keys := list_used_keys(facts[c]))},
     )
-
-
-def list_spent_keys(facts: CallFacts) -> tuple[str, ...]:
-    """Return the keys of the values the person said that a call uses up once it runs."""
-    return list_used_keys(facts) if facts.authority else ()
 
 
 def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:
     """Return the strictest ruling on a call; without one it is held, and an ASK nobody settled is denied."""
-    nobody = Ruling(Standing.HOLD, "gate_error", "no gate ruled on this call, so it is held")
-    gate, ruling = so_far.rulings.get(call.id, ("prelude", nobody))
+    gate, ruling = so_far.rulings.get(call.id, _UNRULED)
     if ruling.standing is Standing.ASK:
         ruling = Ruling(Standing.DENY, "approval_required", ruling.message, rules=ruling.rules)
     return Verdict(call.id, call.digest, ruling.standing, gate, ruling)
 
 
+_UNRULED = ("prelude", Ruling(Standing.HOLD, "gate_error", "no gate ruled on this call, so it is held"))
 _RANK = attrgetter("standing.rank")
 _NOT_REQUIRED = "critique_not_required"  # what stands for `critique_passed`
 
 
 def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_far: SoFar, turn: Turn) -> Decision:
     """Return the row that records an opinion: its code is the strictest ruling's, the first call's on a tie."""
-    rulings = [opinion.rulings[call.id] for call in live]
-    strictest, passed = max(rulings, key=_RANK), (f"{gate.name}_passed", _NOT_REQUIRED)
-    is_plain = not (opinion.detail or opinion.summary or strictest.numbers)
-    for ruling in rulings if is_plain else ():
-        is_plain = is_plain and not ruling.rules and ruling.code in passed
-    if is_plain:
+    said, passed = opinion.rulings, (f"{gate.name}_passed", _NOT_REQUIRED)
+    strictest, is_plain = said[live[0].id], not (opinion.detail or opinion.summary)
+    notable: list[ToolCall] = []
+    for call in live:
+        ruling = said[call.id]
+        if ruling.standing.rank > strictest.standing.rank:
+            strictest = ruling
+        if ruling.code not in passed:
+            notable.append(call)
+        is_plain = is_plain and not ruling.rules
+    if is_plain and not notable and not strictest.numbers:
         return build_plain_decision(gate.name, strictest.code, gate.mode)
-    notable = [call for call in live if opinion.rulings[call.id].code not in passed]
+    asked = (*notable, *live)
+    ranked = [said[call.id] for call in asked]
     if turn.done_steps is not None:  # rows of earlier versions let a call that merely passed stand before the notable
-        strictest = max((opinion.rulings[call.id] for call in (*notable, *live)), key=_RANK)
-    first = next(call for call in (*notable, *live) if opinion.rulings[call.id] is strictest)
-    numbers, rules = dict[Number, None](), dict[str, None]()
-    for ruling in rulings:
+        strictest = max(ranked, key=_RANK)
+    first = asked[ranked.index(strictest)]
+    numbers: dict[Number, None] = {}
+    rules: dict[str, None] = {}
+    for ruling in ranked[len(notable) :]:
         numbers.update(dict.fromkeys(ruling.numbers))
         rules.update(dict.fromkeys(ruling.rules))
     return Decision(
@@ -286,7 +292,7 @@ def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_fa
         summary=opinion.summary or strictest.message,
         tool=first.name[:128] if notable else "",
         target=so_far.facts[first.id].target if notable else "",
-        rulings=tuple([build_row(call, opinion.rulings[call.id], first) for call in notable]),
+        rulings=tuple([build_row(call, said[call.id], first) for call in notable]) if notable else (),
         numbers=tuple(numbers),
         rules=tuple(rules),
         repetition=find_repetition(first, strictest, turn) if notable else "",
@@ -342,8 +348,8 @@ def build_snapshot(turn: Turn, ready: int, plan: PlanInForce | None, budget: Map
             "used": used,
             "budget": dict(budget),
         }
-    done = ", ".join(f"{step} (event {event})" for step, event in (turn.done_steps or {}).items())
     detail: dict[str, Json] = {"execution_state": state, "calls": ready}
+    done = ", ".join([f"{step} (event {event})" for step, event in turn.done_steps.items()]) if turn.done_steps else ""
     summary = f"done: {done}"[:500] if done else ""
     return Decision("prelude", "prelude_ready_for_execution", summary=summary, detail=detail)
 

@@ -43,7 +43,7 @@ class RulesGate:
             return Ruling(Standing.DENY, "denied_by_rule", message, rules=rules)
         if host := find_unlisted_host(facts, self.policy):
             return Ruling(Standing.DENY, "denied_by_rule", explain_unlisted(host, self.policy))
-        if self.policy.rules.refused_before and (refusal := find_refusal(facts, turn)):
+        if turn.refusals and self.policy.rules.refused_before and (refusal := find_refusal(facts, turn)):
             return Ruling(Standing.HOLD, "refused_before", refusal.message, reason=f"{refusal.code}, {refusal.seq}")
         if then == "ask":
             return Ruling(Standing.ASK, "asked_by_rule", message, rules=rules)
@@ -52,10 +52,12 @@ class RulesGate:
 
 def find_unlisted_host(facts: CallFacts, policy: Policy) -> str:
     """Return the host of a built-in tool's request that the policy does not list, "" where it lists all of them."""
-    hosts = [one.id for one in facts.resources if one.kind is ResourceKind.HOST]
-    if not hosts or policy.http.unlisted != "deny" or facts.spec is None or facts.spec.provenance != "builtin":
+    if facts.spec is None or facts.spec.provenance != "builtin":
         return ""
-    return next((host for host in hosts if not is_allowed_host(host, policy)), "")
+    for one in facts.survey.resources:
+        if one.kind is ResourceKind.HOST and policy.http.unlisted == "deny" and not is_allowed_host(one.id, policy):
+            return one.id
+    return ""
 
 
 def find_refusal(facts: CallFacts, turn: Turn) -> Refusal | None:

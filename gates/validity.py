@@ -80,13 +80,13 @@ class ValidityGate:
         return found
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
-        problems = {call.id: so_far.facts[call.id].survey.problem for call in live}
-        rulings = {call.id: self.rule_on_call(call, problems[call.id], turn.edition) for call in live}
-        if self.policy.limits.malformed_calls:
+        facts, edition = so_far.facts, turn.edition
+        rulings = {call.id: self.rule_on_call(call, facts[call.id].survey.problem, edition) for call in live}
+        if turn.holds and self.policy.limits.malformed_calls:
             again = [call for call in live if was_held(call, rulings[call.id], turn)]
             rulings |= {call.id: self.explain(call, rulings[call.id]) for call in again}
         if turn.unplanned is not None:
-            changing = [call.id for call in live if so_far.facts[call.id].changes]
+            changing = [call.id for call in live if facts[call.id].changes]
             if len(changing) > turn.unplanned:
                 rulings |= {call: _UNPLANNED for call in changing if rulings[call] is _PASSED}
         return Opinion(rulings)

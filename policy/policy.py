@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -85,6 +86,12 @@ class Rule(PolicySection):
     origin: Origin | None = None
     secrets: bool | None = None
 
+    @cached_property
+    def guards(self) -> Collection[str] | None:
+        """The protections without which it surely matches nothing; None where it may, or where nobody can tell."""
+        unclear = (self.tool, self.resource, self.command, self.host, self.capability)
+        return self.protected if unclear == (None,) * len(unclear) else None
+
 
 class Rules(PolicySection):
     """Operator's rules: deny > ask > allow, whatever the order in the file."""
@@ -93,6 +100,11 @@ class Rules(PolicySection):
     unmatched: Literal["allow", "ask", "deny"]
     refused_before: bool
     list: tuple[Rule, ...]
+
+    @cached_property
+    def standing(self) -> tuple[Rule, ...]:
+        """Those that stand for a person's yes."""
+        return tuple(rule for rule in self.list if rule.stands_for == "approval" and rule.then == "allow")
 
 
 class Narration(PolicySection):

@@ -221,7 +221,8 @@ class Opinion(Struct, frozen=True):
 
 def build_rulings(gate: GateName, calls: Iterable[ToolCall], held: Mapping[str, Ruling]) -> dict[str, Ruling]:
     """Return the rulings that let pass, under `<gate>_passed`, all `calls` but those in `held`."""
-    return {call.id: held.get(call.id) or build_pass(gate) for call in calls}
+    passed = build_pass(gate)
+    return {call.id: held.get(call.id, passed) for call in calls}
 
 
 def rule_alike(calls: Iterable[CallFacts], ruling: Ruling) -> dict[str, Ruling]:

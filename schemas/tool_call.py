@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Literal
 
 from msgspec import Struct, field
@@ -288,10 +288,11 @@ Authority = Literal["", "said", "open", "outside"]
 its values only text from outside (`outside`); "" for a call that wants nobody."""
 
 
-class CallFacts(Struct, frozen=True, dict=True):
+class CallFacts(Struct, frozen=True):
     """Effect, capabilities in force, reversibility and scores of one call.
 
-    `risky` is: side-effecting and (external, irreversible, high impact or broader than the policy's scope).
+    `changes` says whether it has a side effect. `risky` is: side-effecting and (external, irreversible, high impact or
+    broader than the policy's scope).
     `contained` is: its program works in a sandbox, so that nothing gets out before it was judged; and what got out.
     `spec` is None for a tool nobody knows. `unspoken` is what would be lost, or a secret that would leave, and that no
     word of the person's is about. `permission` is one that covers the call, None for none, and `standing_rule` the id
@@ -302,6 +303,7 @@ class CallFacts(Struct, frozen=True, dict=True):
     survey: Survey
     spec: ToolSpec | None
     effect: Effect
+    changes: bool
     capabilities: Capabilities
     external: bool
     irreversible: bool
@@ -321,12 +323,7 @@ class CallFacts(Struct, frozen=True, dict=True):
         """Whether a permission or a rule of the operator's stands behind the call, whoever asked for it."""
         return self.permission is not None or bool(self.standing_rule)
 
-    @cached_property
-    def changes(self) -> bool:
-        """Whether the call has a side effect."""
-        return self.effect.changes
-
-    @cached_property
+    @property
     def resources(self) -> tuple[SurveyedResource, ...]:
         """The call's own resources as surveyed."""
         return self.survey.resources

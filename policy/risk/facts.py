@@ -3,8 +3,7 @@ uncertainty, in thousandths with reasons, exact integers that are the same on ev
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 
 from msgspec.structs import replace
@@ -47,7 +46,7 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
     """Return the facts of each call of the turn, by call id; a call whose facts cannot be had counts as the worst."""
     surveys = {survey.call: survey for survey in turn.surveys}
     facts: dict[str, CallFacts] = {}
-    spent: Counter[str] = Counter()
+    spent: dict[str, int] = {}
     for call in turn.calls:
         survey = surveys.get(call.id) or Survey(call.id, problem="nobody looked at this call")
         try:
@@ -62,7 +61,8 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
             if bare.has_leave:
                 authority = "said" if policy.mandate.mode != "off" else ""
             facts[call.id] = replace(bare, authority=authority) if authority else bare
-            spent.update(list_used_keys(bare) if authority else ())
+            for key in list_used_keys(bare) if authority else ():
+                spent[key] = spent.get(key, 0) + 1
         except Exception as error:
             facts[call.id] = build_worst_facts(call, survey, catalogue, f"its facts cannot be computed: {error}"[:300])
     return facts
@@ -75,6 +75,7 @@ def build_worst_facts(call: ToolCall, survey: Survey, catalogue: Catalogue, prob
         survey=replace(survey, problem=survey.problem or problem),
         spec=catalogue.get(call.name),
         effect=Effect.UNKNOWN,
+        changes=True,
         capabilities=UNDECLARED,
         external=True,
         irreversible=True,
@@ -98,8 +99,11 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
         capabilities = replace(capabilities, external_side_effect=False, needs_approval=False, reversible=True)
     external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
     way_back = capabilities.reversible and (contained or effect in _UNDOABLE)
-    irreversible = changes and not (way_back and all(r.restorable for r in survey.resources if r.access.changes))
-    touched = sum(max(1, resource.entries) for resource in survey.resources)
+    lasting, touched = False, 0
+    for resource in survey.resources:
+        lasting = lasting or (resource.access.changes and not resource.restorable)
+        touched += max(1, resource.entries)
+    irreversible = changes and (lasting or not way_back)
     broad = changes and not contained and touched > policy.scope.max_resources
     high_impact = changes and not contained and capabilities.high_impact_write
     bare = CallFacts(
@@ -107,6 +111,7 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
         survey=survey,
         spec=spec,
         effect=effect,
+        changes=changes,
         capabilities=capabilities,
         external=external,
         irreversible=irreversible,
@@ -178,7 +183,7 @@ def effect_of_tool(spec: ToolSpec, entry: ToolEntry | None, policy: Policy) -> E
 
 NONE = Score(0)
 
-_WILD = "*?["
+_WILD = frozenset("*?[")
 _DESTRUCTIVE = (Effect.DELETE, Effect.EXECUTE, Effect.ADMINISTER, Effect.UNKNOWN)
 
 
@@ -187,16 +192,24 @@ def combine_reasons(reasons: Iterable[Reason]) -> Score:
 
     Integer arithmetic, rounded once at the end, so that every machine gets the same number.
     """
-    kept = tuple([reason for reason in reasons if reason.weight > 0])
-    safe, scale = 1, 1
-    for reason in kept:
-        safe *= 1000 - reason.weight
-        scale *= 1000
-    return Score(1000 - (safe * 1000 + scale // 2) // scale, kept)
+    kept, safe, scale = [], 1, 1
+    for reason in reasons:
+        if reason.weight > 0:
+            kept.append(reason)
+            safe *= 1000 - reason.weight
+            scale *= 1000
+    return Score(1000 - (safe * 1000 + scale // 2) // scale, tuple(kept))
 
 
 def measure_risk(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
-    return combine_reasons(_find_dangers(facts, turn, policy))
+    weights = policy.scores.risk
+    reasons = [Reason("effect", weights.effect[facts.effect], f"the call would {facts.effect}")]
+    for one in facts.survey.resources:
+        if one.protected:
+            why = f"`{one.id[:120]}` is protected ({one.protected})"
+            reasons.append(Reason("protected", weights.protected, why))
+            break
+    return combine_reasons(reasons + _find_dangers(facts, turn, policy) if facts.changes else reasons)
 
 
 def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
@@ -204,78 +217,87 @@ def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
     person would have to say; what was answered already is not counted again."""
     if not facts.changes:
         return NONE
-    answered = turn.slots_answered and list_answered_slots(facts.call.digest, find_targets(facts), turn, policy)
-    doubts = [(r, slot) for r, slot in _find_doubts(facts, turn, policy) if slot not in answered]
-    score = combine_reasons(reason for reason, _ in doubts)
+    aimed = find_targets(facts)
+    doubts = _find_doubts(facts, aimed, turn, policy)
+    if turn.slots_answered:
+        answered = list_answered_slots(facts.call.digest, aimed, turn, policy)
+        doubts = [(r, slot) for r, slot in doubts if slot not in answered]
+    score = combine_reasons(reason for reason, _ in doubts) if doubts else NONE
     slots = dict.fromkeys(slot for reason, slot in doubts if slot and reason.weight > 0)
-    return Score(score.value, score.reasons, tuple(slots))
+    return Score(score.value, score.reasons, tuple(slots)) if slots else score
 
 
-def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[Reason]:
-    weights, atoms = policy.scores.risk, facts.survey.atoms
-    yield Reason("effect", weights.effect[facts.effect], f"the call would {facts.effect}")
-    guarded = next((r for r in facts.resources if r.protected), None)
-    if guarded is not None:
-        yield Reason("protected", weights.protected, f"`{guarded.id[:120]}` is protected ({guarded.protected})")
-    if not facts.changes:
-        return
+def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> list[Reason]:
+    """Return what makes a change dangerous beside its effect and what is protected."""
+    weights, found = policy.scores.risk, []
     if facts.effect is not Effect.DELETE and is_deleting(facts.survey.command, policy):
-        yield Reason("deletes", weights.effect[Effect.DELETE], "it starts a program that deletes")
-    pattern, word = find_wide_pattern(facts), read_user_request(turn, policy).destructive
-    foreign = next((atom.text for atom in atoms if atom.origin is Origin.EXTERNAL), None)
+        found.append(Reason("deletes", weights.effect[Effect.DELETE], "it starts a program that deletes"))
+    foreign = [atom.text for atom in facts.survey.atoms if atom.origin is Origin.EXTERNAL]
     for name, applies, why in (
         ("external", facts.external, "it reaches beyond this machine"),
         ("irreversible", facts.irreversible, "it cannot be undone"),
         ("high_impact", facts.high_impact, "the tool is declared to have high impact"),
         ("broad", facts.broad, f"it touches more than {policy.scope.max_resources} things"),
-        ("wide_pattern", pattern, f"it names its target by the pattern `{pattern[:120]}`"),
-        ("untrusted_origin", foreign is not None, f"only outside content said `{(foreign or '')[:120]}`"),
-        ("destructive_words", word, f"the request says `{word}`"),
+        ("wide_pattern", find_wide_pattern(facts)[:120], "it names its target by the pattern `{}`"),
+        ("untrusted_origin", foreign, "only outside content said `{[0]:.120}`"),
+        ("destructive_words", read_user_request(turn, policy).destructive, "the request says `{}`"),
     ):
         if applies:
-            yield Reason(name, getattr(weights, name), why)
+            found.append(Reason(name, getattr(weights, name), why.format(applies)))
+    return found
 
 
-def _find_doubts(facts: CallFacts, turn: Turn, policy: Policy) -> Iterator[tuple[Reason, str]]:
-    """Yield each reason with the slot it leaves open; an answered slot takes its reasons away."""
-    weights, request, aimed = policy.scores.uncertainty, read_user_request(turn, policy), find_targets(facts)
-    origins = {atom.text: atom.origin for atom in facts.survey.atoms}
+def _find_doubts(
+    facts: CallFacts, aimed: Sequence[SurveyedResource], turn: Turn, policy: Policy
+) -> Sequence[tuple[Reason, str]]:
+    """Return each reason with the slot it leaves open; an answered slot takes its reasons away."""
+    weights, request = policy.scores.uncertainty, read_user_request(turn, policy)
     if facts.survey.changes:
-        yield from explain_losses(facts, turn, request, policy)
-        return
-    meant_by_words = {value.text for value in facts.survey.values or () if is_meant(value)}
-    known = {find_best_origin(r, request, origins): r.id for r in reversed(aimed) if r.id not in meant_by_words}
-    nobodys, outsiders = known.get(Origin.NOBODY, ""), known.get(Origin.EXTERNAL, "")
-    twins = ((find_namesake(r.id, request.things), r.id) for r in aimed)
-    meant, instead = next((twin for twin in twins if twin[0]), ("", ""))
-    told = next((r.id for r in aimed if is_named_by_file(r, facts, request)), "")
-    kept = next(filter(None, (find_target_to_keep(r, request) for r in aimed)), "")
-    unscoped = is_unscoped(facts, turn, request, origins, policy)
-    others = (r for r in aimed if r.id not in meant_by_words)
-    unspoken = (r.id for r in others if not r.changed_before and not is_named_by_user(r, request, origins))
-    unasked = next(unspoken, "") if unscoped and facts.effect is Effect.DELETE else ""
-    for name, slot, applies, why in (
-        ("target_unmentioned", "target", nobodys, f"nobody named or looked at `{nobodys[:120]}`"),
-        ("target_untrusted", "target", outsiders, f"only outside content names `{outsiders[:120]}`"),
-        ("target_namesake", "target", meant, f"the request names `{meant[:120]}`, not `{instead[:120]}`"),
-        ("target_told", "target", told, f"only a file's content names `{told[:120]}`"),
-        ("target_kept", "scope", kept, f"the request says to keep `{kept[:120]}`"),
-        ("destructive_without_scope", "scope", unscoped, "the request sets no bounds to it"),
-        ("deletion_unasked", "target", unasked, f"nobody spoke of `{unasked[:120]}`"),
-        ("vague_request", "target", request.vague, f"the request names nothing (`{request.vague}`)"),
-        ("conflicting_constraints", "constraint", request.conflict, f"it wants {request.conflict}"),
-        ("just_failed", "", facts.call.name in turn.just_failed, f"`{facts.call.name[:64]}` just failed"),
-    ):
-        if applies:
-            yield Reason(name, getattr(weights, name), why), slot
+        return [*explain_losses(facts, turn, request, policy)]
+    origins = {atom.text: atom.origin for atom in facts.survey.atoms}
+    meant_by_words = {value.text for value in facts.survey.values if is_meant(value)} if facts.survey.values else ()
+    known: dict[Origin, str] = {}
+    meant = instead = told = kept = unspoken = ""
+    for one in aimed:
+        named = is_named(one.id, request.things)
+        if one.id not in meant_by_words:
+            known.setdefault(find_best_origin(one, origins, named=named), one.id)
+            if not (one.changed_before or named or origins.get(one.id) is Origin.USER):
+                unspoken = unspoken or one.id
+        if not meant and not named and (meant := find_namesake(one.id, request.things)):
+            instead = one.id
+        if not told and not named and is_told_by_file(one, facts):
+            told = one.id
+        kept = kept or find_target_to_keep(one, request)
+    unscoped = facts.effect in _DESTRUCTIVE and is_unscoped(facts, turn, request, origins, policy)
+    unasked = unspoken if unscoped and facts.effect is Effect.DELETE else ""
+    nobodys, outsiders = known.get(Origin.NOBODY), known.get(Origin.EXTERNAL)
+    return [
+        (Reason(name, getattr(weights, name), why.format(applies, instead)), slot)
+        for name, slot, applies, why in (
+            ("target_unmentioned", "target", nobodys, "nobody named or looked at `{:.120}`"),
+            ("target_untrusted", "target", outsiders, "only outside content names `{:.120}`"),
+            ("target_namesake", "target", meant, "the request names `{:.120}`, not `{:.120}`"),
+            ("target_told", "target", told, "only a file's content names `{:.120}`"),
+            ("target_kept", "scope", kept, "the request says to keep `{:.120}`"),
+            ("destructive_without_scope", "scope", unscoped, "the request sets no bounds to it"),
+            ("deletion_unasked", "target", unasked, "nobody spoke of `{:.120}`"),
+            ("vague_request", "target", request.vague, "the request names nothing (`{}`)"),
+            ("conflicting_constraints", "constraint", request.conflict, "it wants {}"),
+            ("just_failed", "", facts.call.name in turn.just_failed and facts.call.name, "`{:.64}` just failed"),
+        )
+        if applies
+    ]
 
 
-def is_named_by_file(resource: SurveyedResource, facts: CallFacts, request: RequestFacts) -> bool:
-    """Whether nothing but what stands in files led to a resource that is there: an instruction may hide in a file."""
-    if not resource.exists or resource.changed_before or is_named(resource.id, request.things):
+def is_told_by_file(resource: SurveyedResource, facts: CallFacts) -> bool:
+    """Whether nothing but what stands in files led to a resource that is there and that the request does not name: an
+    instruction may hide in a file."""
+    if not resource.exists or resource.changed_before:
         return False
-    if any(seen.kind is not EvidenceKind.FILE_READ for seen in resource.evidence):
-        return False
+    for seen in resource.evidence:
+        if seen.kind is not EvidenceKind.FILE_READ:
+            return False
     return any(atom.told and atom.text == resource.id for atom in facts.survey.atoms)
 
 
@@ -284,23 +306,26 @@ def read_user_request(turn: Turn, policy: Policy) -> RequestFacts:
 
     A parent's words are not the user's.
     """
-    return read_own_request(tuple(said.text for said in turn.user_messages if said.actor == "user"), policy)
+    return read_own_request(tuple([said.text for said in turn.user_messages if said.actor == "user"]), policy)
 
 
 def find_wide_pattern(facts: CallFacts) -> str:
     """Return the pattern by which a call names a target, "" when it names things one by one."""
-    things = (r for r in facts.resources if r.kind is not ResourceKind.PROCESS and not r.exists)
-    wild = next((r.id for r in things if any(char in r.id for char in _WILD)), "")
-    command = facts.survey.command or Command()
+    for one in facts.survey.resources:
+        if one.kind is not ResourceKind.PROCESS and not one.exists and not _WILD.isdisjoint(one.id):
+            return one.id
+    command = facts.survey.command
+    if command is None:
+        return ""
     words = (command.shell,) if command.shell else command.argv[1:]
-    return wild or next((word for word in words if "*" in word), "")
+    return next((word for word in words if "*" in word), "")
 
 
 def find_targets(facts: CallFacts) -> list[SurveyedResource]:
     """Return what the call would do something to that could be mistaken: not what it newly creates, nor a command."""
     return [
         r
-        for r in facts.resources
+        for r in facts.survey.resources
         if r.access.changes
         and r.kind is not ResourceKind.PROCESS
         and not (r.access is Effect.CREATE and not r.exists)
@@ -308,9 +333,10 @@ def find_targets(facts: CallFacts) -> list[SurveyedResource]:
     ]
 
 
-def find_best_origin(resource: SurveyedResource, request: RequestFacts, origins: Mapping[str, Origin]) -> Origin:
-    """Return the best source a target is known from: the request, this workspace, only outside content, or nobody."""
-    if is_named(resource.id, request.things):
+def find_best_origin(resource: SurveyedResource, origins: Mapping[str, Origin], *, named: bool) -> Origin:
+    """Return the best source a target is known from: the request, where that names it, this workspace, only outside
+    content, or nobody."""
+    if named:
         return Origin.USER
     origin = origins.get(resource.id, origins.get(resource.id.rstrip("/"), Origin.NOBODY))
     if origin is Origin.NOBODY and (resource.changed_before or resource.evidence):

@@ -184,11 +184,12 @@ def collect_names(words: Iterable[str]) -> frozenset[str]:
     return frozenset(word.removeprefix("./").rstrip("/") for word in words) - {STOP, "", "\u25cc"}
 
 
-def is_named(target: str, words: Set[str]) -> bool:
+def is_named(target: str, words: frozenset[str]) -> bool:
     return bool(find_names(target, words))
 
 
-def find_names(target: str, words: Set[str]) -> frozenset[str]:
+@lru_cache(maxsize=256)
+def find_names(target: str, words: frozenset[str]) -> frozenset[str]:
     """Return the words that name a target: its id, a directory above it, its last part, with or without its ending.
 
     An ending alone names it as well. Compared by whole words; a single word names a part of a path only as that whole
@@ -207,14 +208,14 @@ def find_names(target: str, words: Set[str]) -> frozenset[str]:
     return frozenset(words & ways | whole)
 
 
-def find_partly_named(targets: Collection[str], words: Set[str]) -> set[str]:
+def find_partly_named(targets: Collection[str], words: frozenset[str]) -> set[str]:
     """Return the targets that fewer words name than name another of them, so that others than they were meant.
 
     A folder is meant with what is in it. Words that name a further target on their own say nothing about the others.
 
-    >>> find_partly_named(["reports/2021.txt", "reports/2024.txt"], {"reports", "2021"})
+    >>> find_partly_named(["reports/2021.txt", "reports/2024.txt"], frozenset({"reports", "2021"}))
     {'reports/2024.txt'}
-    >>> find_partly_named(["app.log", "build/app.log", "build/x.o"], {"build", "app.log"})
+    >>> find_partly_named(["app.log", "build/app.log", "build/x.o"], frozenset({"build", "app.log"}))
     set()
     """
     named: dict[frozenset[str], list[str]] = {}
@@ -241,7 +242,7 @@ def list_endings(folder: str, name: str) -> tuple[str, ...]:
     return stem, ending, f".{ending}", f"*.{ending}", f"{folder}/*.{ending}"
 
 
-def find_namesake(target: str, words: Set[str]) -> str:
+def find_namesake(target: str, words: frozenset[str]) -> str:
     """Return the path words name that ends as the target does, "" when they name the target or no such path."""
     last = f"/{target.casefold().rstrip('/').rpartition('/')[2]}"
     twins = [word for word in words if word.endswith(last)]

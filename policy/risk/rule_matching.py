@@ -41,7 +41,11 @@ def apply_rules(facts: CallFacts, policy: Policy) -> RulesVerdict:
     """
     hits: list[Rule] = []
     unclear: PolicyError | None = None
+    survey = facts.survey
+    protections = {resource.protected for resource in survey.resources}
     for rule in policy.rules.list:
+        if rule.guards is not None and not survey.problem and protections.isdisjoint(rule.guards):
+            continue
         try:
             if is_match(rule, facts, policy):
                 hits.append(rule)
@@ -191,7 +195,7 @@ def find_standing_rule(facts: CallFacts, depth: int, policy: Policy) -> str:
     It does where no other rule asks or denies, and never for a value that only text from outside said, for what a
     person has to name, for what was lost, or for a call of which not everything is known.
     """
-    standing = [rule for rule in policy.rules.list if rule.stands_for == "approval" and rule.then == "allow"]
+    standing = policy.rules.standing
     if not standing or policy.rules.mode != "enforce" or facts.survey.problem or facts.unspoken:
         return ""
     if facts.effect is Effect.UNKNOWN or list_outside_values(facts, depth) or any(one.loses for one in facts.resources):

@@ -40,5 +40,6 @@ def test_what_was_read_under_some_words_is_not_read_again_even_where_it_holds_no
 def test_what_fewer_words_name_than_another_target_is_named_in_part_but_for_words_that_name_a_target_on_their_own(
     targets: str, words: str, partly: str
 ) -> None:
-    found = find_partly_named(targets.split(), set(words.split()))
-    assert {name for name in found if find_names(name, set(words.split()))} == set(partly.split())
+    said = frozenset(words.split())
+    found = find_partly_named(targets.split(), said)
+    assert {name for name in found if find_names(name, said)} == set(partly.split())
