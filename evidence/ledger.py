@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import chain
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Atom, Change, EvidenceKind, EvidenceRecord, EvidenceSeen, Origin
 from foregate.schemas.tool_spec import Resource, ResourceKind
@@ -135,10 +136,10 @@ LONGEST = 160
 SHORT = 512
 """Characters of an argument that may be a name; longer ones are content, looked through for outside names only."""
 
-_WORD = re.compile(r"[^\s\"'`<>()\[\]{},;|\x00-\x1f]{2,}")
-_NAMING = re.compile(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
-_PART = re.compile(r"[:=]")
+_WORD = compile_late(r"[^\s\"'`<>()\[\]{},;|\x00-\x1f]{2,}")
+_NAMING = compile_late(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
+_URL = compile_late(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
+_PART = compile_late(r"[:=]")
 _TRUST = {origin: rank for rank, origin in enumerate(Origin)}
 _SHOWN_FIRST = {Origin.EXTERNAL: 0, Origin.NOBODY: 1, Origin.WORKSPACE: 2, Origin.USER: 3}
 Mention = tuple[Origin, int]

@@ -15,6 +15,7 @@ from foregate.evidence.newest_reads import keep_newest
 from foregate.evidence.records import LONGEST, PROSE, Record, list_record_words, read_records
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.lookalike import is_lookalike
 from foregate.schemas.value import Value, read_value
 
@@ -27,8 +28,8 @@ _SHORT = 5
 """Characters below which a text in the arguments of a read counts as a whole word only."""
 _SHOWN = 60
 """Characters of a name that are shown."""
-_NUMBER = re.compile(r"[+-]?\d[\d.,]*")
-_LINK = re.compile(r"https?://[^\s\"'<>()\[\]{}`\\|]+", re.IGNORECASE)
+_NUMBER = compile_late(r"[+-]?\d[\d.,]*")
+_LINK = compile_late(r"https?://[^\s\"'<>()\[\]{}`\\|]+", re.IGNORECASE)
 
 
 class FoundValue(NamedTuple):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 from foregate.evidence.table import read_table
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.value import Value, read_value
 
@@ -32,11 +32,11 @@ PROSE_WORDS = 12
 HANDED_DOWN = 256
 """Words a record hands down to those within it."""
 
-_BREAK = re.compile(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
-_WORD = re.compile(r"[^\W_]+")
-_HTTP = re.compile(r"HTTP 20[0-5][^\n]*\n(?:[^\n]++\n)*+\n")
+_BREAK = compile_late(r"[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_WORD = compile_late(r"[^\W_]+")
+_HTTP = compile_late(r"HTTP 20[0-5][^\n]*\n(?:[^\n]++\n)*+\n")
 """What `http_request` puts before the body of a whole answer."""
-_BLOCK = re.compile(r"(?:---[ \t]*\n)?(?:-[ \n]|[^\n]*:(?:[ \n]|$))")
+_BLOCK = compile_late(r"(?:---[ \t]*\n)?(?:-[ \n]|[^\n]*:(?:[ \n]|$))")
 """How a list or a mapping in block style begins."""
 _CONSTANTS_OF_YAML: dict[str, Json] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
@@ -44,10 +44,10 @@ _CONSTANTS_OF_YAML: dict[str, Json] = {
     **dict.fromkeys(("false", "False", "FALSE"), False),
 }
 """What plain scalars say that are no text; `yes`, numbers and dates stay as they are written."""
-_NO_KEY = re.compile(r"[\s:]|<<")
+_NO_KEY = compile_late(r"[\s:]|<<")
 """What a plain key of a printed object does not hold: `Please pay to: X` and `notes.txt:3: X` are prose."""
 _ESCAPE = r"\\(?:[\\'\"nrt]|x[0-9a-f]{2}|u[0-9a-f]{4}|U000[0-9a-f]{5})"
-_TOKEN = re.compile(
+_TOKEN = compile_late(
     rf"""\s*+(?:(?P<text>'(?:[^'\\\n]|{_ESCAPE})*+'|"(?:[^"\\\n]|{_ESCAPE})*+")"""
     r"|(?P<constant>True|False|None)\b|(?P<other>-?[0-9][0-9.e+-]*+|[\[\]{}:,]))"
 )

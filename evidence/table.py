@@ -7,18 +7,18 @@ a row more where the tool puts a line break into it as it is.
 from __future__ import annotations
 
 import csv
-import re
 from collections.abc import Iterator, Sequence
 from io import StringIO
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import read_value, trim_text
 
 _SIGNS = ",;\t"
-_NAME = re.compile(r"[^\W\d](?:[^\W\d]|[ .()/#%&'+$\u20ac-]){0,59}+")
+_NAME = compile_late(r"[^\W\d](?:[^\W\d]|[ .()/#%&'+$\u20ac-]){0,59}+")
 """A name of a column; none holds a digit, as accounts, dates and most codes do."""
-_RULE = re.compile(r"[ \t]*+:?-++:?[ \t]*+")
+_RULE = compile_late(r"[ \t]*+:?-++:?[ \t]*+")
 """A cell of the line between the names and the rows of a Markdown table."""
-_HEADING = re.compile(r"#{1,6}[ \t][^\n]*+\n[ \t]*+\n?")
+_HEADING = compile_late(r"#{1,6}[ \t][^\n]*+\n[ \t]*+\n?")
 
 
 def read_table(text: str) -> list[dict[str, str]]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.mandate import explain_outside, list_unnamed_values, name_outside, quote_request, read_named
@@ -33,8 +33,7 @@ _MORE_THAN_ASKED = "your message does more than ask for it: it shows, reports, a
 _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 
 
-@dataclass(frozen=True)
-class ApprovalGate:
+class ApprovalGate(Struct, frozen=True):
     """Collects what asks, lets through what a grant or an approved plan covers, and asks once for all the rest."""
 
     policy: Policy

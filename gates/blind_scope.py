@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from functools import cached_property
+
+from msgspec import Struct
 
 from foregate.evidence.passages import fold_text
 from foregate.gates.flows import is_planned_flow
@@ -15,6 +15,7 @@ from foregate.policy.risk.addressed import is_for_another, wants_only_words
 from foregate.policy.risk.mandate import is_asked_for, is_beyond_plans
 from foregate.policy.risk.pasted import cut_pasted
 from foregate.policy.risk.said import SaidValues, read_said
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem
 from foregate.schemas.plan_terms import add_amounts, find_values, is_about, list_leaves
 from foregate.schemas.strict_json import Json, get_object
@@ -26,8 +27,8 @@ from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms,
 _NAMED = ("said", "found")
 _SPOKEN_BELOW = ("said", "mentioned", "unclear", "configured")
 """Sources of values that a plan may cover in a child task."""
-_WORD = re.compile(r"[^\W_]+")
-_HEAD = re.compile(r"[.\[]")
+_WORD = compile_late(r"[^\W_]+")
+_HEAD = compile_late(r"[.\[]")
 _TRUTHS = ("words:true", "words:false")
 
 
@@ -45,8 +46,7 @@ def find_planned_item(facts: CallFacts, plan: PlanInForce, turn: Turn, policy: P
     return next((at for at, item in enumerate(plan.items) if item.uses > item.used and fit.is_covered_by(item)), None)
 
 
-@dataclass(frozen=True)
-class _Fit:
+class _Fit(Struct, frozen=True, dict=True):
     """One call, to be compared with planned steps."""
 
     facts: CallFacts

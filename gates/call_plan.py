@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -32,8 +31,7 @@ _LENGTH = 60  # characters it shows of each
 Noun = TypeVar("Noun", bound=BaseModel)
 
 
-@dataclass(frozen=True)
-class CallPlanGate(PlanGate):
+class CallPlanGate(PlanGate, frozen=True):
     """Asks the planner for what no plan covers, checks the answer against the call, and binds it as a scope."""
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:

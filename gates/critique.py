@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
 from msgspec.structs import replace
 from pydantic import ValidationError
 
@@ -35,8 +35,7 @@ _REMEDIES = (
 _NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
 
 
-@dataclass(frozen=True)
-class CritiqueGate:
+class CritiqueGate(Struct, frozen=True, dict=True):
     """Asks the critic about each call in doubt, once per plan and per widening that adds a class of risk, or about each
     qualifying call."""
 

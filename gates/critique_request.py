@@ -14,6 +14,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.mandate import is_asked_for
 from foregate.policy.risk.pasted import cut_pasted
 from foregate.schemas.judgement import Need
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json, get_list
 from foregate.schemas.tool_call import CallFacts
@@ -24,7 +25,7 @@ from foregate.schemas.visible import make_visible
 _OPEN, _CLOSE = "\u27e6", "\u27e7"
 _MARKS = str.maketrans({_OPEN: "[", _CLOSE: "]"})
 _LONG, _LINE, _SHORT, _MOST = 4000, 300, 200, 24
-_PLAIN = re.compile(r"[\w.\[\]-]{1,80}", re.ASCII)
+_PLAIN = compile_late(r"[\w.\[\]-]{1,80}", re.ASCII)
 _OWN = ("said", "mentioned", "unclear")
 """Sources whose words are a sentence of the person's."""
 

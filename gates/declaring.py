@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import NATURES, is_undeclared
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, as_object, as_texts, get_list, get_object, get_text
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Declaration, Nature, ResourceKind, TargetParameter, hash_definition
@@ -18,7 +18,7 @@ ROLES = ("target", "amount", "text")
 ANSWERS: tuple[Nature, ...] = (*NATURES, "each")
 """What a person may answer."""
 _KINDS = {"address": ResourceKind.MESSAGE, "url": ResourceKind.URL, "host": ResourceKind.HOST}
-_PROSE = re.compile(r"(?:\S+\s+){4}\S")
+_PROSE = compile_late(r"(?:\S+\s+){4}\S")
 _SHOWN, _SAYS, _PARAMETERS = 80, 2000, 32
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+
+from msgspec import Struct
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.request import read_contract
@@ -19,8 +20,7 @@ from foregate.schemas.turn import Turn
 CODE: DriftCode = "text_only_turn_side_effecting_tool_drift"
 
 
-@dataclass(frozen=True)
-class DriftGate:
+class DriftGate(Struct, frozen=True, dict=True):
     """Holds changes where words were asked for; personal memory alone is no drift, nor is anything in a child task."""
 
     policy: Policy

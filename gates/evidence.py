@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import get_args
+
+from msgspec import Struct
 
 from foregate.policy.policy import Policy, Requirement
 from foregate.schemas.codes import EvidenceCode, GateName
@@ -19,8 +20,7 @@ from foregate.schemas.turn import HoldCount, Turn
 _SHOWN = ", and it would be gone; look at what would change, and send the same call again if that is what you want"
 
 
-@dataclass(frozen=True)
-class EvidenceGate:
+class EvidenceGate(Struct, frozen=True, dict=True):
     """Holds a change of something unseen or changed since, and names the call that looks."""
 
     policy: Policy

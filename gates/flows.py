@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.flows import speaks_of
 from foregate.policy.risk.said import SaidValues
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_forms
 
-_WORD = re.compile(r"[^\W_]+")
+_WORD = compile_late(r"[^\W_]+")
 
 
 def is_planned_flow(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from foregate.policy.policy import Policy
 from foregate.schemas.codes import GateName
@@ -16,8 +17,7 @@ from foregate.schemas.turn import Turn
 MESSAGE = "first say in a sentence what you understood and what you are about to do, then send the call again with it"
 
 
-@dataclass(frozen=True)
-class NarrationGate:
+class NarrationGate(Struct, frozen=True, dict=True):
     """Holds the calls that are due, at most `max_holds` times a task, and never in a child task."""
 
     policy: Policy

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.approval import spare_advice
@@ -40,8 +40,7 @@ _UNCOVERED = Ruling(
 )
 
 
-@dataclass(frozen=True)
-class PlanGate:
+class PlanGate(Struct, frozen=True, dict=True):
     """Asks the planner, who sees no call, for what the words leave open, and binds the calls to its steps."""
 
     policy: Policy
@@ -64,8 +63,7 @@ class PlanGate:
         return Opinion(build_rulings(self.name, live, {}))
 
 
-@dataclass(frozen=True)
-class _Planning:
+class _Planning(Struct, frozen=True):
     """The gate's work on one turn."""
 
     policy: Policy

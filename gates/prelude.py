@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
 from typing import get_args
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.gates.approval import ApprovalGate
@@ -52,8 +52,7 @@ from foregate.schemas.tool_spec import Catalogue, ToolSpec
 from foregate.schemas.turn import CheckResult, Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Prelude:
+class Prelude(Struct, frozen=True):
     """The gates of a policy over a catalogue, how a turn's facts are computed, and what a held call takes with it."""
 
     gates: tuple[Gate, ...]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.declaring import describe_undeclared
@@ -119,8 +119,7 @@ def rule_without_plan(open_: Sequence[CallFacts], error: str, policy: Policy) ->
     return rulings
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
+class Ask(Struct, frozen=True):
     """A call that asks, on whose behalf, under which codes (a rule's id where a rule asks), and why."""
 
     facts: CallFacts

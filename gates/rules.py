@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.http import explain_unlisted, is_allowed_host
@@ -18,8 +19,7 @@ from foregate.schemas.tool_spec import ResourceKind
 from foregate.schemas.turn import Refusal, Turn
 
 
-@dataclass(frozen=True)
-class RulesGate:
+class RulesGate(Struct, frozen=True, dict=True):
     """Deny beats ask beats allow, whatever the order in the file; what no rule names follows `rules.unmatched`."""
 
     policy: Policy

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
@@ -16,8 +16,7 @@ from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.turn import Turn
 
 
-@dataclass(frozen=True)
-class UncertaintyGate:
+class UncertaintyGate(Struct, frozen=True, dict=True):
     """Holds changes whose uncertainty reaches the threshold and names the open slots; observations run."""
 
     policy: Policy

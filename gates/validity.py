@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from itertools import repeat
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.gates.malformed import build_example, describe_wanted, wrap_lists
@@ -36,8 +35,7 @@ _UNPLANNED = Ruling(
 )
 
 
-@dataclass(frozen=True)
-class ValidityGate:
+class ValidityGate(Struct, frozen=True, eq=False):
     """Denies an unknown tool, holds arguments that cannot be read or break the tool's JSON Schema.
 
     It also holds the changes of a response that brings more of them than may be made without a plan: no policy turns
@@ -48,8 +46,8 @@ class ValidityGate:
     catalogue: Catalogue
     name: GateName = "validity"
     mode: Mode = "enforce"
-    _checks: dict[str, SchemaCheck] = field(default_factory=dict, init=False, repr=False, compare=False)
-    _plain: dict[str, type[Struct] | None] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _checks: dict[str, SchemaCheck] = field(default_factory=dict)
+    _plain: dict[str, type[Struct] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, spec in self.catalogue.items():

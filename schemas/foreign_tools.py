@@ -5,13 +5,13 @@ The table is no authority: a call under a foreign name is judged as a call of th
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 
 ANY = "*"
@@ -105,7 +105,7 @@ _NEAR: Mapping[str, str] = {
     **dict.fromkeys(("web_fetch", "webfetch", "fetch", "fetch_url"), "http_request"),
 }
 """Tools of other agents with none of ours that does the same, each with the nearest."""
-_SEPARATOR = re.compile(r"[./:]|__")
+_SEPARATOR = compile_late(r"[./:]|__")
 _LONGEST = 64
 
 

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.model_response import Block
 from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.strict_json import Json
@@ -49,7 +50,7 @@ class ModelRequest(Struct, frozen=True):
     stop: tuple[str, ...] = ()
 
 
-ALLOWED = re.compile(r"[a-zA-Z0-9_-]+")
+ALLOWED = compile_late(r"[a-zA-Z0-9_-]+")
 MAX_NAME = 64
 MAX_ID = 40
 UNANSWERED = json.dumps(

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from itertools import chain, repeat
 
 from msgspec.structs import replace
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.plan import PlanInForce, PlanTerm, ScopeItem, SharedUses
 from foregate.schemas.strict_json import Json
 from foregate.schemas.value import read_value
 
-_PLACE = re.compile(r"\[\d+\]")
+_PLACE = compile_late(r"\[\d+\]")
 
 
 def list_leaves(arguments: Mapping[str, Json]) -> Iterator[tuple[str, Json]]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 
 from msgspec import Struct
 
-_FURTHER = re.compile(r"(.+)-([2-9]|[1-9]\d+)")
+from foregate.schemas.late_pattern import compile_late
+
+_FURTHER = compile_late(r"(.+)-([2-9]|[1-9]\d+)")
 
 
 class SessionLink(Struct, frozen=True, forbid_unknown_fields=True):

@@ -27,6 +27,7 @@ from msgspec.structs import astuple
 from pydantic import BaseModel, ValidationError
 
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 
 if TYPE_CHECKING:
     Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
@@ -234,9 +235,9 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 _SAME_ORDER = "\ud7ff"
 """Up to this character texts stand in the same order by their characters, as UTF-8 and as UTF-16."""
 _RECORDS = msgspec.json.Decoder()
-_ESCAPE = re.compile(r"\\.", re.DOTALL)
-_SURROGATES = re.compile(r"\\\\|\\u[dD][89abAB].{2}\\u[dD][c-fC-F].{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
-_BRACKET = re.compile(r"[\[\]{}]")
+_ESCAPE = compile_late(r"\\.", re.DOTALL)
+_SURROGATES = compile_late(r"\\\\|\\u[dD][89abAB].{2}\\u[dD][c-fC-F].{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
+_BRACKET = compile_late(r"[\[\]{}]")
 
 
 Scalar = TypeVar("Scalar", str, int, bool)

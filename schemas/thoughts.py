@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from foregate.schemas.late_pattern import compile_late
+
 THOUGHTS = ("think", "thinking", "thought")
 """Tags in which models think."""
-_THOUGHT = re.compile(rf"\s*<({'|'.join(THOUGHTS)})\s*>.*?(?:</\1\s*>\s*|\Z)", re.DOTALL | re.IGNORECASE)
+_THOUGHT = compile_late(rf"\s*<({'|'.join(THOUGHTS)})\s*>.*?(?:</\1\s*>\s*|\Z)", re.DOTALL | re.IGNORECASE)
 
 
 def cut_thoughts(text: str) -> str:

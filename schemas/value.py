@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from msgspec import Struct
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 
 ValueKind = Literal["address", "url", "host", "path", "moment", "number", "words"]
@@ -63,23 +64,25 @@ class ArgumentValue(Struct, frozen=True, forbid_unknown_fields=True):
     name: str = ""
 
 
-_ADDRESS = re.compile(r"[^\s@/]+@[^\s@/]+\.[^\s@/]+")
-_URL = re.compile(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
-_HOST = re.compile(r"(?:(?:[\w-]+\.)+(?:[^\W\d_]{2,}|xn--[\w-]+)|(?a:\d{1,3}(?:\.\d{1,3}){3}))(?::\d+)?", re.IGNORECASE)
-_PATH = re.compile(r"\.{0,2}/\S*|[^\s/]+(?:/[^\s/]*)+|[^\s/.]+\.[^\W\d_]\w{0,7}")
-_DATE = re.compile(r"(\d{4})([-/.])(\d\d?)\2(\d\d?)(?:[T ]+(.+))?", re.ASCII)
-_DATE_BACKWARDS = re.compile(r"(\d\d?)([/.])(\d\d?)\2(\d{4})(?: +(.+))?", re.ASCII)
-_TIME = re.compile(
+_ADDRESS = compile_late(r"[^\s@/]+@[^\s@/]+\.[^\s@/]+")
+_URL = compile_late(r"[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_HOST = compile_late(
+    r"(?:(?:[\w-]+\.)+(?:[^\W\d_]{2,}|xn--[\w-]+)|(?a:\d{1,3}(?:\.\d{1,3}){3}))(?::\d+)?", re.IGNORECASE
+)
+_PATH = compile_late(r"\.{0,2}/\S*|[^\s/]+(?:/[^\s/]*)+|[^\s/.]+\.[^\W\d_]\w{0,7}")
+_DATE = compile_late(r"(\d{4})([-/.])(\d\d?)\2(\d\d?)(?:[T ]+(.+))?", re.ASCII)
+_DATE_BACKWARDS = compile_late(r"(\d\d?)([/.])(\d\d?)\2(\d{4})(?: +(.+))?", re.ASCII)
+_TIME = compile_late(
     r"(\d\d?)(?::(\d\d)(?::(\d\d)(?:\.\d+)?)?)?(?: ?([ap])\.?m\.?)?(?: ?Z|[+-]\d\d:?\d\d)?", re.ASCII | re.IGNORECASE
 )
 _NUMBERS = {
-    ".": re.compile(
+    ".": compile_late(
         r"[+-]?(?:\d+|\d{1,3}(?:([,'\u2019 ])\d{3})(?:\1\d{3})*|\d\d?(?:,\d\d)+,\d{3})(?:\.\d+)?", re.ASCII
     ),
-    ",": re.compile(r"[+-]?(?:\d+|\d{1,3}(?:([.'\u2019 ])\d{3})(?:\1\d{3})*)(?:,\d+)?", re.ASCII),
+    ",": compile_late(r"[+-]?(?:\d+|\d{1,3}(?:([.'\u2019 ])\d{3})(?:\1\d{3})*)(?:,\d+)?", re.ASCII),
 }
 _CODE = r"(?:USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|dollars?|euros?|pounds?)"
-_CURRENCY = re.compile(rf"{_CODE} ?(?=[\d+-])|(?<=\d) ?{_CODE}", re.IGNORECASE)
+_CURRENCY = compile_late(rf"{_CODE} ?(?=[\d+-])|(?<=\d) ?{_CODE}", re.IGNORECASE)
 _LONGEST = 160
 _EDGES = ".,:;!?\"'`()[]{}<>\u201c\u201d\u201e\u2018\u2019\u201a\u00ab\u00bb"
 _ONE_SCRIPT = dict.fromkeys(("HIRAGANA", "KATAKANA", "KATAKANA-HIRAGANA", "HANGUL", "BOPOMOFO"), "CJK")

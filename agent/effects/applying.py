@@ -6,12 +6,12 @@ then `apply_changes`; after a crash `go_on_or_back`.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from msgspec import structs
 from msgspec.structs import replace
 
 from foregate.agent.effects.kept_changes import (
@@ -77,7 +77,7 @@ def _renew(workspace: Workspace, stored: KeptChanges, step: Step) -> Step:
     if step.path not in stored.staged:
         return step
     now, known = stored.look(workspace, stored.changes[step.number])
-    return dataclasses.replace(step, now=now) if is_at(known, step.now) else step
+    return structs.replace(step, now=now) if is_at(known, step.now) else step
 
 
 def _stays(step: Step | None) -> bool:
@@ -226,7 +226,7 @@ def _choose_steps(
             inside = _list_folder(workspace, step.path)
             if any(path in left or _stays(by_path.get(path)) for path in inside):
                 left.add(step.path)
-    chosen = [dataclasses.replace(one, now=now[one.path]) for one in steps if one.path not in left]
+    chosen = [structs.replace(one, now=now[one.path]) for one in steps if one.path not in left]
     return [one for one in chosen if _is_open(one, by_path[one.path])], sorted(left)
 
 

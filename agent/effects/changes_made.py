@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from foregate.policy.risk.globs import is_beneath
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import ToolFinished
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import ResourceKind
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 _READ = 20
 """Files whose contents are read at most; further ones are only counted."""
-_SAID = re.compile(r"\[[^\[\]\n]{1,200} ([0-9a-f]{7,40})\] ")
+_SAID = compile_late(r"\[[^\[\]\n]{1,200} ([0-9a-f]{7,40})\] ")
 """How git begins what it says of a commit: `[main 96414a4] subject`."""
-_LOGGED = re.compile(rb"[0-9a-f]{40,64} ([0-9a-f]{40,64}) [^\n]*\tcommit[^\n]*")
+_LOGGED = compile_late(rb"[0-9a-f]{40,64} ([0-9a-f]{40,64}) [^\n]*\tcommit[^\n]*")
 """A line of the log of HEAD that tells of a commit: where HEAD was, where it is, who, when and why."""
 _HEAD_LOG = ".git/logs/HEAD"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.workspace import directory
@@ -26,8 +26,7 @@ _KEPT = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshots:
+class Snapshots(Struct, frozen=True):
     """Where before-images are made of: the workspace, and through the `inverse` of a tool what only it can read."""
 
     workspace: Workspace
@@ -167,8 +166,7 @@ class Snapshots:
         return replace(result, changes=(*result.changes, *changes), evidence=(*result.evidence, *records))
 
 
-@dataclass(frozen=True, slots=True)
-class UndoStep:
+class UndoStep(Struct, frozen=True):
     """One way back. `what` names the thing, `words` say what is done to it.
 
     `check_possible` raises WorkspaceError when nothing could be put back, LogError where the bytes are gone. `is_left`

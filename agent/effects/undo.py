@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.agent.effects.applying import build_undo_step
@@ -155,8 +154,7 @@ def _build_steps(found: UndoableChange, place: Snapshots) -> list[UndoStep]:
     return build_steps(found.changes, found.before, place)
 
 
-@dataclass(slots=True)
-class UndoHistory:
+class UndoHistory(Struct):
     """What became of the calls of a session, by call id."""
 
     started: dict[str, ToolStarted] = field(default_factory=dict)

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foregate.policy.risk.http import is_private
 from foregate.schemas.errors import WorkspaceError
@@ -35,8 +36,7 @@ async def find_addresses(host: str, port: int, resolve: Resolve, is_refused: Cal
     return addresses
 
 
-@dataclass(frozen=True, slots=True)
-class Reach:
+class Reach(Struct, frozen=True):
     """How hosts are looked up, which addresses are refused, and how one is connected to.
 
     `open_connection` takes an address and a port, and raises OSError.

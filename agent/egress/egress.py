@@ -9,8 +9,9 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
+
+from msgspec import Struct
 
 from foregate.agent.egress.addresses import Reach, Streams, find_addresses
 from foregate.agent.egress.hello import MOST_BYTES, BadHello, read_server_name
@@ -25,8 +26,7 @@ _MOST_HOSTS = 1000
 _MOST_KEPT = 16
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """What came of a sandbox's network: hosts it wanted and was not given, bytes sent to hosts, sentences on failures.
 
     Of hosts and sentences the first 16 are kept, each once.

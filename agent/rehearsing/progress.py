@@ -27,10 +27,11 @@ from foregate.gates.replay.redecide import is_fitting
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded, ToolFinished
 from foregate.schemas.judgement import Need
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.session_link import is_of_other_session, name_call
 from foregate.schemas.tool_call import ToolCall
 
-_ID = re.compile(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
+_ID = compile_late(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
 _RAN, _OTHERWISE = "ran", "ran otherwise"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from foregate.schemas.event import Actor, Event, NeedAnswered, NeedRaised
 from foregate.schemas.event_body import Checkpoint, EffectUndone
@@ -17,8 +17,7 @@ _PAUSED = "the person paused the plan here before its first call, which is not p
 _OTHERWISE = "another process went on with the plan here under another configuration, which is not played again"
 
 
-@dataclass(slots=True)
-class RecordedRound:
+class RecordedRound(Struct):
     """One round of questions to the planning model, with the look at the workspace before it and what it proposed.
 
     `request` is the hash of the first question: the others follow from it and the answers.
@@ -33,8 +32,7 @@ class RecordedRound:
     proposal: PlanProposed | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedProposal:
+class RecordedProposal(Struct, frozen=True):
     """A plan that somebody brought along."""
 
     seq: int
@@ -43,8 +41,7 @@ class RecordedProposal:
     actor: Actor
 
 
-@dataclass(slots=True)
-class RecordedExecution:
+class RecordedExecution(Struct):
     """Somebody had the plan that waited carried out: with a yes beforehand, or with a question before each task."""
 
     seq: int
@@ -54,8 +51,7 @@ class RecordedExecution:
     configuration: RecordedConfiguration | None = None
 
 
-@dataclass(slots=True)
-class RecordedResumption:
+class RecordedResumption(Struct):
     """Somebody went on with a plan that had paused."""
 
     seq: int
@@ -63,8 +59,7 @@ class RecordedResumption:
     configuration: RecordedConfiguration | None = None
 
 
-@dataclass(slots=True)
-class RecordedRetry:
+class RecordedRetry(Struct):
     """Somebody had tasks of an ended plan tried again, of all that had failed."""
 
     seq: int
@@ -73,8 +68,7 @@ class RecordedRetry:
     tasks: list[int]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedRollback:
+class RecordedRollback(Struct, frozen=True):
     """What a task of an ended plan had done was taken back, which was recorded before, and how it stands since."""
 
     seq: int
@@ -82,8 +76,7 @@ class RecordedRollback:
     body: PlanStepChanged
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedFailure:
+class RecordedFailure(Struct, frozen=True):
     """The execution model gave no answer: why."""
 
     seq: int
@@ -102,8 +95,7 @@ PlanStep = (
 )
 
 
-@dataclass(slots=True)
-class RecordedQuestion:
+class RecordedQuestion(Struct):
     """A question about a plan to a person, and the plan that came of it where they edited theirs."""
 
     seq: int
@@ -113,8 +105,7 @@ class RecordedQuestion:
     edited: PlanProposed | None = None
 
 
-@dataclass(slots=True)
-class RecordedPlan:
+class RecordedPlan(Struct):
     """A plan, how often and under which policy it was confirmed, and the calls it sent in the model's place.
 
     `open` are the tasks that have come to nothing good. `sent` has by task, attempt and place the ids of each time the

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+from msgspec import Struct, field
 
 from foregate.agent.rehearsing.recorded_plan import PlanStep
 from foregate.schemas.event import Actor, NeedAnswered
@@ -35,8 +36,7 @@ class NothingRecorded(BaseException):
     """The log holds nothing for what is asked now: the session cannot be played further. Says why in one sentence."""
 
 
-@dataclass(slots=True)
-class RecordedAnswer:
+class RecordedAnswer(Struct):
     """A question and its answer; `sandboxed` is set where it was about what a sandbox had changed."""
 
     seq: int
@@ -50,8 +50,7 @@ class RecordedAnswer:
         return self.body.answer
 
 
-@dataclass(slots=True)
-class RecordedFate:
+class RecordedFate(Struct):
     """What became of a call: how it was started and ended, what its sandbox held, or why it did not run."""
 
     started: ToolStarted | None = None
@@ -67,8 +66,7 @@ class RecordedFate:
         return self.answered.code if self.answered is not None else "ran" if self.end is not None else ""
 
 
-@dataclass(slots=True)
-class RecordedResponse:
+class RecordedResponse(Struct):
     """A response of the model, whole, with the ids its calls had then, and what was answered about them.
 
     `asked` is the hash of what it was asked where it fills in a task of a plan, `refused` why its calls were not taken.
@@ -83,8 +81,7 @@ class RecordedResponse:
     answers: list[RecordedAnswer] = field(default_factory=list)
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedMessage:
+class RecordedMessage(Struct, frozen=True):
     """A message that somebody sent; `answers` what the task had paused for, "" for nothing."""
 
     seq: int
@@ -93,8 +90,7 @@ class RecordedMessage:
     answers: str
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedSwitch:
+class RecordedSwitch(Struct, frozen=True):
     """Something that a person switched, or other tools."""
 
     seq: int
@@ -103,8 +99,7 @@ class RecordedSwitch:
     in_force: InForce
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedUndo:
+class RecordedUndo(Struct, frozen=True):
     """A step of taking back what a call changed, and by whom."""
 
     seq: int
@@ -117,16 +112,14 @@ class RecordedUndo:
         return self.body.undo if isinstance(self.body, Checkpoint) else self.body.call
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedEnd:
+class RecordedEnd(Struct, frozen=True):
     """How a task ended."""
 
     seq: int
     body: TaskEnded
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedHalt:
+class RecordedHalt(Struct, frozen=True):
     """From here on the session is not played: why, in one sentence."""
 
     seq: int

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.agent.rehearsing.counts import SessionCounts, count_events
 from foregate.agent.rehearsing.player import SessionPlayer
@@ -17,16 +17,16 @@ from foregate.agent.session.snapshots import fold_session
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import SessionEnded
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.version import __version__
 
-_BY_CALL = re.compile(r"c\d+\.\d+")
+_BY_CALL = compile_late(r"c\d+\.\d+")
 _BY_PROGRAM = "a program began this child task outside of any call, and such a task is not played again"
 _NOT_REACHED = "it is a child task, and its parent was stopped before it began"
 _WAITING = "it is a child task, and its parent was stopped while it waited"
 
 
-@dataclass(frozen=True)
-class Rehearsal:
+class Rehearsal(Struct, frozen=True):
     """A session played again: what it came to as far as it was played, and what the same part came to then.
 
     `stopped` says why the log holds nothing from event `at` on, "" where the session was played to its end; a turn in

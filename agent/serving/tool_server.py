@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, assert_never
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.loop.answers import answer_remaining
@@ -68,8 +68,7 @@ class RequestPerson:
         return await self.speaker.answer(need) if self.speaker is not None else None
 
 
-@dataclass(slots=True)
-class KnownRequest:
+class KnownRequest(Struct):
     """A request of this session: what was asked, and the event that answers it, 0 while there is none."""
 
     digest: str

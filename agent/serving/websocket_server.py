@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import hmac
 import logging
-import re
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from hashlib import sha256
 
+from msgspec import Struct
 from websockets.asyncio.server import Server, ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.http11 import Request as HttpRequest
@@ -36,12 +35,13 @@ from foregate.agent.tools.remote.protocol import (
 from foregate.policy.processes import Serving
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.version import __version__
 from foregate.telemetry.diagnostics import get_diagnostics
 
-NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,159}")
+NAME = compile_late(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,159}")
 """What agents and requests may be called."""
 _POLICY_VIOLATION, _GOING_AWAY = 1008, 1001
 _GOODBYE = 2
@@ -50,8 +50,7 @@ _REASON = 100
 """Characters of a closing reason, which the protocol bounds; the sentence before it holds all."""
 
 
-@dataclass(slots=True)
-class Seat:
+class Seat(Struct):
     """One agent that is served: its server, and the connection it speaks through now."""
 
     server: ToolServer

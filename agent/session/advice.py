@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
@@ -16,6 +15,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.blind_plan import BlindPlan
 from foregate.schemas.errors import InvalidJson, ModelError
 from foregate.schemas.judgement import Need
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Usage
 from foregate.schemas.plan import Plan
@@ -26,7 +26,7 @@ from foregate.schemas.thoughts import cut_thoughts
 
 _TRIES = 64
 """Braces at which an object may begin that are looked at."""
-_MARK = re.compile(r'["\\{}]')
+_MARK = compile_late(r'["\\{}]')
 
 
 class AdvisorAnswer(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import accumulate
@@ -26,6 +25,7 @@ from foregate.policy.policy import Context
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event_body import ContextCompressed
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ _SUMMARY_SHARE = 8
 """One part in so many of the limit is for what sums up the messages left out."""
 _LEAST = 64
 """Tokens of an answer that stay, however little room there is."""
-_GAP = re.compile(r"\[\.\.\. ([0-9]+) lines left out \.\.\.\]\Z")
+_GAP = compile_late(r"\[\.\.\. ([0-9]+) lines left out \.\.\.\]\Z")
 _USER, _ASSISTANT, _ARGUMENTS = 400, 160, 120
 """Characters of one message in a summary: a person's words hold wishes that nothing else repeats."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -11,6 +10,7 @@ from foregate.evidence.ledger import find_strings
 from foregate.evidence.state.session import SessionState
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import read_value
 
 _LONG = 4000
@@ -19,10 +19,10 @@ _RUN = 8
 """Characters in a row that tell that something was copied."""
 _PLAIN = 3
 """Letters of a word that names nothing by itself."""
-_TOKEN = re.compile(r"\S+")
-_WORD = re.compile(r"[^\W_]+")
-_ESCAPE = re.compile(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")
-_LETTERS = re.compile(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
+_TOKEN = compile_late(r"\S+")
+_WORD = compile_late(r"[^\W_]+")
+_ESCAPE = compile_late(r"\\+(?:u([0-9a-fA-F]{4})|[nrtbf\"/])")
+_LETTERS = compile_late(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 
 
 def mask_words(state: SessionState) -> str:

@@ -6,7 +6,6 @@ import hashlib
 import json
 import os
 import pwd
-import re
 import stat
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -17,14 +16,15 @@ from foregate.agent.workspace.json_file import LockedJsonFile
 from foregate.gates.permitting import name_permission
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError, WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.permission import Permission
 from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_text
 
 LARGEST = 4 * 1024 * 1024
 """Bytes of the file at most."""
 _FIELDS = {"version", "workspace", "permissions"}
-_QUOTED = re.compile(r"`([^`.\[\]]+)`")
-_PLACE = re.compile(r"[\s,]*")
+_QUOTED = compile_late(r"`([^`.\[\]]+)`")
+_PLACE = compile_late(r"[\s,]*")
 
 
 class Permissions:

@@ -17,19 +17,20 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.arguments import LONGEST, Leaf, is_listed, list_leaves, list_roles, write_leaf
 from foregate.policy.risk.declared import find_tool_entry, is_believed, is_declared_by_person, is_undeclared
 from foregate.policy.risk.facts import effect_of_call, merge_capabilities
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Survey, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value
 
 _ADDRESSES = ("address", "url")
 _REACHED = (ResourceKind.URL, ResourceKind.HOST)
-_ADDRESS_WITHIN = re.compile(
+_ADDRESS_WITHIN = compile_late(
     r"[a-z][a-z0-9+.-]*://[^\s\"'<>]+|[^\s@/<>()\[\],;:\"']+@[^\s@/<>()\[\],;:\"']+\.[^\s@/<>()\[\],;:\"']+",
     re.IGNORECASE,
 )
-_HOST_FIRST = re.compile(r"(?://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
+_HOST_FIRST = compile_late(r"(?://)?[\w-]+(?:\.[\w-]+)+(?::\d+)?/")
 """A path that begins with a host, as an address without its scheme does."""
-_IN_LISTS = re.compile(r"(?:\[\d+\])*")
+_IN_LISTS = compile_late(r"(?:\[\d+\])*")
 """Where a text stands in its argument: it is the argument, or an item of lists, and no part of an object."""
 MOST = 64
 """Values a person could still be shown; a call with more of them is to be split."""

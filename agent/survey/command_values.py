@@ -19,15 +19,16 @@ from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.reading import CommandReading, read_command_line
 from foregate.policy.risk.said import is_wished
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import Access
 from foregate.schemas.tool_call import Command, Survey
 from foregate.schemas.tool_spec import Effect, ToolSpec
 from foregate.schemas.value import ArgumentValue, Value, format_key, read_value, trim_text
 
 _NAME = r"(@[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*|[A-Za-z0-9][\w.-]*)"
-_PACKAGE = re.compile(rf"{_NAME}(?:(?:==|@)([\w.+-]+))?", re.ASCII)
+_PACKAGE = compile_late(rf"{_NAME}(?:(?:==|@)([\w.+-]+))?", re.ASCII)
 """A package by its name, with a version or without; nothing that leads elsewhere."""
-_BOUNDED = re.compile(rf"{_NAME}(?:\[[\w,.-]*\])?(?:[<>=!~^][^/:]*|@[\w.+-]+)?", re.ASCII)
+_BOUNDED = compile_late(rf"{_NAME}(?:\[[\w,.-]*\])?(?:[<>=!~^][^/:]*|@[\w.+-]+)?", re.ASCII)
 """The same with bounds for the version, and with extras."""
 _NOTHING = ("number", "moment")
 _FILES = ("path", "host")

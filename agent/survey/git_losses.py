@@ -10,11 +10,12 @@ from pathlib import Path
 
 from foregate.agent.workspace.git_repository import GitRepository
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import SandboxedChanges
 
-_HASH = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
-_PACKED_NAME = re.compile(r"^([0-9a-f]{40,64}) (refs/\S+)$", re.MULTILINE)
-_LOGGED = re.compile(r"^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ", re.MULTILINE)
+_HASH = compile_late(r"[0-9a-f]{40}(?:[0-9a-f]{24})?\Z")
+_PACKED_NAME = compile_late(r"^([0-9a-f]{40,64}) (refs/\S+)$", re.MULTILINE)
+_LOGGED = compile_late(r"^([0-9a-f]{40,64}) ([0-9a-f]{40,64}) ", re.MULTILINE)
 _HEAD, _HEAD_LOG, _PACKED, _STASH, _STASH_LOG = "HEAD", "logs/HEAD", "packed-refs", "refs/stash", "logs/refs/stash"
 _FORM = ("--raw", "--no-abbrev", "-z", "--no-renames", "--no-ext-diff", "--no-textconv")
 

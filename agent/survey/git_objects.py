@@ -14,9 +14,10 @@ from typing import BinaryIO
 
 from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import PathChange, SandboxedChanges
 
-_OBJECT = re.compile(
+_OBJECT = compile_late(
     r"((?:.*/)?\.git/objects)/(?:([0-9a-f]{2}/(?:[0-9a-f]{38}|[0-9a-f]{62}))|pack/pack-([0-9a-f]{40}|[0-9a-f]{64})\.pack)",
     re.DOTALL,
 )

@@ -23,12 +23,13 @@ from foregate.policy.risk.globs import find_protection, is_beneath
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF, Contents, is_self_running
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import PathChange, SandboxedChanges
 from foregate.schemas.tool_call import Loss, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, worse_of
 
 _KINDS = {"directory": ResourceKind.DIRECTORY, "link": ResourceKind.FILE, "file": ResourceKind.FILE}
-_RUNS = re.compile(
+_RUNS = compile_late(
     r"(?:config(?:\.worktree)?|hooks/(?!.*\.sample$).*|info/attributes|modules/.+"
     r"|(?:objects/info/)?(?:http-)?alternates|commondir|gitdir|worktrees/.+/(?:commondir|gitdir))\Z",
     re.DOTALL,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
@@ -21,13 +20,14 @@ from foregate.policy.risk.reading import split_git
 from foregate.policy.risk.running import can_run
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Command, ToolCall
 from foregate.telemetry.log.masking import find_held_secrets
 
-_OTHER = re.compile(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
+_OTHER = compile_late(r"(?<![\w-])(?:cd|pushd|chdir|-C|--chdir|--git-dir|--work-tree|GIT_DIR|GIT_WORK_TREE)(?![\w-])")
 """Words of a line that may have git work on another repository than that of the folder the line runs in."""
-_VARIABLE = re.compile(r"GIT_|CDPATH")
+_VARIABLE = compile_late(r"GIT_|CDPATH")
 """Variables that do so, and one that says where `cd` looks."""
 _ELSEWHERE = "the command works in another folder; name it as `cwd`, and run git alone"
 _HARMLESS = ("-p", "-P", "--paginate", "--no-pager", "--no-optional-locks", "--literal-pathspecs", "--no-advice")

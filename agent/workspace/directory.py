@@ -7,7 +7,6 @@ import stat
 import sys
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 
 from msgspec import Struct
@@ -25,8 +24,7 @@ EMPTY = strict_json.sha256(b"")
 """The hash of the listing of an empty directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One thing beneath a directory. `path` is relative to the workspace, `modified` in nanoseconds.
 
     `links` counts the names of what is no directory.
@@ -50,8 +48,7 @@ class Entry:
         return self.path == strict_json.scrub(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Entries in order of their paths; `complete` False when there are more than were asked for."""
 
     entries: tuple[Entry, ...]

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foregate.agent.sandbox.attributes import read_attributes
 
@@ -17,8 +18,7 @@ HARD_LINKS = "hard links"
 """How a file's other names are named among what cannot be kept."""
 
 
-@dataclass(frozen=True, slots=True)
-class FileTraits:
+class FileTraits(Struct, frozen=True):
     """What a file is to have beside its content; what is None, and a time of 0, is left as it is.
 
     `mode` are the permission bits, `modified` is in nanoseconds, `attributes` are all extended attributes, `owner` is

@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.workspace.confinement import can_keep, plan_sandbox
@@ -18,12 +19,13 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 
-_DRIVER = re.compile(
+_DRIVER = compile_late(
     r"(filter\..*\.(clean|smudge|process)|diff\..*\.(command|textconv)|merge\..*\.driver)\Z", re.DOTALL
 )
 _EXTERNAL = "diff.external"
-_NAMES_A_FILE = re.compile(r"(core\.(excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\Z")
+_NAMES_A_FILE = compile_late(r"(core\.(excludesfile|attributesfile)|diff\.orderfile|mailmap\.file)\Z")
 
 
 UNENTERED = "--ignore-submodules=dirty"
@@ -68,8 +70,7 @@ _CHANGES = {
 git nor ignored."""
 
 
-@dataclass(frozen=True, slots=True)
-class GitRepository:
+class GitRepository(Struct, frozen=True):
     """A repository whose working tree and git folder both lie in the workspace. Ids are relative to the workspace."""
 
     workspace: Workspace

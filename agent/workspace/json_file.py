@@ -7,8 +7,9 @@ import os
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
@@ -16,8 +17,7 @@ from foregate.schemas.strict_json import Json
 from foregate.telemetry.log.temporary_file import replace_file
 
 
-@dataclass(frozen=True, slots=True)
-class LockedJsonFile:
+class LockedJsonFile(Struct, frozen=True):
     """The file at `path`; `name` is what a sentence calls it, `bound` the bytes it may have."""
 
     path: Path

@@ -6,7 +6,8 @@ import hashlib
 import os
 import stat
 import time
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foregate.agent.sandbox.attributes import hash_attributes, read_attributes
 from foregate.agent.workspace.copying import hash_content
@@ -20,8 +21,7 @@ _SETTLED = 100_000_000
 """Nanoseconds after which a file's time of change is sure to tell a later write apart."""
 
 
-@dataclass(frozen=True, slots=True)
-class SeenPath:
+class SeenPath(Struct, frozen=True):
     """A state, and by what the thing that was looked at is known again: `found` is None for nothing."""
 
     state: PathState

@@ -6,8 +6,9 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from foregate.agent.workspace.file_traits import FileTraits
 from foregate.agent.workspace.path_state import NOTHING, SeenPath, is_adjusted, look_at
@@ -35,8 +36,7 @@ class PlacementFailed(WorkspaceError):
         self.left = tuple(left)
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """What a path is now, and what it is to be. `number` names it among the steps of one list.
 
     `linked` says that its file has or had other names, which a change of mode must not reach.
@@ -59,8 +59,7 @@ class Step:
         return self.is_staged or self.now.kind != self.then.kind
 
 
-@dataclass(frozen=True, slots=True)
-class Content:
+class Content(Struct, frozen=True):
     """What a path is to hold: an open file, which is closed after reading, or bytes; a link's target is bytes.
 
     Paths with the same `twin` are names of one file; None is alone.

@@ -11,7 +11,8 @@ import os
 import stat
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.agent.sandbox.attributes import hash_attributes, read_attributes
 from foregate.agent.workspace.copying import copy_content
@@ -39,8 +40,7 @@ _MOVED = (errno.EEXIST, errno.ENOENT, errno.ENOTEMPTY, errno.ENOTDIR, errno.ELOO
 _OPENED = stat.S_IRWXU
 
 
-@dataclass
-class Placement:
+class Placement(Struct):
     """One way of a list of steps, by `place`. `stage` is the name of the folder of new contents, in the root.
 
     `folders` are, by path, the mode and time of folders that are no steps: of those above the steps, and of others

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import selectors
 import shutil
 import signal
@@ -14,9 +13,10 @@ import time
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+
+from msgspec import Struct
 
 from foregate.agent.egress.egress import NO_TRAFFIC, Traffic, serve_sandbox
 from foregate.agent.egress.environment import build_network_environment
@@ -25,11 +25,12 @@ from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 
 _TICK = 0.05
 _CHUNK = 65536
-_CUT_END = re.compile(rb"(?:[\xf0-\xff][\x80-\xbf]{0,2}|[\xe0-\xef][\x80-\xbf]?|[\xc0-\xdf])\Z")
-_CUT_START = re.compile(rb"[\x80-\xbf]{1,3}(?![\x80-\xbf])")
+_CUT_END = compile_late(rb"(?:[\xf0-\xff][\x80-\xbf]{0,2}|[\xe0-\xef][\x80-\xbf]?|[\xc0-\xdf])\Z")
+_CUT_START = compile_late(rb"[\x80-\xbf]{1,3}(?![\x80-\xbf])")
 
 
 class HeadTail:
@@ -84,8 +85,7 @@ def trim_cut_start(data: bytes) -> bytes:
     return data[rest.end() :] if rest else data
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessResult:
+class ProcessResult(Struct, frozen=True):
     """What came of a process. `code` is None when it was ended before it finished; `out` holds at most the cap.
 
     `excess` says that it was ended because of what it used.

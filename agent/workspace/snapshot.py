@@ -7,7 +7,6 @@ each with the `SnapshotStore` held. After a crash, `load_snapshot` with the id t
 from __future__ import annotations
 
 import os
-import re
 import stat
 from collections import Counter
 from collections.abc import Collection, Mapping
@@ -24,10 +23,11 @@ from foregate.agent.workspace.workspace import Workspace, refuse_errors
 from foregate.policy.commands_section import SnapshotBounds
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import scrub, sha256
 
 _WRITABLE = 0o222
-_OBJECTS = re.compile(r"(?:.*/)?\.git/objects/.*")
+_OBJECTS = compile_late(r"(?:.*/)?\.git/objects/.*")
 """What git writes once and never changes, which is therefore kept by a further name instead of a copy."""
 _IGNORED = ("ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory")
 

@@ -6,9 +6,9 @@ import os
 import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
 
 import msgspec
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.agent.sandbox.programs import is_linked_python
@@ -71,8 +71,7 @@ def _place(change: PathChange) -> list[str]:
     return [] if change.path == "." else change.path.split("/")
 
 
-@dataclass
-class _Comparison:
+class _Comparison(Struct):
     workspace: Workspace
     store: SnapshotStore
     snapshot: Snapshot

@@ -8,9 +8,10 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn, Protocol
+
+from msgspec import Struct
 
 from foregate.agent.sandbox.attributes import pack_attributes
 from foregate.agent.workspace.file_traits import AS_THERE, FileTraits
@@ -24,8 +25,7 @@ from foregate.schemas.tool_spec import ResourceKind
 _KINDS = {stat.S_IFREG: "file", stat.S_IFDIR: "directory", stat.S_IFLNK: "link"}
 
 
-@dataclass(frozen=True, slots=True)
-class PathState:
+class PathState(Struct, frozen=True):
     """What is at a path: `kind` is `file`, `directory`, `link`, `other` or "" for nothing; `hash` "" where not hashed.
 
     The hash of a link is over its target's name; `modified` is in nanoseconds.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
+
+from msgspec.structs import replace
 
 from foregate.agent.loop import runner
 from foregate.agent.tools.builtin.builtin import builtin_tools

@@ -17,6 +17,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import RecordedDataflow
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.recorded_call import record_calls
 from foregate.schemas.strict_json import Json
@@ -27,9 +28,9 @@ TOO_MANY = "too many calls in one response; send this one again"
 _DRY = "a dry run: the result it names was not made"
 
 _PATH = r"(?:\.[A-Za-z_][A-Za-z0-9_]*+|\[[0-9]{1,6}\])*+"
-_PLACE = re.compile(rf"\$result_of_step_([0-9]{{1,9}})(?![A-Za-z0-9_])({_PATH})(\[|\.[0-9])?")
+_PLACE = compile_late(rf"\$result_of_step_([0-9]{{1,9}})(?![A-Za-z0-9_])({_PATH})(\[|\.[0-9])?")
 """The third group is what cannot be read as more of a path."""
-_PART = re.compile(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,6})\]")
+_PART = compile_late(r"\.([A-Za-z_][A-Za-z0-9_]*)|\[([0-9]{1,6})\]")
 _LONGEST = 4_000_000
 """Bytes of arguments with the results put in, at most."""
 _TRUST = {origin: rank for rank, origin in enumerate(Origin)}

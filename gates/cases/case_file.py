@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from contextlib import suppress
 from pathlib import Path
 
@@ -15,10 +14,11 @@ from foregate.gates.cases.document import dump_case, load_case
 from foregate.policy.source.layers import read_layer
 from foregate.policy.source.strict_yaml import Data, parse_yaml
 from foregate.schemas.errors import InvalidJson, PolicyError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.visible import make_visible
 
 _WIDTH = 110
-_PLAIN_LINES = re.compile(r"[\x20-\x7e\n]*")
+_PLAIN_LINES = compile_late(r"[\x20-\x7e\n]*")
 
 
 def read_case(file: Path) -> Case:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from foregate.gates.blind_plan import KEY
 from foregate.schemas.errors import UsageError
@@ -22,8 +24,7 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
 model that says the same, whatever it is told."""
 
 
-@dataclass(frozen=True)
-class Assumption:
+class Assumption(Struct, frozen=True):
     """What each of them is assumed to say, "" where nothing is assumed and the outcome stays open.
 
     What the model is told otherwise matters only where a session is played again: judging a turn takes it as it is.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from msgspec import Struct
@@ -65,8 +64,7 @@ class Counterfactual(Struct, frozen=True):
     value: Json = None
 
 
-@dataclass(frozen=True)
-class CounterfactualSearch:
+class CounterfactualSearch(Struct, frozen=True, dict=True):
     """A gate's `decision` on one call of a recorded turn, among all `rows`, with what is needed to judge it again."""
 
     turn: Turn

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TypeVar, cast
 
@@ -58,8 +57,7 @@ class TurnReach(Struct, frozen=True):
     calls: frozenset[CallTraits]
 
 
-@dataclass(frozen=True)
-class _FollowedGate:
+class _FollowedGate(Struct, frozen=True):
     """A gate that notes when it did anything but let everything pass: only then it matters that it is asked at all."""
 
     gate: Gate
@@ -122,8 +120,8 @@ class ReachReader:
 
     def _follow_gate(self, gate: Gate) -> Gate:
         mode = cast(Mode, "".join(gate.mode))
-        if "mode" in vars(gate):
-            vars(gate)["mode"] = mode
+        if isinstance(gate, Struct) and "mode" in gate.__struct_fields__:
+            gate = cast(Gate, replace(gate, mode=mode))
         return cast(Gate, _FollowedGate(gate, gate.name, mode, self._reading))
 
     def _note_looking(self, call: ToolCall, survey: Survey) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import replay_turn
@@ -99,8 +100,7 @@ def find_domain(path: Path) -> tuple[int, int]:
     return int(node.get("minimum", 0)), int(node.get("maximum", LARGEST))
 
 
-@dataclass(frozen=True)
-class _Bench:
+class _Bench(Struct, frozen=True):
     """The gates of a policy whose swept keys have one value each, and the ranges in which those were built alike."""
 
     policy: Policy

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 Compare = Callable[[int, int], bool]
 Calculate = Callable[[int], int]
@@ -64,8 +66,7 @@ def _find_sign(value: int) -> int:
     return (value > 0) - (value < 0)
 
 
-@dataclass(frozen=True, slots=True)
-class _Line:
+class _Line(Struct, frozen=True):
     """`rise` times what lies beneath it, a value or a quotient of one, plus `offset`; never turns back."""
 
     rise: int

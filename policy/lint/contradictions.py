@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from foregate.policy.lint.thresholds import compute_most_risk
 from foregate.policy.policy import Policy, Rule
@@ -25,8 +26,7 @@ UNREAD = "; it only holds what it cannot be compared with"
 _NOT_READ = frozenset(Effect) - {Effect.OBSERVATION, Effect.UNKNOWN}
 
 
-@dataclass(frozen=True)
-class OwnTool:
+class OwnTool(Struct, frozen=True, dict=True):
     """What calls of a tool of Foregate's own can be."""
 
     spec: ToolSpec

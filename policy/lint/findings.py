@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.policy.lint.open_reads import find_open_reads
 from foregate.policy.lint.partners import find_missing_partners
@@ -21,8 +22,7 @@ Remark = tuple[Path, str]
 _CLASSIFIED = ("run_command", "run_shell")
 
 
-@dataclass(frozen=True)
-class Known:
+class Known(Struct, frozen=True):
     """What is known beside a policy file: Foregate's own tools, the names of others, and what its log tells of rules.
 
     `fired` tells how often each rule of the recorded sessions fired, and in how many `sessions`; `tried` what trying

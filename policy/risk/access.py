@@ -13,11 +13,12 @@ from foregate.policy.risk.command_line import Segment
 from foregate.policy.risk.commands import has_words_at, index_entries
 from foregate.policy.risk.http import normalise_host
 from foregate.policy.risk.program_name import get_program_name
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import Access, AccessKind
 
-_NAMED = re.compile(r"network:@(only|\d{1,5})?")
-_URL = re.compile(r"([a-z][a-z0-9+.-]*)://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s]+)(?::(\d{1,5}))?", re.IGNORECASE)
-_REMOTE = re.compile(r"(?:[\w.-]+@)?([\w.-]{2,}):(?!//).*|[\w.-]+@([\w.-]+)", re.ASCII)
+_NAMED = compile_late(r"network:@(only|\d{1,5})?")
+_URL = compile_late(r"([a-z][a-z0-9+.-]*)://(?:[^/@\s]*@)?(\[[^\]]*\]|[^/:?#\s]+)(?::(\d{1,5}))?", re.IGNORECASE)
+_REMOTE = compile_late(r"(?:[\w.-]+@)?([\w.-]{2,}):(?!//).*|[\w.-]+@([\w.-]+)", re.ASCII)
 _OVER_SSH = ("git", "ssh", "scp", "sftp", "rsync")
 _HOST_OPTIONS = ("-h", "--host")
 _PORT_OPTIONS = ("-p", "-P", "--port")

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 
 from foregate.policy.risk.http import is_address, normalise_host
 from foregate.schemas.errors import AccessError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sandbox import Access
 
 FORMS = "`network:HOST`, `network`, `port:NUMBER`, `socket:/PATH`, `device:/dev/NAME` or `folder:/PATH`"
@@ -19,7 +20,7 @@ DEVICES = (  # noqa: SIM905 - grouped by what they are
 ).split()
 """Devices a sandbox can be given. Behind others are disks, memory, keyboards, terminals and the machine itself."""
 _LONGEST = 4096
-_LOCAL = re.compile(r"localhost|.*\.(localhost|local|internal)")
+_LOCAL = compile_late(r"localhost|.*\.(localhost|local|internal)")
 
 
 def parse_access(text: str) -> Access:

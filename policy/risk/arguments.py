@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.declared import find_tool_entry, is_believed
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object
 from foregate.schemas.tool_spec import ToolSpec
 
 LONGEST = 160
 """Characters of a path that are kept."""
-_WORD = re.compile(r"[^\W\d]+(?:-[^\W\d]+)*")
+_WORD = compile_late(r"[^\W\d]+(?:-[^\W\d]+)*")
 """A key that is a plain word, as the names of fields are."""
 
 

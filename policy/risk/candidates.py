@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foregate.evidence.records import Record
 from foregate.policy.mandate_section import Mandate
 from foregate.policy.risk.said import NAME_PARTS, SaidValues
 from foregate.policy.risk.sorts import are_alike, has_form, is_identifier, is_same_kind
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import Value
 
-_PLACE = re.compile(r"\[\d+\]")
+_PLACE = compile_late(r"\[\d+\]")
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A value that an argument has at `path`, whether it is an amount, and whether the person agreed to it in words of
     the model; the person's words, and which of their values no call has used yet."""
 

@@ -5,17 +5,17 @@ Whatever a request asks for, its words leave the machine, and who answers it can
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from urllib.parse import unquote_plus, urlsplit
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.http import read_host
 from foregate.policy.risk.secret_values import is_plain
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin
 
-_BETWEEN = re.compile(r"[^A-Za-z0-9_.@:~-]+")
+_BETWEEN = compile_late(r"[^A-Za-z0-9_.@:~-]+")
 _ASKING = ("accept", "accept-language", "cache-control", "if-modified-since", "range", "user-agent")
 """Headers that say what is wanted; their words count as those of a path."""
 FindOrigin = Callable[[str], Origin]

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.request import STOP, find_phrases, is_naming, read_contract, split_phrase, split_words
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 
-_SENTENCE = re.compile(r"(?<=[.!?;])\s+|\n+")
+_SENTENCE = compile_late(r"(?<=[.!?;])\s+|\n+")
 _FIRST = 3
 """Words at the start of a sentence in which a claim needs no sign, and by which it must name something."""
 _FREE = frozenset([Effect.SEND, Effect.EXECUTE, Effect.COMMIT, Effect.ADMINISTER, Effect.UNKNOWN])

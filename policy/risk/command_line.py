@@ -9,6 +9,8 @@ from typing import NamedTuple
 import tree_sitter_bash
 from tree_sitter import Language, Node, Parser
 
+from foregate.schemas.late_pattern import compile_late
+
 _BASH = Language(tree_sitter_bash.language())
 _LONGEST = 4096
 """Bytes of a line that are parsed: the parser's time grows with the square of what it cannot understand."""
@@ -16,9 +18,9 @@ _DEEPEST = 60
 _PLAIN = bytes.maketrans(bytes(range(0x80, 0x100)), b"." * 0x80)
 """A letter that means nothing to the shell in place of those beyond ASCII: for such the grammar's C code reads behind
 the end of a table (`isalnum`), and the process is gone. The places stay the same, so that words stay as they are."""
-_GLOB = re.compile(r"[*?\[]|\{[^}]*(?:,|\.\.)")
-_ESCAPED = re.compile(r"\\(\n|.)", re.DOTALL)
-_ESCAPED_IN_QUOTES = re.compile(r'\\([$`"\\\n])')
+_GLOB = compile_late(r"[*?\[]|\{[^}]*(?:,|\.\.)")
+_ESCAPED = compile_late(r"\\(\n|.)", re.DOTALL)
+_ESCAPED_IN_QUOTES = compile_late(r'\\([$`"\\\n])')
 _SCOPES = ("subshell", "command_substitution", "process_substitution")
 """What runs in a shell of its own, so that a `cd` in it ends with it."""
 _PERHAPS = ("if_statement", "while_statement", "for_statement", "c_style_for_statement", "case_statement")
@@ -38,7 +40,7 @@ _SET_PLAINLY = rf"={_ALONE}(?=[\s;&|)]|$)|=\$\{{\w+:?-{_ALONE}\}}| +in(?: +{_ALO
 """How a variable comes to be what one word says: by a value, by one it has unless it has another, in a loop."""
 _SET_TO_WORDS = r"='[^'$`\\]*'(?=[\s;&|)]|$)"
 """How one comes to be some words that stand in the line."""
-_EXPANSION = re.compile(rf"\$(?:(\w+)|\{{(\w+)(?:\[[@*]\])?(?::?-{_ALONE})?\}})", re.ASCII)
+_EXPANSION = compile_late(rf"\$(?:(\w+)|\{{(\w+)(?:\[[@*]\])?(?::?-{_ALONE})?\}})", re.ASCII)
 _COMPUTES = ("$(", "`", "<(", "set --")
 
 

@@ -13,16 +13,17 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.program_name import get_program_name
 from foregate.schemas.errors import PolicyError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Command
 from foregate.schemas.tool_spec import Effect
 
 OPERATORS = (";", "&", "&&", "|", "||", "<", ">", ">>", "<<", "<<<", "2>", "2>>", "&>")
 _UNLISTED = CommandEntry(options=("--",))
 _LINE = " \t\n;|&()`<>"
-_VALUE = re.compile(r"[\w.+-]+=(.*)", re.ASCII | re.DOTALL)
+_VALUE = compile_late(r"[\w.+-]+=(.*)", re.ASCII | re.DOTALL)
 _MOST_WORDS = 4096
 _STARTS = ("$(", "`", ">", "2>", "&>")
-_FOLLOWS = re.compile(r"\+[0-9]*[bcl]?f")
+_FOLLOWS = compile_late(r"\+[0-9]*[bcl]?f")
 """The old way of writing `tail -f`, which never ends, without a dash: `+5f`."""
 
 

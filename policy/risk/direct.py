@@ -7,13 +7,13 @@ no list of `mandate.direct` knows counts as unknown, never as a request.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, groupby
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.own_words import LONGEST, is_question, list_deeds, split_pieces
@@ -21,21 +21,22 @@ from foregate.policy.risk.pasted import APOSTROPHES, cut_pasted
 from foregate.policy.risk.request import GONE, STOP, find_phrases, index_phrases, is_naming, read_words, remember
 from foregate.policy.risk.said import list_asking_phrases
 from foregate.policy.risk.sorts import is_identifier
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, read_forms
 
-_BULLET = re.compile(r"^(?:[-*\u2022]|\d{1,3}[.)])\s+")
+_BULLET = compile_late(r"^(?:[-*\u2022]|\d{1,3}[.)])\s+")
 """What stands before an entry of a list: `- `, `2. `, `3) `."""
-_ODD = re.compile(r"[^\w\"'`\u00ab\u201c\u201e\u00a1\u00bf]|.*[\t|]")
+_ODD = compile_late(r"[^\w\"'`\u00ab\u201c\u201e\u00a1\u00bf]|.*[\t|]")
 """How no request begins, or what only a table holds: `[10:02] Eve`, `# Log`, `(aside)`, `a | b`."""
-_DASH = re.compile(r"\s[-\u2013\u2014]{1,3}\s")
+_DASH = compile_late(r"\s[-\u2013\u2014]{1,3}\s")
 """What divides a sentence as a full stop does: `Send it to Ben - he waits`."""
-_SIGNED = re.compile(r"(?:[,;]|[@./\d]\w+)\s+(\w+)(?:\s+\w+)?\W*$")
+_SIGNED = compile_late(r"(?:[,;]|[@./\d]\w+)\s+(\w+)(?:\s+\w+)?\W*$")
 """The last one or two words behind a comma, an address or a number, which may be a name: `Mail a@b.example. Eve`."""
-_OTHER_SCRIPT = re.compile(r"[\u0370-\u1cff\u2c80-\ud7ff\uf900-\ufdff]")
+_OTHER_SCRIPT = compile_late(r"[\u0370-\u1cff\u2c80-\ud7ff\uf900-\ufdff]")
 """A letter that is not Latin; no list of the policy has one."""
-_NAME = re.compile(r"(?<![\w'])(\w+),? +(?=(\w+))")
+_NAME = compile_late(r"(?<![\w'])(\w+),? +(?=(\w+))")
 """Two words, which may be a greeting and a name: `Hi Dan`."""
 _QUOTATION, _COLON, _ENDS = "\u25cc", ":", (".", "!", "?")
 
@@ -57,8 +58,7 @@ class Sentence(NamedTuple):
     aside: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """How a message is made. `content` are the words behind a colon, `head` the number of the sentence before it.
 
     `own` tells that no sentence is a question or unknown, and none shows, reports, doubts, waits or hangs on anything;

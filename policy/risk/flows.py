@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import permutations
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from foregate.evidence.ledger import Written
 from foregate.evidence.passages import LOST, Passage, PlainText, ReadText, ReadTexts, find_passages, fold_text
@@ -20,16 +21,17 @@ from foregate.policy.risk.said import NAME_PARTS, SaidValues
 from foregate.policy.risk.wrapped import unwrap_segment
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, read_forms, trim_text
 
-_HEX = re.compile(r"[0-9a-f]+|[0-9A-F]+")
-_BETWEEN = re.compile(r"[-_/+=]")
-_FOR_SHELL = re.compile(r"[\s;&|<>$`(){}]")
+_HEX = compile_late(r"[0-9a-f]+|[0-9A-F]+")
+_BETWEEN = compile_late(r"[-_/+=]")
+_FOR_SHELL = compile_late(r"[\s;&|<>$`(){}]")
 """What no path holds, and a line for the shell may."""
-_OPTION = re.compile(r"-[A-Za-z]{,3}\d*|--[a-z-]*|\d+")
+_OPTION = compile_late(r"-[A-Za-z]{,3}\d*|--[a-z-]*|\d+")
 """An option without a value, or a number."""
 _PLACES = ("path", "url", "host")
 """Kinds of targets of which a noun says too little: `the file` may be any."""
@@ -50,8 +52,7 @@ class CarriedText(NamedTuple):
     read: ReadText | None
 
 
-@dataclass(frozen=True, slots=True)
-class WhatWasSaid:
+class WhatWasSaid(Struct, frozen=True):
     """What one request has behind it: its messages, what they say, and what the session wrote.
 
     `is_found` tells whether what the person named led to a value, such as the number of a mail or a link, `goes_back`

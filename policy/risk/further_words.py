@@ -10,11 +10,12 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.commands import is_open_ended, is_wrapper
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.reading import CommandReading, read_command_line
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Command
 
 PLAIN = "plain words (no options, no `..`, none of `:=+@`)"
 """What a further word may be, as a sheet says it: nothing that could be an option, an address or a setting."""
-_PLAIN = re.compile(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
+_PLAIN = compile_late(r"[A-Za-z0-9_.][A-Za-z0-9_.-]*(?:/[A-Za-z0-9_.-]+)*", re.ASCII)
 _ANY = "*"
 
 

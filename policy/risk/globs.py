@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Sequence
 from functools import lru_cache
@@ -14,6 +13,7 @@ from typing import Any
 import re2
 
 from foregate.policy.policy import Policy
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import scrub
 
 _LONGEST = 1024
@@ -58,7 +58,7 @@ def list_holders(pattern: str) -> list[str]:
     return [pattern[:end] for end in ends]
 
 
-_REACHES = re.compile(r"\*\*+|/")
+_REACHES = compile_late(r"\*\*+|/")
 """What in a glob a folder may end at, above what matches."""
 
 
@@ -98,7 +98,7 @@ def split_glob(pattern: str, paths: bool) -> Sequence[str]:
     return _PIECE.findall(pattern) if paths else pattern
 
 
-_PIECE = re.compile(r"/\*\*\Z|(?<![^/])\*\*/|\*\*+|[*?]|[^*?/]+|/")
+_PIECE = compile_late(r"/\*\*\Z|(?<![^/])\*\*/|\*\*+|[*?]|[^*?/]+|/")
 _OF_PATHS = {"/**": "(?:/.*)?", "**/": "(?:.*/)?", "*": "[^/]*", "?": "[^/]"}
 _OF_TEXTS = {"*": ".*", "?": "."}
 
@@ -134,7 +134,7 @@ def is_off_limits(path: str, policy: Policy) -> bool:
     return is_beneath(path, policy.files.protected)
 
 
-_TRAILING = re.compile(r"(?<=[^/. ])[. ]+(?=/|\Z)")
+_TRAILING = compile_late(r"(?<=[^/. ])[. ]+(?=/|\Z)")
 """Dots and blanks at the end of a name, which Windows leaves out; a name of nothing else stays."""
 
 

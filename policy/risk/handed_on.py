@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator, Sequence
 from itertools import takewhile
 
@@ -10,10 +9,11 @@ from foregate.policy.risk.commands import is_wrapper
 from foregate.policy.risk.expected_words import compare_words
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.risk.program_name import get_program_name
+from foregate.schemas.late_pattern import compile_late
 
-_ALONE = re.compile(r"-[0rtxpk]+|-[adEIijLlnNPs].+|--(?:null|no-run-if-empty|verbose|exit|keep-order|[\w-]+=.*)")
+_ALONE = compile_late(r"-[0rtxpk]+|-[adEIijLlnNPs].+|--(?:null|no-run-if-empty|verbose|exit|keep-order|[\w-]+=.*)")
 """Their options behind which no value stands. Behind any other a word may be its value, or the command."""
-_REPLACE = re.compile(r"-[0rtxpk]*[Ii](?P<joined>.*)|--replace=(?P<long>.+)")
+_REPLACE = compile_late(r"-[0rtxpk]*[Ii](?P<joined>.*)|--replace=(?P<long>.+)")
 """Options that name the place where words are put."""
 _ENDS = frozenset({";", "&", "&&", "|", "||", "<", ">", ">>", ":::", "::::"})
 """Words behind which no words of the command stand."""

@@ -18,11 +18,12 @@ from foregate.policy.risk.reading import read_command_line
 from foregate.policy.risk.request import remember
 from foregate.policy.risk.wrapped import UNREAD
 from foregate.schemas.errors import PolicyError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Command
 
 _OPERANDS, _READS, _ALWAYS_READS = "...", "-", "<"
 _STREAMS = ("-", "/dev/stdin", "/proc/self/fd/0", f"{STREAM}0")
-_CLUSTER = re.compile(r"-[A-Za-z0-9]*", re.ASCII)
+_CLUSTER = compile_late(r"-[A-Za-z0-9]*", re.ASCII)
 _MOST = 64
 """Texts of one command that are read; of more, nobody knows what they say."""
 

@@ -7,14 +7,15 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from urllib.parse import urlsplit
 
 from foregate.policy.policy import Policy
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Effect
 
 _OBSERVING = ("GET", "HEAD")
-_HOST = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
-_NUMBER = re.compile(r"(^|\.)(\d+|0x[0-9a-f]*)$")
+_HOST = compile_late(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
+_NUMBER = compile_late(r"(^|\.)(\d+|0x[0-9a-f]*)$")
 """A last label that is a number: some resolvers read the whole as an address (`0x7f.1`)."""
-_BARE = re.compile(r"(?:[a-z0-9_-]+\.)+[a-z][a-z0-9-]*(?::\d+)?(?:[/?#]|$)", re.IGNORECASE)
-_UNCLEAR = re.compile(r"[\x00-\x20\x7f-\xff\\]|[^\x00-\xff]")
+_BARE = compile_late(r"(?:[a-z0-9_-]+\.)+[a-z][a-z0-9-]*(?::\d+)?(?:[/?#]|$)", re.IGNORECASE)
+_UNCLEAR = compile_late(r"[\x00-\x20\x7f-\xff\\]|[^\x00-\xff]")
 _TRANSLATED = tuple(ip_network(net) for net in ("64:ff9b::/96", "64:ff9b:1::/48"))
 _NOT_PUBLIC = tuple(ip_network(net) for net in ("192.0.0.0/24", "192.88.99.0/24", "168.63.129.16/32", "3fff::/20"))
 """Protocol assignments, relays of 6to4, a cloud's host agent and examples, which look public to this Python."""

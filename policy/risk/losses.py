@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Literal
+
+from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.request import (
@@ -17,13 +17,14 @@ from foregate.policy.risk.request import (
     is_named_by_user,
     split_words,
 )
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import CallFacts, Reason, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Turn
 from foregate.schemas.value import ArgumentValue, format_key, read_value
 
 _TAKEN = ("moved", "replaced", "all")
-_HOLDER = re.compile(r"(?:what is [a-z ]+ in )?`([^`]+)`")
+_HOLDER = compile_late(r"(?:what is [a-z ]+ in )?`([^`]+)`")
 """How a sentence of a survey begins that says of a file that it holds a secret; any other names no file."""
 
 

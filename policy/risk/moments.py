@@ -6,18 +6,19 @@ import re
 from functools import lru_cache
 
 from foregate.policy.mandate_section import Mandate
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import Value, read_forms, trim_text
 
 _DAY = r"(?P<day>\d{1,2})(?:st|nd|rd|th|er|\.)?"
 _YEAR = r"(?:,? (?:of |de )?(?P<year>\d{4}))?"
 _MONTH = r"(?P<month>[^\W\d_]+)\.?"
 _WORDED = tuple(
-    re.compile(
+    compile_late(
         pattern + r"(?:,? (?:at |um |\u00e0 |a las )?(?P<time>\S*\d\S*(?: [ap]\.?m\.?)?))?", re.ASCII | re.IGNORECASE
     )
     for pattern in (rf"{_MONTH} (?:the )?{_DAY}{_YEAR}", rf"{_DAY} (?:of |de )?{_MONTH}{_YEAR}")
 )
-_HOUR = re.compile(r"(\d{1,2})(?:[:h.](\d\d))? ?(\S*)", re.ASCII)
+_HOUR = compile_late(r"(\d{1,2})(?:[:h.](\d\d))? ?(\S*)", re.ASCII)
 
 
 def read_moments(text: str, section: Mandate) -> tuple[Value, ...] | None:

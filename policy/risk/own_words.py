@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
+
+from msgspec import Struct
 
 from foregate.policy.mandate_section import Mandate, MandatePhrases
 from foregate.policy.policy import Contract, Policy
@@ -21,21 +22,22 @@ from foregate.policy.risk.request import (
     remember,
     split_phrase,
 )
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import trim_text
 
 _TAIL = "?!.,;:'\")]}*_\u2026"
-_OPENING = re.compile(r"(?<!\w)(?:\"|'(?=\w))(?=\S)|[\u201c\u201e\u00ab\u2039`]|(?<!\w)\u00bb(?=\w)")
+_OPENING = compile_late(r"(?<!\w)(?:\"|'(?=\w))(?=\S)|[\u201c\u201e\u00ab\u2039`]|(?<!\w)\u00bb(?=\w)")
 _CLOSING = {
-    '"': re.compile(r'(?<=\S)"(?!\w)'),
-    "'": re.compile(r"(?<=\S)'(?!\w)|\n"),
-    "\u201c": re.compile("\u201d"),
-    "\u201e": re.compile("[\u201c\u201d\u201f]"),
-    "\u00ab": re.compile("\u00bb"),
-    "\u00bb": re.compile("\u00ab"),
-    "\u2039": re.compile("\u203a"),
-    "`": re.compile("`|\n"),
+    '"': compile_late(r'(?<=\S)"(?!\w)'),
+    "'": compile_late(r"(?<=\S)'(?!\w)|\n"),
+    "\u201c": compile_late("\u201d"),
+    "\u201e": compile_late("[\u201c\u201d\u201f]"),
+    "\u00ab": compile_late("\u00bb"),
+    "\u00bb": compile_late("\u00ab"),
+    "\u2039": compile_late("\u203a"),
+    "`": compile_late("`|\n"),
 }
-_TOKEN = re.compile(r"\n[ \t]*(?:\n|[-*+\u2022][ \t]|\d+[.)][ \t])|\n|\S+")
+_TOKEN = compile_late(r"\n[ \t]*(?:\n|[-*+\u2022][ \t]|\d+[.)][ \t])|\n|\S+")
 LONGEST = 16 * 1024
 """Characters of a message, without what is quoted or pasted, that are read."""
 _QUOTATION = "\u25cc"
@@ -52,8 +54,7 @@ class Piece(NamedTuple):
     sentence: int
 
 
-@dataclass(frozen=True, slots=True)
-class OwnWords:
+class OwnWords(Struct, frozen=True):
     """`pieces` of a message; `own` are the places of those that count, `forbidden` of those a negation reaches.
 
     `words` are the words of what is no question as phrases are found in them, `negated` the places of those that a

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 
 from foregate.policy.mandate_section import Mandate
+from foregate.schemas.late_pattern import compile_late
 
 APOSTROPHES = str.maketrans("\u2018\u2019\u201a\u02bc\uff07", "'''''")
-_FENCE = re.compile(r"\s*(`{3,}|~{3,})(.*)")
-_HEADER = re.compile(r"\s*\**([^\W\d_][\w' -]{0,16}?)\**\s*:")
+_FENCE = compile_late(r"\s*(`{3,}|~{3,})(.*)")
+_HEADER = compile_late(r"\s*\**([^\W\d_][\w' -]{0,16}?)\**\s*:")
 _RULES = " \t-_=*"
 
 

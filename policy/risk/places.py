@@ -12,6 +12,7 @@ from foregate.policy.risk.moments import find_month, has_digit, read_moments
 from foregate.policy.risk.number_words import read_number_words
 from foregate.policy.risk.own_words import OwnWords
 from foregate.policy.risk.sorts import read_bare_host
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.value import Value, read_forms, trim_text
 
 _WIDEST = 9
@@ -20,7 +21,7 @@ _MONTH_WITHIN = 4
 """Words of a date among which its month stands: `15 of the May`."""
 _WIDEST_NUMBER = 4
 """Words of the longest number, or of a time: `1 200 300 EUR`."""
-_POSSESSIVE = re.compile(r"'s$", re.IGNORECASE)
+_POSSESSIVE = compile_late(r"'s$", re.IGNORECASE)
 
 
 class Place(NamedTuple):

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
@@ -16,16 +15,16 @@ from foregate.policy.risk.places import split_moment
 from foregate.policy.risk.request import GONE, STOP, find_phrases, read_request, split_phrase, split_words
 from foregate.policy.risk.said import SaidValues, read_said
 from foregate.policy.risk.sorts import has_form
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value
 
 _LAST = 2
 """Sentences at the end of an answer in which it can ask for leave."""
-_ASKING = re.compile(r"\?(?=[\s\"'*_)\]\u201d]*(?:\s|$))")
+_ASKING = compile_late(r"\?(?=[\s\"'*_)\]\u201d]*(?:\s|$))")
 
 
-@dataclass(frozen=True, slots=True)
-class Agreed:
+class Agreed(Struct, frozen=True):
     """A proposal as if the person had made it: the sentence that asks for leave, and all that was proposed."""
 
     asked: SaidValues

@@ -5,13 +5,16 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import chain, permutations, takewhile
 from typing import Literal, TypeVar, cast
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from foregate.policy.policy import Contract, Policy
 from foregate.policy.risk.pasted import APOSTROPHES, cut_pasted
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Origin, SurveyedResource
 from foregate.schemas.tool_spec import Effect, ResourceKind
 from foregate.schemas.turn import Said
@@ -21,10 +24,10 @@ STOP = "\n"
 GONE = "\0"
 """Stands for a word that was taken out; no phrase matches across it."""
 
-_QUOTED = re.compile(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d", re.DOTALL)
-_TOKEN = re.compile(r"[\w./~:@\\#$%+*-]+(?:'\w+)*|[,;!?\n]|'")
+_QUOTED = compile_late(r"```.*?(?:```|$)|`[^`\n]*`|\"[^\"\n]*\"|\u201c[^\u201d\n]*\u201d", re.DOTALL)
+_TOKEN = compile_late(r"[\w./~:@\\#$%+*-]+(?:'\w+)*|[,;!?\n]|'")
 _ENDS = ".,:;!?"
-_NAMING = re.compile(r"[./\\@:_~\d]")
+_NAMING = compile_late(r"[./\\@:_~\d]")
 
 
 @lru_cache(maxsize=256)
@@ -94,8 +97,7 @@ _REMEMBERED = 256
 _MARKS = str.maketrans('`"\u201c\u201d', "    ")
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFacts:
+class RequestFacts(Struct, frozen=True):
     """`names` are the words that could name a thing, `things` also verbs that stand for one (`the build`), `kept` those
     of them that are to stay. `vague` is the word that stands for a thing without naming one, `destructive` the first
     destructive word, `conflict` two words that contradict each other; "" where none is. `confirms` says that the newest
@@ -272,8 +274,7 @@ def find_target_to_keep(resource: SurveyedResource, request: RequestFacts) -> st
 Wanted = Literal["yes", "no", "unknown"]
 
 
-@dataclass(frozen=True, slots=True)
-class RequestContract:
+class RequestContract(Struct, frozen=True):
     """What the request wants; `unknown` wherever no phrase says so. `reason` names the phrases that decided."""
 
     expects_mutation: Wanted = "unknown"

@@ -7,10 +7,10 @@ world would have to be looked at again, the key is named and the call is not dec
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from operator import attrgetter
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.policy.policy import Policy
@@ -52,8 +52,7 @@ _LOOKING = (
 """Every key that steers the looking."""
 
 
-@dataclass(frozen=True)
-class LookingChange:
+class LookingChange(Struct, frozen=True):
     """Which of the keys that steer the looking differ between two policies.
 
     `keys` is None where what is read of the policy is followed: each key is compared when it is asked for, so that

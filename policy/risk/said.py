@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from foregate.policy.mandate_section import Mandate
 from foregate.policy.policy import Policy
@@ -21,20 +22,20 @@ from foregate.policy.risk.sorts import (
     is_same_shape,
     read_bare_host,
 )
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, has_mixed_scripts, read_forms, trim_text
 
 LONGEST_SENTENCE = 160
 """Characters of a sentence that a mention shows."""
-_WORD = re.compile(r"[^\W_]+")
-_POSSESSIVE = re.compile(r"'s$", re.IGNORECASE)
-NAME_PARTS = re.compile(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-z]+")
+_WORD = compile_late(r"[^\W_]+")
+_POSSESSIVE = compile_late(r"'s$", re.IGNORECASE)
+NAME_PARTS = compile_late(r"[^\W\d_a-z]+(?![a-z])|[^\W\d_]?[a-z]+")
 """The words of a tool's name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(Struct, frozen=True):
     """`count` is how often the own words of all messages hold a value; the rest is about the newest that does.
 
     `alone` says that the message holds no other value of the kind; any words count as alone. `seq` is its event
@@ -47,8 +48,7 @@ class Mention:
     sentence: str
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(Struct, frozen=True):
     """A message of the person's, and where values stand in it."""
 
     seq: int
@@ -132,8 +132,7 @@ class Message:
                 yield place.forms
 
 
-@dataclass(frozen=True, slots=True)
-class SaidValues:
+class SaidValues(Struct, frozen=True):
     """The values that the person's own words of a task hold."""
 
     messages: tuple[Message, ...]

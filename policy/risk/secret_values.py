@@ -10,19 +10,20 @@ from urllib.parse import unquote
 
 from foregate.policy.risk.globs import matches_text
 from foregate.policy.sensitive import Sensitive
+from foregate.schemas.late_pattern import compile_late
 
-_SETTING = re.compile(r"""\s*(?:export\s+)?["']?(?:[^\s=:"'#]*[:/])?_*([A-Za-z][\w.-]*)["']?\s*[=:]\s*(\S.*)""")
+_SETTING = compile_late(r"""\s*(?:export\s+)?["']?(?:[^\s=:"'#]*[:/])?_*([A-Za-z][\w.-]*)["']?\s*[=:]\s*(\S.*)""")
 """A name and what stands behind `=` or `:`, in a .env file, INI, YAML, JSON or .npmrc."""
-_QUOTED = re.compile(r"""(["'])(.*?)\1[\s,;]*(?:#.*)?""")
-_BARE = re.compile(r"(.*?)(?:\s+#.*)?")
-_NETRC = re.compile(r"(?:^|\s)password\s+(\S+)")
-PASSWORD = re.compile(r"://[^/\s:@]*:([^/\s@]+)@")
+_QUOTED = compile_late(r"""(["'])(.*?)\1[\s,;]*(?:#.*)?""")
+_BARE = compile_late(r"(.*?)(?:\s+#.*)?")
+_NETRC = compile_late(r"(?:^|\s)password\s+(\S+)")
+PASSWORD = compile_late(r"://[^/\s:@]*:([^/\s@]+)@")
 """The password in an address, such as that of a database."""
-_WORDS = re.compile(r"(?:[A-Za-z]+|\d+)(?:[-_.,:/ ]+(?:[A-Za-z]+|\d+))*")
+_WORDS = compile_late(r"(?:[A-Za-z]+|\d+)(?:[-_.,:/ ]+(?:[A-Za-z]+|\d+))*")
 """Plain words and numbers: what many texts hold anyway."""
-_NO_VALUE = re.compile(r"[$<{%/~.]|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_NO_VALUE = compile_late(r"[$<{%/~.]|[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 """What a reference to another place begins with: a variable, a placeholder, a path, an address."""
-_KEY_BLOCK = re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.*?)(?:-----END|\Z)", re.DOTALL)
+_KEY_BLOCK = compile_late(r"-----BEGIN [A-Z ]*PRIVATE KEY-----(.*?)(?:-----END|\Z)", re.DOTALL)
 
 
 def find_values(text: str, sensitive: Sensitive) -> Iterator[tuple[str, str]]:

@@ -7,11 +7,12 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from foregate.policy.risk.command_line import Segment, parse_command_line
+from foregate.schemas.late_pattern import compile_late
 
 _DEEPEST = 8
 _SHELLS = ("sh", "bash", "dash", "ksh", "zsh", "ash")
-_LINE_OPTION = re.compile(r"-[a-z]*c[a-z]*")
-_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_LINE_OPTION = compile_late(r"-[a-z]*c[a-z]*")
+_ASSIGNED = compile_late(r"[A-Za-z_][A-Za-z0-9_]*=")
 _FIND_RUNS = ("-exec", "-execdir", "-ok", "-okdir")
 UNREADABLE = Segment((None,))
 """A command nobody can know beforehand."""
@@ -55,7 +56,7 @@ _UNKNOWN = tuple(
     + [("time", "-o"), ("time", "--output"), ("xargs", "-a"), ("xargs", "--arg-file")]
 )
 """Options by which it runs elsewhere, or writes to a file."""
-_SPLITS = re.compile(r"-[iv0]*S.*|--split-string.*", re.DOTALL)
+_SPLITS = compile_late(r"-[iv0]*S.*|--split-string.*", re.DOTALL)
 """The option by which `env` takes words out of a text by rules of its own."""
 
 

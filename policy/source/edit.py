@@ -14,8 +14,9 @@ from ruamel.yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from foregate.policy.source.layers import RULES, get_rule_id
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml
 from foregate.schemas.errors import PolicyError
+from foregate.schemas.late_pattern import compile_late
 
-_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
+_PLAIN = compile_late(r"[A-Za-z_][A-Za-z0-9_./-]*( [A-Za-z0-9_./-]+)*")
 _RESERVED = {"null", "true", "false"}
 _STEP = 2
 """Columns by which what is new stands further right than what it belongs to."""

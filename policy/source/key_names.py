@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path as FilePath
 
 from foregate.policy.source.edit import NULL, Change
@@ -12,8 +11,9 @@ from foregate.policy.source.layers import RULES, get_rule_id, read_layer
 from foregate.policy.source.load import default_data
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, parse_yaml
 from foregate.schemas.errors import UsageError
+from foregate.schemas.late_pattern import compile_late
 
-_STEP = re.compile(r'"(?:[^"\\]|\\.)*"|[^."]+')
+_STEP = compile_late(r'"(?:[^"\\]|\\.)*"|[^."]+')
 
 
 def parse_key(key: str) -> Path:

@@ -4,7 +4,6 @@ allowed, and what types cannot say, such as patterns that compile and rules that
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import attrgetter
@@ -19,6 +18,7 @@ from foregate.policy.risk.globs import compile_glob
 from foregate.policy.risk.http import normalise_host
 from foregate.policy.risk.request import split_phrase
 from foregate.policy.source.strict_yaml import Data, Path, escape_text, format_path, name_path
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Capabilities, Effect
 
 _MOST_NAMES = 16
@@ -193,8 +193,8 @@ PROTECTIONS = ("outside_workspace", "git_internal", "foregate", "secret", "runs_
 """Why a resource may be protected, as the survey says it."""
 
 FLAGS = tuple(Capabilities.__struct_fields__)
-_HOST_GLOB = re.compile(r"\*|(\*\.)?[^*]+")
-_BRACKETS = re.compile(r"\[[^\[\]]+\]|\{[^{}]+\}")
+_HOST_GLOB = compile_late(r"\*|(\*\.)?[^*]+")
+_BRACKETS = compile_late(r"\[[^\[\]]+\]|\{[^{}]+\}")
 _MATCHERS = tuple(name for name in Rule.model_fields if name not in ("id", "then", "message", "stands_for"))
 
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path as FilePath
 from typing import NamedTuple
 
-from msgspec import to_builtins
+from msgspec import Struct, field, to_builtins
 
 from foregate.policy.source.shipped import find_compiled
 from foregate.policy.source.strict_yaml import (
@@ -32,8 +31,7 @@ REMOVABLE = (("tools",), *(("commands", name) for name in ("read_only", "reads",
 _DEFAULT = "default"
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """One file: `name` for errors, `label` for provenance, its values and the line of each dotted path."""
 
     name: str
@@ -55,8 +53,7 @@ class Place(NamedTuple):
     path: Path
 
 
-@dataclass(slots=True)
-class Tree:
+class Tree(Struct):
     """The values in force and, by path, where each comes from."""
 
     data: dict[str, Data]

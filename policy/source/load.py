@@ -4,12 +4,13 @@ tighten; and what a session records of that."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cache, lru_cache
 from pathlib import Path as FilePath
 
 import msgspec
+from msgspec import Struct, field
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from foregate.policy.mandate_section import Direct, Flows
@@ -32,8 +33,7 @@ SHIPPED = ("cheap", "balanced", "strong", "classic")
 """The names of the policies that come with Foregate, each a file beside default.yaml."""
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedPolicy:
+class LoadedPolicy(Struct, frozen=True):
     """The policy in force and where each value comes from.
 
     `provenance` maps dotted paths to `default`, `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under

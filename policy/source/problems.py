@@ -5,8 +5,8 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from pydantic import ValidationError
 
 from foregate.policy.source.keys import Keys

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from typing import Any, NoReturn, TypeAlias
 
+from msgspec import Struct, field
+
 from foregate.schemas.errors import PolicyError
+from foregate.schemas.late_pattern import compile_late
 
 Data: TypeAlias = Any
 """Any value made of dict, list, str, int, bool and None, and float where decimal numbers are allowed."""
@@ -21,9 +22,9 @@ MAX_BYTES = 256 * 1024
 MAX_DEPTH = 32
 MAX_DIGITS = 4300
 
-_INTEGER = re.compile(r"[-+]?[0-9]+")
-_BASED = re.compile(r"0o[0-7]+|0x[0-9a-fA-F]+")
-_FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
+_INTEGER = compile_late(r"[-+]?[0-9]+")
+_BASED = compile_late(r"0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = compile_late(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
 _WORDS = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -32,7 +33,7 @@ _WORDS = {
 _HALF = "half a character (a lone surrogate); write whole characters"
 LEFT_OUT: Any = object()
 """Stands for a value that was left out, and for a key."""
-_PLAIN_KEY = re.compile(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
+_PLAIN_KEY = compile_late(r"[^.\"\s]*[^.\"\s0-9][^.\"\s]*")
 
 
 Problem: TypeAlias = tuple[int, str]
@@ -109,8 +110,7 @@ def refuse_text(text: str, name: str) -> None:
         raise PolicyError(f"{name}: the file is larger than {MAX_BYTES} bytes; make it shorter")
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """A mapping or list that is being read."""
 
     value: dict[str, Data] | list[Data]
@@ -118,8 +118,7 @@ class _Open:
     key: str | None = None
 
 
-@dataclass(slots=True)
-class _Builder:
+class _Builder(Struct):
     """Builds values from the parser's events, one at a time, and refuses at the first surprise."""
 
     name: str

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path as FilePath
 from textwrap import wrap
@@ -12,9 +11,10 @@ from msgspec import Struct
 from foregate.policy.source.edit import Change, change_text, list_changes
 from foregate.policy.source.layers import Layer, build_layer, read_text
 from foregate.schemas.errors import UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.visible import make_visible
 
-_ID = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_ID = compile_late(r"[a-z0-9][a-z0-9-]{0,63}")
 _WIDTH = 96
 _MARK = "# A suggestion for a Foregate policy; `foregate policy apply` lays it over yours."
 

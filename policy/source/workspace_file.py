@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 from foregate.policy.policy import Policy
 from foregate.policy.risk.http import is_host_match
@@ -16,8 +17,7 @@ from foregate.schemas.tool_spec import Effect
 Outcome = Literal["tightened", "same", "ignored", "loosens"]
 
 
-@dataclass(frozen=True, slots=True)
-class Direction:
+class Direction(Struct, frozen=True):
     """What tighter means for one key: `join` takes (default, in force, wanted) and returns what holds, and how.
 
     `ignored` is a value looser than what is in force but no looser than the default: what is in force stays.

@@ -5,12 +5,11 @@ from __future__ import annotations
 import fcntl
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, TamperedLog, UsageError
@@ -83,8 +82,7 @@ class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
         return strict_json.encode_record(whole)
 
 
-@dataclass
-class CheckpointFile:
+class CheckpointFile(Struct):
     """The checkpoints of a file, all of them checked: their order, their signatures, and what they say of each other.
 
     `heads` are the newest of each session; `known` lists by session all its heads, the oldest first.

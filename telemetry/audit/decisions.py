@@ -5,12 +5,12 @@ from __future__ import annotations
 import difflib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from itertools import chain
 from typing import Literal, get_args
 
-from msgspec import Struct, structs
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES, GATES, AnyGateCode
@@ -102,7 +102,7 @@ def read_decisions(events: Iterable[Event]) -> Iterator[DecisionPoint]:
         about = {name: getattr(turn, name) for name in ("task", "turn", "response", "actor")}
         for decision in event.body.judgement.rows:
             about["address"], about["severity"] = f"{event.seq}.{decision.gate}", decision.severity
-            yield DecisionPoint(seq=event.seq, time=event.time, **about, **structs.asdict(decision))
+            yield DecisionPoint(seq=event.seq, time=event.time, **about, **asdict(decision))
 
 
 def has_only_passed(row: Decision | DecisionPoint) -> bool:
@@ -230,8 +230,7 @@ KINDS: tuple[Kind, ...] = ("session_started", "policy_changed", "task_started", 
 """The kinds of events the statistics are made of."""
 
 
-@dataclass(slots=True)
-class GateCounts:
+class GateCounts(Struct):
     """How often a gate was asked about a turn, fired, and was overridden by a person; apart what it did in shadow.
 
     Of what it fired it `asked_person`, `held` or `denied`; the rest has another consequence.
@@ -261,8 +260,7 @@ class GateCounts:
 _FIRED = {Standing.ASK: "asked_person", Standing.HOLD: "held", Standing.DENY: "denied"}
 
 
-@dataclass(slots=True)
-class AdviceCost:
+class AdviceCost(Struct):
     """What asking the planner or the critic cost: requests to the model, tokens in and out, and the time it took."""
 
     calls: int = 0

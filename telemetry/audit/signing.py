@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foregate.schemas.errors import UsageError
+from foregate.schemas.late_pattern import compile_late
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PUBLIC = re.compile(r"[0-9a-f]{64}")
+_PUBLIC = compile_late(r"[0-9a-f]{64}")
 
 
 class SigningKey:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
+
+from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError, ModelError, TamperedLog
@@ -32,8 +33,7 @@ FORMATS: tuple[Format, ...] = ("atif", "sao", "openai")
 _NEVER_PAST = datetime.max.replace(tzinfo=UTC)
 
 
-@dataclass(frozen=True, slots=True)
-class ExportOptions:
+class ExportOptions(Struct, frozen=True):
     """How sessions are written. `patterns` are masked beside those each session was recorded under.
 
     `pairs` writes preference pairs instead of conversations (`openai` only); without `content` no words are written
@@ -48,8 +48,7 @@ class ExportOptions:
     check: bool = False
 
 
-@dataclass(slots=True)
-class ExportTally:
+class ExportTally(Struct):
     """What was exported: sessions (children apart), responses, calls held, pairs, lines, events masked; and skipped."""
 
     sessions: int = 0
@@ -74,8 +73,7 @@ class ExportTally:
             self.count_trajectory(child)
 
 
-@dataclass(slots=True)
-class _ExportedSession:
+class _ExportedSession(Struct):
     """A session as it is written, with its events and those of its children."""
 
     trajectory: Trajectory

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias, assert_never
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.evidence.state.conversation import CAME, build_message
@@ -61,8 +61,7 @@ def fold_trajectory(
     return fold.build_trajectory(tuple(masked))
 
 
-@dataclass(slots=True)
-class OpenStep:
+class OpenStep(Struct):
     """A step that may still grow: what it began with, and what came to it since. `calls` are ids."""
 
     began: TrajectoryStep

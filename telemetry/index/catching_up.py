@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -16,6 +15,7 @@ from msgspec.structs import asdict
 
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Event
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.audit.rebuild_turn import EventWindow
 from foregate.telemetry.index import tables
@@ -32,7 +32,7 @@ _AT_ONCE = 2000
 """Events that are read in one transaction, so that other processes get their turn."""
 _BAD = 100
 """Events of a session that are skipped since they cannot be read, at most."""
-_UNREAD = re.compile(r"event ([0-9]{1,18}) cannot be read")
+_UNREAD = compile_late(r"event ([0-9]{1,18}) cannot be read")
 _NOT_KEPT = frozenset({"laying", "asking", "ask", "asked_at", "advice_at", "yes"})
 """What of a fold has no column of its own."""
 

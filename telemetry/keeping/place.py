@@ -6,8 +6,9 @@ import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log import sqlite_file
@@ -16,8 +17,7 @@ from foregate.telemetry.log.holder import LeaseHolder
 _LOCK = ".keeping"
 
 
-@dataclass(frozen=True, slots=True)
-class LogPlace:
+class LogPlace(Struct, frozen=True):
     """The file of a log, the folder of its blobs, and further files and folders that a backup takes along.
 
     `reviews` is the file of what people said of its decisions, in a folder of its own.

@@ -6,12 +6,12 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from foregate.schemas.errors import UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.session_link import find_root
 from foregate.telemetry.keeping.place import LogPlace
 from foregate.telemetry.keeping.used_blobs import find_used
@@ -19,9 +19,9 @@ from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.tables import KIND
 
-_AGE = re.compile(r"(\d{1,6})\s*([hdwy])")
+_AGE = compile_late(r"(\d{1,6})\s*([hdwy])")
 _HOURS = {"h": 1, "d": 24, "w": 168, "y": 8766}
-_SIZE = re.compile(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
+_SIZE = compile_late(r"(\d{1,9}(?:\.\d{1,3})?)\s*([kmgt]?)i?b?", re.IGNORECASE)
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 _ENDED = f"""SELECT leases.number, leases.session, leases.seq,
   CASE WHEN events.text != '' THEN CASE WHEN {KIND} = 'session_ended' THEN json_extract(text, '$.time') END END
@@ -54,8 +54,7 @@ class Retention(Struct, frozen=True):
     open: int
 
 
-@dataclass(slots=True)
-class _Family:
+class _Family(Struct):
     """A session with those that belong to it."""
 
     names: list[str] = field(default_factory=list)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
 from msgspec import Struct
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.telemetry.keeping.place import LogPlace
 from foregate.telemetry.log import sqlite_file
 from foregate.telemetry.log.file_blobs import FileBlobs, StoredBlob
 
 GRACE = 3600.0
 """Seconds that bytes are kept which no event names, while a session runs: the event that names them may still come."""
-_NAME = re.compile(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
+_NAME = compile_late(rb"(?<![0-9a-f])[0-9a-f]{64}(?![0-9a-f])")
 _LISTS = (b"{", b"[")
 """How stored bytes begin that may name others: those of a folder, and of what a sandbox changed, are JSON."""
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import NamedTuple
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
+from foregate.schemas.late_pattern import compile_late
 from foregate.telemetry.log.temporary_file import (
     create_temporary,
     is_temporary,
@@ -21,7 +21,7 @@ from foregate.telemetry.log.temporary_file import (
     sync_folder,
 )
 
-_NAME = re.compile(r"[0-9a-f]{64}")
+_NAME = compile_late(r"[0-9a-f]{64}")
 Sync = Callable[[int], object]
 """Has an open file or folder survive a power cut."""
 _LOCK = ".lock"

@@ -7,9 +7,10 @@ import sqlite3
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
+
+from msgspec import Struct, field
 
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
@@ -28,8 +29,7 @@ Cut = tuple[int, Part]
 """The number of an event, and a part that was cut out of its text."""
 
 
-@dataclass(slots=True, eq=False)
-class SessionQueue:
+class SessionQueue(Struct, eq=False):
     """A session this process appends to: its head in memory, what waits to be written, and who waits for it."""
 
     lease: Lease

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
+from msgspec import Struct, field
 from opentelemetry.metrics import Meter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.trace import Span, SpanContext
@@ -38,8 +38,7 @@ class ChosenIds(IdGenerator):
         return self.span
 
 
-@dataclass(slots=True)
-class TaskView:
+class TaskView(Struct):
     """A task. A *stretch* is the part of it between its start or a pause and the next pause or its end.
 
     `first` is its first stretch, to which later ones are linked. Times are nanoseconds since 1970: `responded` is when
@@ -69,8 +68,7 @@ class TaskView:
             self.spent, self.judging = self.spent + max(0, now - self.judging), None
 
 
-@dataclass(slots=True)
-class SessionView:
+class SessionView(Struct):
     """A session: its name, what its numbers are derived from, its tools and patterns, and the time of its last event.
 
     `parent` is the session that started it as a child, and `cause` the call it did so for. `user` is who runs it.

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
 from foregate.schemas.errors import LogError, TamperedLog, UsageError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import Judgement, Mode, Standing
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import RuledCall
 from foregate.telemetry.log.chain import is_unchanged
 
-_ADDRESS = re.compile(r"(?:(?P<session>.+)[/:])?(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z_]+)(?::(?P<call>[^\s/]+))?")
+_ADDRESS = compile_late(r"(?:(?P<session>.+)[/:])?(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z_]+)(?::(?P<call>[^\s/]+))?")
 
 
 _RANKS = {standing.value: standing.rank for standing in Standing}

@@ -6,11 +6,11 @@ import asyncio
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 import pytest
+from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says

@@ -11,21 +11,22 @@ from foregate.agent.dialects.text.dialect import BLOCKS, build_order
 from foregate.evidence.state.dataflow import find_steps
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.model_response import Block, BlockKind
 from foregate.schemas.strict_json import Json, get_list
 from foregate.schemas.tool_call import ToolCall
 
-_MARK = re.compile(r'["{}\[\]]')
-_STRING = re.compile(r'(?:[^"\\]++|\\.)*+(")?', re.DOTALL)
+_MARK = compile_late(r'["{}\[\]]')
+_STRING = compile_late(r'(?:[^"\\]++|\\.)*+(")?', re.DOTALL)
 _NAMES = ("tool", "tool_name", "name")
 Known = Set[str]
 """The names of the tools there are: with one of them an object without arguments is a call, too."""
 _ARGUMENTS = ("args", "arguments", "parameters")
 _LISTS = ("calls", "tool_calls", "actions")
 _ASIDE = ("reasoning", "id", "type", "description")
-_CALLISH = re.compile(r'"(?:tool|tool_name|name|tool_calls|calls|actions|function)"\s*:\s*(?:"([^"\\]{1,64})")?')
+_CALLISH = compile_late(r'"(?:tool|tool_name|name|tool_calls|calls|actions|function)"\s*:\s*(?:"([^"\\]{1,64})")?')
 _DEEPEST = 8
-_VALUE = re.compile(r"[\s,]*[{\[]")
+_VALUE = compile_late(r"[\s,]*[{\[]")
 _LOOK = 100_000
 """Characters of a text that is no JSON in which the name of its tool is looked for."""
 _FORM = 'a call is an object with `tool` and `args`, as in {"tool": "read_file", "args": {"path": "README.md"}}'

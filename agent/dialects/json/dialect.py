@@ -11,6 +11,7 @@ from foregate.agent.dialects.text import prose
 from foregate.agent.dialects.text.dialect import RESULT, Dialect, ParsedResponse, Reader
 from foregate.agent.dialects.text.window import CDATA, CDATA_END, COMMENT, COMMENT_END, Tag, Waits, Window
 from foregate.schemas import strict_json
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
@@ -37,20 +38,20 @@ _INERT = ((COMMENT, COMMENT_END), (CDATA, CDATA_END))
 _MARKS = (COMMENT, CDATA, f"<{RESULT}", *(f"{begin}{name}" for begin in ("<", "</") for name in THOUGHTS))
 _MARK = "|".join(map(re.escape, _MARKS))
 _BEGUN = "|".join(sorted({re.escape(mark[:size]) for mark in _MARKS for size in range(1, len(mark))}))
-_SPECIAL = re.compile(
+_SPECIAL = compile_late(
     rf"""(?P<json>\{{\s*+"|\[\s*+\{{)|(?P<mark>{_MARK})|(?P<line>\n(?=[ ]{{0,3}}(?:`|\Z)))|"""
     rf"""(?P<code>`|~{{3}})|(?:[{{\[]\s*+|{_BEGUN}|~{{1,2}})\Z""",
     re.IGNORECASE,
 )
 """What is to be looked at: a mark that begins a piece, a line that may be a fence, at the end what may become one."""
-_FENCE = re.compile(r"[ ]{0,3}```")
-_MAYBE_FENCE = re.compile(r"[ ]{0,3}`{0,2}\Z")
-_FENCE_END = re.compile(r"^[ ]{0,3}```[ \t]*$", re.MULTILINE)
+_FENCE = compile_late(r"[ ]{0,3}```")
+_MAYBE_FENCE = compile_late(r"[ ]{0,3}`{0,2}\Z")
+_FENCE_END = compile_late(r"^[ ]{0,3}```[ \t]*$", re.MULTILINE)
 _RUN = r"(`{3,}+|~{3,}+)[ \t]*+"
-_CODE = re.compile(rf"{_RUN}([A-Za-z0-9_+#.-]{{1,40}}+)[ \t]*+\r?\n")
-_MAYBE_CODE = re.compile(rf"{_RUN}[A-Za-z0-9_+#.-]{{0,40}}+[ \t]*+\r?\Z")
+_CODE = compile_late(rf"{_RUN}([A-Za-z0-9_+#.-]{{1,40}}+)[ \t]*+\r?\n")
+_MAYBE_CODE = compile_late(rf"{_RUN}[A-Za-z0-9_+#.-]{{0,40}}+[ \t]*+\r?\Z")
 _LANGUAGES = ("", "json", "tool_call", "tool_calls")
-_IN_LINE = re.compile(r"(`{3,})(?:json|tool_calls?)[ \t]+([{\[].*[}\]])[ \t]*\1", re.IGNORECASE)
+_IN_LINE = compile_late(r"(`{3,})(?:json|tool_calls?)[ \t]+([{\[].*[}\]])[ \t]*\1", re.IGNORECASE)
 """A fence within one line, which by the book is inline code: its language says that it is meant as a call."""
 
 _Kind = Literal["words", "thought", "end", "json", "cut"]

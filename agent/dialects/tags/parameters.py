@@ -15,10 +15,11 @@ from msgspec import Struct
 from foregate.agent.dialects.text.window import Tag, Waits, Window, decode_entities
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, get_list, get_object
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 
-_TOKEN = re.compile(
+_TOKEN = compile_late(
     r"""(?P<blank>(?:[ \t]|\\\r?\n)++)"""
     r"""|'(?P<single>[^']*+)'"""
     r"""|"(?P<double>(?:[^"\\]|\\.)*+)\""""
@@ -31,8 +32,10 @@ _TOKEN = re.compile(
     r"""|(?P<plain>[^ \t\r\n'"\\|&;<>()`$0-9]++|[^'"\\])""",
     re.DOTALL,
 )
-_IN_DOUBLE = re.compile(r"""\\([\\"$`\n])|(\$(?!result_of_step_[0-9])[A-Za-z0-9_{(@*#?$!-]|`)|[^\\$`]++|.""", re.DOTALL)
-_ASSIGNMENT = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
+_IN_DOUBLE = compile_late(
+    r"""\\([\\"$`\n])|(\$(?!result_of_step_[0-9])[A-Za-z0-9_{(@*#?$!-]|`)|[^\\$`]++|.""", re.DOTALL
+)
+_ASSIGNMENT = compile_late(r"[A-Za-z_][A-Za-z0-9_]*\+?=")
 _ONE_EACH = "write one tag for each command, in the order they are to run"
 _INSTEAD = {
     "redirect": "write a file with a tag that writes files, and read one with a tag that reads them",
@@ -104,9 +107,9 @@ def _build_refusal(tag: str, piece: str, instead: str) -> UnreadableTag:
 
 
 _SHORT_KEYS = ("enum", "const", "format", "pattern")
-_FIRST_BREAK = re.compile(r"\r?\n")
-_LAST_LINE = re.compile(r"(?<=\n)[ \t]+\Z")
-_PLACE = re.compile(r"\s*\$result_of_step_[0-9]+[^\s]*\s*\Z")
+_FIRST_BREAK = compile_late(r"\r?\n")
+_LAST_LINE = compile_late(r"(?<=\n)[ \t]+\Z")
+_PLACE = compile_late(r"\s*\$result_of_step_[0-9]+[^\s]*\s*\Z")
 _KINDS: Mapping[str, tuple[type, ...]] = {
     "integer": (int,),
     "number": (int, float),
@@ -256,7 +259,7 @@ def _types(schema: Json, root: Json, depth: int = 0) -> set[str]:
 
 _DEEPEST = 8
 """Tags in the value of a parameter, at most."""
-_STRAY = re.compile(r"<{1,20}[^<>\n]{0,60}>?|[^<\n]{1,60}")
+_STRAY = compile_late(r"<{1,20}[^<>\n]{0,60}>?|[^<\n]{1,60}")
 
 
 class UnclosedTag(Exception):

@@ -12,19 +12,20 @@ from foregate.agent.dialects.text import prose
 from foregate.agent.dialects.text.dialect import BLOCKS, GENERIC, MARKUP, RESERVED, RESULT, ParsedResponse
 from foregate.agent.dialects.text.window import CDATA, COMMENT, COMMENT_END, Tag, Waits, Window
 from foregate.schemas import strict_json
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.model_response import BlockKind
 from foregate.schemas.thoughts import THOUGHTS
 from foregate.schemas.tool_call import ToolCall
 
 _DEEPEST = 8
 """Blocks in blocks, at most."""
-_SIGNAL = re.compile(r"</?(?:ex[ce]{1,4}u?te?|exec|run)[ _-]?tools?\s*/?>", re.IGNORECASE)
+_SIGNAL = compile_late(r"</?(?:ex[ce]{1,4}u?te?|exec|run)[ _-]?tools?\s*/?>", re.IGNORECASE)
 _CUT_NAME = 3
 """Letters of a tag's name after which a text that ends within a line was cut in it."""
 _FINAL = ("final_answer", "finalanswer", "final-answer")
 _BEGUN = r"<([A-Za-z_][A-Za-z0-9_.:-]*+)\s[^<>]*+"
-_BROKEN_TAG, _MAYBE_BROKEN = re.compile(f"{_BEGUN}>"), re.compile(rf"{_BEGUN}\Z")
-_ODD_TAG = re.compile(r"<(/?)([^\s<>/=\"'`]{1,100})")
+_BROKEN_TAG, _MAYBE_BROKEN = compile_late(f"{_BEGUN}>"), compile_late(rf"{_BEGUN}\Z")
+_ODD_TAG = compile_late(r"<(/?)([^\s<>/=\"'`]{1,100})")
 
 
 class Grammar:

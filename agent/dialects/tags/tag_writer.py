@@ -17,15 +17,16 @@ from foregate.agent.dialects.tags.tag_reader import Grammar, TagReader
 from foregate.agent.dialects.text.dialect import GENERIC, MARKUP, RESERVED, RESULT
 from foregate.agent.dialects.text.window import CDATA, CDATA_END, decode_entities, encode_entities, is_name
 from foregate.schemas import strict_json
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import Block
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
-_RISKY = re.compile(r"<|`{3}|~{3}|f[inal]{2,5}[ \t_-]*a", re.IGNORECASE)
-_ODD = re.compile(r"</?[!-;?-~]*[^\x00-\x7f]")
+_RISKY = compile_late(r"<|`{3}|~{3}|f[inal]{2,5}[ \t_-]*a", re.IGNORECASE)
+_ODD = compile_late(r"</?[!-;?-~]*[^\x00-\x7f]")
 """A tag's name beyond ASCII, which may look like another's."""
-_CUT = re.compile(r"<[A-Za-z_][\w.:-]*\Z", re.ASCII)
+_CUT = compile_late(r"<[A-Za-z_][\w.:-]*\Z", re.ASCII)
 """The name of a tag, cut by the end."""
 
 

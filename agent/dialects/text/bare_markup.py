@@ -9,18 +9,19 @@ from msgspec.structs import replace
 
 from foregate.agent.dialects.text.dialect import GENERIC, MARKUP, RESULT
 from foregate.schemas.foreign_tools import is_foreign_name, is_offered_elsewhere
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
 
 _SHOWN = 60
 _NAME = r"[^\W\d][\w.:-]*+"
-_TOKEN = re.compile(
+_TOKEN = compile_late(
     rf"(?P<between>[\s\"'.,;]++)|</?(?P<tag>{_NAME})(?:\s[^<>]*+)?/?>"
     r"|`?\$(?P<result>result_of_step_[0-9]{1,9})(?:\.[A-Za-z_]\w*+|\[[0-9]{1,6}\])*+(?!\w)`?"
 )
-_BEGUN = re.compile(rf"</?(?:{_NAME}(?:\s[^<>]*+|/)?+)?+|`?(?:\$\w*+)?+|\[[0-9]*+")
+_BEGUN = compile_late(rf"</?(?:{_NAME}(?:\s[^<>]*+|/)?+)?+|`?(?:\$\w*+)?+|\[[0-9]*+")
 """What may become a tag or the name of a result."""
-_OPENING = re.compile(rf"<(?P<tag>{_NAME})(?:\s[^<>]*+)?>")
+_OPENING = compile_late(rf"<(?P<tag>{_NAME})(?:\s[^<>]*+)?>")
 _ANSWERS = frozenset(
     ["answer", "final", "final_answer", "finalanswer", "output", "reply", "response", "summary", "message"]
 )
@@ -28,8 +29,8 @@ _ANSWERS = frozenset(
 _WORDS = MARKUP | _ANSWERS
 _CALLS = frozenset([GENERIC, "function_call", "function_calls", "invoke", "tool_call", "tool_calls", "tool_use"])
 """Tags in which models put a call, whatever the tool."""
-_WORD = re.compile(_NAME)
-_CALLED = re.compile(rf"[\"'](?P<quoted>{_NAME})[\"']|[<=](?P<tag>{_NAME})")
+_WORD = compile_late(_NAME)
+_CALLED = compile_late(rf"[\"'](?P<quoted>{_NAME})[\"']|[<=](?P<tag>{_NAME})")
 """Where a call has the name of its tool: `"name": "Bash"`, `<bash>`, `<function=bash>`."""
 _NAMED = "a result has a name only in the arguments of a call, so make that call or answer in words"
 _TAGGED = "call a tool that is offered, or answer in words, with markup in a code block"

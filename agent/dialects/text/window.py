@@ -14,6 +14,8 @@ from typing import Literal, TypeVar
 
 from msgspec import Struct
 
+from foregate.schemas.late_pattern import compile_late
+
 T = TypeVar("T")
 Waits = Generator[None, None, T]
 """What reads: it stops wherever it needs more text than has arrived, and returns a T in the end."""
@@ -23,16 +25,16 @@ CDATA, CDATA_END = "<![CDATA[", "]]>"
 COMMENT, COMMENT_END = "<!--", "-->"
 _NAME = r"[A-Za-z_][A-Za-z0-9_.:-]*+"
 _VALUE = r"""(?:"[^"]*+"|'[^']*+')"""
-_TAG = re.compile(rf"<(/?+)({_NAME})((?:\s++{_NAME}\s*+=\s*+{_VALUE})*+)\s*+(/?+)>")
-_BEGUN = re.compile(
+_TAG = compile_late(rf"<(/?+)({_NAME})((?:\s++{_NAME}\s*+=\s*+{_VALUE})*+)\s*+(/?+)>")
+_BEGUN = compile_late(
     rf"(?:</?+(?:{_NAME}(?:\s++{_NAME}\s*+=\s*+{_VALUE})*+"
     rf"""(?:\s++(?:{_NAME}(?:\s*+(?:=\s*+(?:"[^"]*+|'[^']*+)?+)?+)?+)?+)?+\s*+/?+)?+)?+\Z"""
 )
-_OPENED = re.compile(rf"<({_NAME})")
-_ATTRIBUTE = re.compile(rf"({_NAME})\s*+=\s*+({_VALUE})")
-_BLANKS = re.compile(r"\s*+")
-_CLOSING = re.compile(r"\s*+</[^<>]*+\Z")
-_ENTITY = re.compile(r"&(amp|lt|gt|quot|apos);")
+_OPENED = compile_late(rf"<({_NAME})")
+_ATTRIBUTE = compile_late(rf"({_NAME})\s*+=\s*+({_VALUE})")
+_BLANKS = compile_late(r"\s*+")
+_CLOSING = compile_late(r"\s*+</[^<>]*+\Z")
+_ENTITY = compile_late(r"&(amp|lt|gt|quot|apos);")
 _CHARACTERS = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 
 

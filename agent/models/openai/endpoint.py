@@ -16,6 +16,8 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, TypeVar
 from urllib.parse import urlsplit
 
+from msgspec import Struct
+
 from foregate.schemas.errors import ModelError, ModelUnreachable, ToolsRefused, UsageError
 from foregate.schemas.strict_json import Json, get_object, get_text
 from foregate.telemetry.diagnostics import get_diagnostics
@@ -244,8 +246,7 @@ T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
 
 
-@dataclass(frozen=True, slots=True)
-class Retries:
+class Retries(Struct, frozen=True):
     """How patient to be. All times in seconds.
 
     At most `attempts` requests; none begins later than `seconds` after the first. Waits double from `first` up to

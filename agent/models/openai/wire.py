@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.agent.models.openai.endpoint import LIMITS, NO_JSON, Endpoint, Transient, translate_in_band
 from foregate.schemas.errors import ModelError
@@ -134,8 +135,7 @@ LONGEST_COMPLETE = 16 * 1024
 MOST_TOKENS = 2**53 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """Micro-units of the operator's currency per million tokens."""
 
     input: int = 0
@@ -170,8 +170,7 @@ class Emitter(Follower):
         super().call(call)
 
 
-@dataclass(slots=True)
-class _Call:
+class _Call(Struct):
     wire_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)

@@ -19,6 +19,7 @@ from foregate.agent.models.rehearsal.conversation import (
 )
 from foregate.agent.models.rehearsal.kinds import KINDS, Told, change, describe, excerpt, look, short
 from foregate.schemas import strict_json
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
@@ -38,7 +39,7 @@ LOOKS = frozenset(["git_diff", "git_log", "git_status", "http_request", "list_fi
 """Tools that are there to look."""
 SHOWN = LOOKS | {"run_command", "run_shell", "run_tests"}
 """Tools whose output is what the person wanted to see."""
-DELEGATION = re.compile(
+DELEGATION = compile_late(
     r"\b(?:yes|ok(?:ay)?)\b|\b(?:do|follow|as)\b.{0,40}\b(?:says?|said|asks?|asked|steps|wants?|listed)\b",
     re.IGNORECASE,
 )
@@ -46,9 +47,9 @@ DELEGATION = re.compile(
 MARKS = "\u27e6\u27e7"
 """What stands around text from outside."""
 NAMING = ("address", "url", "host")
-CODE = re.compile(r"(?=.*[^\W\d_])(?:.*\d){4}")
+CODE = compile_late(r"(?=.*[^\W\d_])(?:.*\d){4}")
 """A word that names something, such as an account."""
-HEADING = re.compile(r"\Acontent of `[^`]*`\n")
+HEADING = compile_late(r"\Acontent of `[^`]*`\n")
 """How a plan heads the text of what it read."""
 PlannedStep = tuple[str, str, str, None, int]
 """Tool, target, description, effect (the tool's own) and uses."""

@@ -18,6 +18,7 @@ from msgspec.structs import replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message
 from foregate.schemas.tool_call import ToolCall
 
@@ -197,7 +198,7 @@ _SENTENCES = (
     ("read", r"(?:read|show|open|cat|view|print)(?: me)? (?P<files>.+)"),
     ("vague", rf"(?:clean|tidy|fix|sort|wipe|improve|make|do|get rid|throw|update|clear|change|{_RID})\b.*"),
 )
-_PATTERNS = tuple((verb, re.compile(f"^(?:{pattern})$", re.IGNORECASE)) for verb, pattern in _SENTENCES)
+_PATTERNS = tuple((verb, compile_late(f"^(?:{pattern})$", re.IGNORECASE)) for verb, pattern in _SENTENCES)
 
 _VERB = (
     r"(?:add|append|cat|change|check|clean|commit|correct|create|debug|delegate|delete|describe|diff|edit|erase|execute"
@@ -205,33 +206,33 @@ _VERB = (
     r"|run|save|search|send|show|summari[sz]e|tidy|update|view|what|where|wipe|write)\b"
 )
 """Words a new clause begins with after `and`, a comma or a full stop."""
-_MARK = re.compile("\x00([0-9]+)\x00")
+_MARK = compile_late("\x00([0-9]+)\x00")
 """Stands for a quoted passage while a clause is read."""
-_QUOTED = re.compile(r"\"([^\"]+)\"|\u201c([^\u201d]+)\u201d|`([^`]+)`|(?<!\w)'([^'\n]+)'")
-_JOINT = re.compile(
+_QUOTED = compile_late(r"\"([^\"]+)\"|\u201c([^\u201d]+)\u201d|`([^`]+)`|(?<!\w)'([^'\n]+)'")
+_JOINT = compile_late(
     rf" *(?:;|\n|(?<!if so),? and then |(?<!if so),? then (?={_VERB})|, then |,? and (?={_VERB})"
     rf"|(?<!if so), (?={_VERB})|(?<![0-9])[.!] (?=(?:then |and )?{_VERB}))",
     re.IGNORECASE,
 )
-_OPENING = re.compile(
+_OPENING = compile_late(
     r"^(?: *(?:[-*\u2022]|[0-9]{1,3}[.)]) +)?(?:(?:please|now|first|next|also|finally|then|and|ok|okay|so|could you"
     r"|can you|would you|i want you to|i would like you to|let us|let's|wait|well|no|yes|right)\b[,.:!]? *)*",
     re.IGNORECASE,
 )
-_CLOSING = re.compile(r"(?:(?<=\S)[,.!?;:]+|,? please)+$", re.IGNORECASE)
-_PLACE_COMMA = re.compile(rf"((?:^|[;\n.]|then|and) *in \S+?), (?={_VERB})", re.IGNORECASE)
-_PLACE_FIRST = re.compile(r"^in (\S*[./\x00]\S*?),? (.+)$", re.IGNORECASE)
-_WORDS_ONLY = re.compile(
+_CLOSING = compile_late(r"(?:(?<=\S)[,.!?;:]+|,? please)+$", re.IGNORECASE)
+_PLACE_COMMA = compile_late(rf"((?:^|[;\n.]|then|and) *in \S+?), (?={_VERB})", re.IGNORECASE)
+_PLACE_FIRST = compile_late(r"^in (\S*[./\x00]\S*?),? (.+)$", re.IGNORECASE)
+_WORDS_ONLY = compile_late(
     r"\b(?:just|only) (?:tell me|answer)\b[,:]?|\b(?:just|only) (?=explain|describe)|\bin words(?: only)?\b[,:]?"
     r"|\b(?:words|text) only\b[,:]?|,? ?\bwithout changing anything\b"
     r"|[,;]? ?\b(?:do not|don't) (?:change|touch) anything\b",
     re.IGNORECASE,
 )
 _PIECES = "poem|haiku|limerick|story"
-_POEM = re.compile(rf"\bwrite (?:me )?a (?:{_PIECES})\b", re.IGNORECASE)
-_BEFORE_PATH = re.compile(r"^(?:the |my |our |a |all )*(?:file |folder |directory |files )?", re.IGNORECASE)
-_BEHIND_PATH = re.compile(r" (?:file|folder|directory)$", re.IGNORECASE)
-_PATH_LIKE = re.compile(r"^[^\s]*[./\\][^\s]*$|^[A-Z]{3,}$|^Makefile$|^Dockerfile$")
+_POEM = compile_late(rf"\bwrite (?:me )?a (?:{_PIECES})\b", re.IGNORECASE)
+_BEFORE_PATH = compile_late(r"^(?:the |my |our |a |all )*(?:file |folder |directory |files )?", re.IGNORECASE)
+_BEHIND_PATH = compile_late(r" (?:file|folder|directory)$", re.IGNORECASE)
+_PATH_LIKE = compile_late(r"^[^\s]*[./\\][^\s]*$|^[A-Z]{3,}$|^Makefile$|^Dockerfile$")
 _SHELL = frozenset("|&;<>$`*?~(){}\n")
 
 

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import ast
 import json
-import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.models.rehearsal.conversation import CallAnswer, Wish, end_line
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -37,14 +37,13 @@ I understand plain requests such as these, several of them one after the other i
 
 Ask for something vague ("clean this up") or for a poem and I act rashly on purpose, to show what the gates do.
 For anything else, set OPENAI_BASE_URL and FOREGATE_MODEL to use a language model."""
-_PLACE = re.compile(r"([\w./-]+\.\w+)(?::|\", line )([0-9]+)")
+_PLACE = compile_late(r"([\w./-]+\.\w+)(?::|\", line )([0-9]+)")
 """A file and a line as a test runner names them."""
 _ELSEWHERE = ("..", "/usr/", "/lib/", "/opt/")
 """How places outside a workspace begin: a traceback ends in the libraries a test calls."""
 
 
-@dataclass(frozen=True, slots=True)
-class Told:
+class Told(Struct, frozen=True):
     """What a piece of work came to, in words; `ok` False means that what follows is left undone."""
 
     text: str
@@ -56,8 +55,7 @@ Changes = Sequence[ToolCall] | Told | None
 """Calls to make, or why there are none; None where they are not known before looking."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kind:
+class Kind(Struct, frozen=True):
     """One kind of wish. `says` is the end of "I am to ..." with the wish's fields in it.
 
     `looks` is a call made first, `changes` those made in its light, `shows` what is answered. A

@@ -6,12 +6,11 @@ the same generator over the conversation so far: nothing is kept between two req
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import dataclass, field
 from typing import TypeVar
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.agent.models.rehearsal import advice
@@ -25,6 +24,7 @@ from foregate.agent.models.rehearsal.conversation import (
     understand,
 )
 from foregate.agent.models.rehearsal.kinds import HELP, KINDS, WHO, Told, build_call, change, describe, look, short
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.tool_call import ToolCall
@@ -35,7 +35,7 @@ Play = Generator[ModelResponse, Exchange, T]
 
 BATCH = 10
 """Calls made with one response."""
-REPEATED = re.compile(
+REPEATED = compile_late(
     "narration_required|missing_pre_execution_evidence|stale_evidence|plan_unavailable|critique_(unavailable|invalid)"
     "|not_asked_now|not_run_(after_change_not_made|too_many|truncated|cancelled)"
 )
@@ -56,8 +56,7 @@ NOTED = "You asked for words, so nothing was changed."
 LOST = "This conversation went on without me, so I cannot tell where I was. Say again what is left."
 
 
-@dataclass(frozen=True)
-class RehearsalModel:
+class RehearsalModel(Struct, frozen=True):
     """Understands the requests of `conversation`, makes real tool calls and follows the gates' remedies.
 
     A pure function of the request: the same messages give the same response, so a resumed session goes on. It acts
@@ -112,8 +111,7 @@ class TurnedBack(Exception):
     """A gate turned the whole request, under the code this names: words are wanted, or the person is asked."""
 
 
-@dataclass(slots=True)
-class Performance:
+class Performance(Struct):
     """One run of the work: what is wanted, the tools offered (None: not told), and whether it stumbles on purpose.
 
     What was understood comes with the first call (of a model that stumbles: once it was `told` to say so).

@@ -16,6 +16,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError, ModelUnreachable
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
 from foregate.schemas.judgement import Answer, Need
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import REFUSED, ModelResponse
 from foregate.schemas.protocols import Model
@@ -98,24 +99,24 @@ def find_unusable_reason(response: ModelResponse, text: str) -> PlanDefect | Non
 MODEL, ENDPOINT = "model", "endpoint"
 """The fields of defects that are no plan's: the model could not be asked so, or not at all."""
 
-_BETWEEN = re.compile(r"[;,]|\.\s|\n|\b(?:and|then)\b", re.IGNORECASE)
+_BETWEEN = compile_late(r"[;,]|\.\s|\n|\b(?:and|then)\b", re.IGNORECASE)
 _LONGEST = 120
 _ADVICE = (
     (
-        re.compile(r"depends_on|when|id"),
+        compile_late(r"depends_on|when|id"),
         "Say what comes first and what follows from it, such as: First run the tests; if they fail, mend src/a.py; "
         "then run them again.",
     ),
     (
-        re.compile(r"action|calls\.\d+\.tool"),
+        compile_late(r"action|calls\.\d+\.tool"),
         "Say what is to be done with what, such as: Read src/a.py, replace teh by the in it, and commit it.",
     ),
     (
-        re.compile(r"target|calls\.\d+\.arguments\..*"),
+        compile_late(r"target|calls\.\d+\.arguments\..*"),
         "Name each file by its path in this folder, such as: Replace teh by the in src/a.py.",
     ),
     (
-        re.compile(r"calls\.\d+\.arguments"),
+        compile_late(r"calls\.\d+\.arguments"),
         "Say exactly what is to change and to what, such as: In src/a.py replace teh by the.",
     ),
 )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from difflib import get_close_matches
+
+from msgspec import Struct, field
 
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.foreign_tools import find_nearest_tool
@@ -15,8 +16,7 @@ _MOST_GUESSES = 200
 """Names nobody knows for which the nearest known one is looked for: each costs more than reading a task."""
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(Struct):
     """Defects and warnings in the order they were found; a note is written once, with the tasks it is about."""
 
     defects: list[PlanDefect] = field(default_factory=list)

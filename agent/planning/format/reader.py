@@ -17,6 +17,7 @@ from foregate.policy.source import strict_yaml
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, PolicyError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.task_plan import OnFailure, PlanDefect, PlannedCall, PlanTask, TaskPlan
 from foregate.schemas.thoughts import cut_thoughts
@@ -34,8 +35,8 @@ _TASK = list_keys(
 _CALL = list_keys(PlannedCall, tool=("tool_name",), arguments=("args",), description=("reasoning",))
 _ANALYSIS, _TESTS = "analyze_error", "run_tests"
 _MENDING = frozenset(["edit_file", "write_file", "apply_patch"])
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_DURATION = re.compile(r"\s*(\d{1,6})\s*(s|sec|seconds?|m|min|minutes?|h|hours?)\s*\.?", re.IGNORECASE)
+_ID = compile_late(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DURATION = compile_late(r"\s*(\d{1,6})\s*(s|sec|seconds?|m|min|minutes?|h|hours?)\s*\.?", re.IGNORECASE)
 _SECONDS = {"s": 1, "m": 60, "h": 3600}
 _LARGEST = 1_000_000
 """The largest number of a task, and of seconds, that is taken for one."""

@@ -14,6 +14,7 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.risk.globs import matches
 from foregate.policy.source.strict_yaml import escape_text
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 
 PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
@@ -26,7 +27,7 @@ _MOST_STEPS = 10_000
 _GLOB = frozenset("*?")
 _NO_PATH = ("://", "::", "\n", "\0")
 _LONGEST = 4096
-_ELSEWHERE = re.compile(r"~[^/]*(?:/|\Z)|[A-Za-z]:[\\/]|\\\\|(?:.*\\)?\.\.\\|[A-Za-z][A-Za-z0-9+.-]*://", re.DOTALL)
+_ELSEWHERE = compile_late(r"~[^/]*(?:/|\Z)|[A-Za-z]:[\\/]|\\\\|(?:.*\\)?\.\.\\|[A-Za-z][A-Za-z0-9+.-]*://", re.DOTALL)
 """What leads outside where others read paths: a home folder, a drive, a share, a step up, an address."""
 
 

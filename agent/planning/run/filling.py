@@ -33,6 +33,7 @@ from foregate.schemas.errors import LogError, ModelError
 from foregate.schemas.event import Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished
 from foregate.schemas.foreign_tools import find_nearest_tool
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.message import Message, ModelRequest, read_messages, write_messages
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Model
@@ -51,7 +52,7 @@ ENDING = {"denied_by_rule": "was denied by a rule", RUNTIME_LOST: "lost the runt
 
 _LOOKED = "nothing but looks so far; send the call that makes the change now"
 _NO_CALL = "the answer held no call that could be read, of a tool that was offered"
-_EMPTY = re.compile(r"""(?:```(?:json)?|[\s\[\]{}.])*(?:"(?:args|arguments|parameters|input)"\s*:.*)?""", re.DOTALL)
+_EMPTY = compile_late(r"""(?:```(?:json)?|[\s\[\]{}.])*(?:"(?:args|arguments|parameters|input)"\s*:.*)?""", re.DOTALL)
 """An answer that says nothing: marks alone, or arguments without the name of a tool."""
 _LONGEST = 240
 _OFFERED = "call `{}`, which the plan names, or set `validation.allow_tool_fallback: true` to offer all"

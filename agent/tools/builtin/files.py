@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.printed import build_read_records
@@ -14,14 +14,15 @@ from foregate.agent.workspace.workspace import Workspace, check_readable, check_
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import FileChange
 from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
 
 _ONE_WAY = "give either `old` and `new`, or `diff`, and not both"
-_HUNK = re.compile(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
-_LINE = re.compile(rb"[^\n]*\n|[^\n]+")
+_HUNK = compile_late(rb"@@ -(\d{1,9})(?:,(\d{1,9}))? \+(\d{1,9})(?:,(\d{1,9}))? @@")
+_LINE = compile_late(rb"[^\n]*\n|[^\n]+")
 _IGNORED = (b"diff --git ", b"index ", b"old mode ", b"new mode ")
 
 
@@ -180,8 +181,7 @@ def build_change_result(
     return ToolResult(True, text, (record,), (change,))
 
 
-@dataclass(slots=True)
-class Hunk:
+class Hunk(Struct):
     """One hunk: the line it starts at, counted from 1, and the lines before and after, with their line ends."""
 
     number: int

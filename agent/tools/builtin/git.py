@@ -6,7 +6,6 @@ Staging counts as an edit of the repository, committing as a commit on it; both 
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from foregate.agent.tools.builtin import declaration
@@ -18,6 +17,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import find_protection
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, as_texts, get_bool, get_list, get_text
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, Resource, ResourceKind, TargetParameter
@@ -27,7 +27,7 @@ _PATHS = declaration.describe_paths("Files or folders")
 _REV = declaration.describe_text("A commit, branch or tag such as `HEAD~1`, or a range such as `main..HEAD`.")
 _NAMED = 8
 """Nested repositories that are named one by one."""
-_SIDE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9_./~^@{}+-]*\Z")
+_SIDE = compile_late(r"[A-Za-z0-9_@][A-Za-z0-9_./~^@{}+-]*\Z")
 _PLAIN = ("--no-ext-diff", "--no-textconv", "--no-color", UNENTERED)
 
 

@@ -10,8 +10,9 @@ import asyncio
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
+
+from msgspec import Struct
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.git import open_named_repository, resolve_commit, split_names
@@ -23,6 +24,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event_body import Remotes
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import get_bool, get_text
 from foregate.schemas.tool_call import Change, ToolResult
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
@@ -31,14 +33,14 @@ _HOST = r"[A-Za-z0-9](?:[A-Za-z0-9.-]{0,252})"
 _USER = r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,63}@"
 _PATH = r"[A-Za-z0-9_.~/+@%-]{1,1024}"
 _FORMS = (
-    ("https", re.compile(rf"https://{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
-    ("ssh", re.compile(rf"ssh://(?:{_USER})?{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
-    ("ssh", re.compile(rf"(?:{_USER})?{_HOST}:(?!//){_PATH}\Z")),
+    ("https", compile_late(rf"https://{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
+    ("ssh", compile_late(rf"ssh://(?:{_USER})?{_HOST}(?::[0-9]{{1,5}})?/{_PATH}\Z")),
+    ("ssh", compile_late(rf"(?:{_USER})?{_HOST}:(?!//){_PATH}\Z")),
 )
-_REMOTE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
-_BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}\Z")
-_LEADS_ELSEWHERE = re.compile(r"(url\..*\.(insteadof|pushinsteadof)|http\..*|credential\..*\..*)\Z", re.DOTALL)
-_SETS_URL = re.compile(r"remote\.(.+)\.(?:push)?url", re.DOTALL)
+_REMOTE = compile_late(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,127}\Z")
+_BRANCH = compile_late(r"[A-Za-z0-9_][A-Za-z0-9_./+-]{0,199}\Z")
+_LEADS_ELSEWHERE = compile_late(r"(url\..*\.(insteadof|pushinsteadof)|http\..*|credential\..*\..*)\Z", re.DOTALL)
+_SETS_URL = compile_late(r"remote\.(.+)\.(?:push)?url", re.DOTALL)
 _ON_BRANCH = "ref: refs/heads/"
 _MOST_REMOTES = 32
 _UNUSED = ("push.followTags=false", "push.gpgSign=false", "push.negotiate=false", "push.recurseSubmodules=no")
@@ -51,8 +53,7 @@ _LOCAL = (
 """What receives a push in a repository on this machine: the same neutral settings on that side."""
 
 
-@dataclass(frozen=True, slots=True)
-class PushAddress:
+class PushAddress(Struct, frozen=True):
     """Where a push goes: how git gets there, the text that is judged, and the one git is given."""
 
     protocol: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import quote, urlsplit
+
+from msgspec import Struct
 
 from foregate.agent.egress.addresses import Resolve, find_addresses, system_resolve
 from foregate.agent.tools.builtin import declaration
@@ -25,6 +25,7 @@ from foregate.policy.risk.http import (
 )
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, get_object, get_text
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin, ToolResult, Trust
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind, TargetParameter
@@ -37,14 +38,13 @@ _PORTS = {"http": 80, "https": 443}
 _MAX_URL = 8192
 _LOOKS = ("GET", "HEAD")
 _METHODS = (*_LOOKS, "POST", "PUT", "PATCH", "DELETE")
-_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
-_VALUE = re.compile(r"[\t\x20-\x7e]{0,8192}\Z")
+_NAME = compile_late(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}\Z")
+_VALUE = compile_late(r"[\t\x20-\x7e]{0,8192}\Z")
 _OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "trailer", "accept-encoding")
 _SHOWN = ("content-type", "location", "etag", "last-modified", "retry-after", "www-authenticate")
 
 
-@dataclass(frozen=True, slots=True)
-class HttpAddress:
+class HttpAddress(Struct, frozen=True):
     """A URL in parts. `host` is lower-case ASCII without brackets, `port` explicit, `path` holds the query."""
 
     scheme: str

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Trust
 from foregate.schemas.tool_spec import Resource, ResourceKind
 
-_NUMBER = re.compile(rb" *\d+[\t:]| +\Z")
+_NUMBER = compile_late(rb" *\d+[\t:]| +\Z")
 """The number of a line, as `cat -n`, `nl` and `grep -n` write it; nl has only blanks for a line without one."""
 
 

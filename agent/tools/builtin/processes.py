@@ -6,8 +6,10 @@ import os
 import shlex
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.tool import Arguments, Tool, cap_text
@@ -26,8 +28,7 @@ _LONGEST = 200
 """Characters of a command line that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class RunningProcess:
+class RunningProcess(Struct, frozen=True):
     """One running process. `words` is empty for one that works elsewhere: its arguments are nobody's business here."""
 
     pid: int

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from foregate.policy.policy import Mcp
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, WorkspaceError
 from foregate.schemas.judgement import Need
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, as_object, get_int, get_list
 from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
 from foregate.schemas.visible import is_hidden, make_visible
@@ -103,7 +103,7 @@ def find_unresolved(schema: Mapping[str, Json], references: Iterable[str]) -> st
 
 
 HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}\Z")
+_NAME = compile_late(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}\Z")
 _SAID = ("name", "title", "description", "inputSchema", "outputSchema", "annotations", "execution")
 """What of a definition anybody reads; icons and `_meta`, which nobody does, may change."""
 

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct, ValidationError, convert, field
 from foregate.agent.workspace.user_files import UserConfigFile
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json
 from foregate.schemas.visible import make_visible
 
@@ -20,9 +21,9 @@ SERVERS_FILE = UserConfigFile("mcp.json", "FOREGATE_MCP")
 """The file that lists the servers. A workspace has no say: a repository must not be able to start processes."""
 LARGEST = 1_000_000
 """Bytes of a configuration file at most."""
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}\Z")
-_VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
+_NAME = compile_late(r"[A-Za-z0-9_-]{1,64}\Z")
+_VARIABLE = compile_late(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
+_HEADER = compile_late(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+\Z")
 _KINDS = {"stdio": "command", **dict.fromkeys(("http", "streamable-http", "streamableHttp", "streamable_http"), "url")}
 _UNSPOKEN = ("sse", "ws", "websocket")
 """Transports other clients know: a server behind one is left out, and the others of the file are there."""

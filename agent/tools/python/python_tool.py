@@ -17,6 +17,7 @@ from pydantic_core import to_json
 from foregate.agent.tools.tool import Arguments, Classify, Tool
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, RuntimeLost, UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Inverse
 from foregate.schemas.strict_json import Json, as_object
 from foregate.schemas.tool_call import Origin, ToolResult
@@ -31,7 +32,7 @@ Check = Callable[[Arguments], dict[str, Any]]
 """Turns arguments into keyword arguments; raises ValidationError."""
 _LOCAL = {ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY}
 """Targets of these kinds alone make a function's result the workspace's words."""
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
+_NAME = compile_late(r"[A-Za-z_][A-Za-z0-9_-]{0,63}\Z")
 _MAX_ERROR = 2000
 
 
@@ -295,13 +296,13 @@ def _format_value(value: Any, show: Callable[[Any], str] = repr) -> str:
         return f"<{type(value).__name__}>"
 
 
-_GOOGLE = re.compile(r"(?:Args|Arguments|Parameters|Params):\s*\Z")
+_GOOGLE = compile_late(r"(?:Args|Arguments|Parameters|Params):\s*\Z")
 _NUMPY = ("Parameters", "Other Parameters")
-_UNDERLINE = re.compile(r"-{3,}\s*\Z")
-_FIELD = re.compile(r":(?:param|parameter|arg|argument)\s(?:[^:]*\s)?\*{0,2}(\w+)\s*:(.*)\Z")
-_OTHER_FIELD = re.compile(r":[a-z]+(?:\s[^:]*)?:")
-_ENTRY = re.compile(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:(.*)\Z")
-_NAMES = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?\Z")
+_UNDERLINE = compile_late(r"-{3,}\s*\Z")
+_FIELD = compile_late(r":(?:param|parameter|arg|argument)\s(?:[^:]*\s)?\*{0,2}(\w+)\s*:(.*)\Z")
+_OTHER_FIELD = compile_late(r":[a-z]+(?:\s[^:]*)?:")
+_ENTRY = compile_late(r"\*{0,2}(\w+)(?:\s*\([^)]*\))?:(.*)\Z")
+_NAMES = compile_late(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?\Z")
 
 
 def read_docstring(text: str) -> tuple[str, dict[str, str]]:

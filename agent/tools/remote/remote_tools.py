@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -16,12 +15,13 @@ from foregate.agent.tools.tool import BaseToolSource
 from foregate.gates.schema_check import SchemaCheck
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, RuntimeLost, UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Reconciled, RunContext
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, Survey, ToolCall, ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 
-_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+_NAME = compile_late(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
 _DESCRIPTION, _ID, _RECORDS, _RESOURCES = 4000, 4096, 256, 256
 _AT_ONCE = 8
 _TOGETHER = 65536

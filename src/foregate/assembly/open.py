@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+
+from msgspec import Struct
 
 from foregate.assembly.home import find_fresh_name, find_session
 from foregate.assembly.model_roles import ModelRoles, name_endpoint, price_model
@@ -38,8 +39,7 @@ NO_ENDPOINT = (
 )
 
 
-@dataclass(slots=True)
-class OpenSession:
+class OpenSession(Struct):
     """An open session, the policy file it follows, plan mode's configuration and models, and `notes` for a person.
 
     `_resources` are what was opened for the session, closed after it in the opposite order.

@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from foregate.assembly.remote import TOKEN, read_token
 from foregate.schemas.errors import UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.telemetry.log.masking import SHORTEST, Secret
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from foregate.schemas.protocols import Model
 
 KEY = "OPENAI_API_KEY"
-_SCHEME = re.compile(r"(?:bearer|basic|token)\s+(\S+)\Z", re.IGNORECASE)
+_SCHEME = compile_late(r"(?:bearer|basic|token)\s+(\S+)\Z", re.IGNORECASE)
 """What a header begins with that holds a token; the token is secret by itself."""
 _MARKED = 64
 """Characters of a name that a mark shows."""

@@ -8,9 +8,10 @@ import ssl
 import sys
 from collections.abc import Awaitable, Callable
 from contextlib import closing, suppress
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from foregate.assembly.home import Home
 from foregate.assembly.open import choose_policy, open_session

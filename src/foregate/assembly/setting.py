@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Blobs, Log, Model, Person
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from foregate.schemas.protocols import ToolSource
 
 
-@dataclass(slots=True)
-class SessionOptions:
+class SessionOptions(Struct):
     """What a session is opened with. `model` is a Model, a name at the configured endpoint, or None.
 
     `policy` is a Policy, a file, a shipped name, or None for FOREGATE_POLICY and the defaults. `config` is a

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import chain, takewhile
 
 from msgspec import Struct
@@ -35,8 +34,7 @@ class AssessedStep(Struct, frozen=True):
     proof: Proof
 
 
-@dataclass
-class Assessor:
+class Assessor(Struct):
     """Assesses a proposal against the log and what reviewers said."""
 
     proposal: Proposal

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec.structs import replace
 
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
 from foregate.audit.key_change import Change, Revision

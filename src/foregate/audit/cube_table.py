@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from foregate.schemas.errors import LogError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Readable
 from foregate.telemetry.log.temporary_file import is_temporary, replace_file
 
@@ -25,7 +26,7 @@ MOST_FILES = 16
 """Files of a table; with one more they are made one."""
 _CONTENTS = "contents.json"
 _JOINED = "joined.tmp"
-_NAME = re.compile(rf"[0-9]{{3}}-[0-9a-f]{{16}}\.parquet|{re.escape(_JOINED)}")
+_NAME = compile_late(rf"[0-9]{{3}}-[0-9a-f]{{16}}\.parquet|{re.escape(_JOINED)}")
 """Names of files that a table makes; no other is ever removed."""
 Columns = Mapping[str, Literal["text", "number"]]
 Head = tuple[int, str]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, to_builtins
@@ -18,6 +17,7 @@ from foregate.policy.source.values import list_values
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.judgement import Remedy, Standing
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Log, Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
@@ -36,7 +36,7 @@ from foregate.telemetry.audit.rebuild_turn import (
     read_judged_turns,
 )
 
-_ADDRESS = re.compile(r"(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z]+)")
+_ADDRESS = compile_late(r"(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z]+)")
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
 
 

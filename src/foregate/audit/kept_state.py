@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from foregate.agent.session.linked import list_before
 from foregate.agent.session.snapshots import find_false_snapshot

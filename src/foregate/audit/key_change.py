@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, cast
+
+from msgspec import Struct
 
 from foregate.audit.reach_pages import ReachPage, read_condition
 from foregate.gates.replay.reach import list_condition_paths
@@ -20,8 +21,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.strict_json import Json
 
 
-@dataclass(frozen=True)
-class KeyChange:
+class KeyChange(Struct, frozen=True):
     """Other values by their paths; None takes a rule or an entry out."""
 
     values: Mapping[KeyPath, Data]

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import get_args
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from foregate.audit.phases import list_asked
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
@@ -42,8 +41,7 @@ class KeptCounts(Struct, frozen=True, array_like=True):
     unseen: int
 
 
-@dataclass
-class TrialCounts:
+class TrialCounts(Struct):
     """What a trial comes to up to each session's first divergence: calls by how they come out, and questions more.
 
     `unseen` are those that may come out otherwise, as looking at them again might find something else.
@@ -147,8 +145,7 @@ class TrialJudge:
         return PolicyComparison(policy, policy, build_catalogue(catalogue))
 
 
-@dataclass(frozen=True)
-class _OwnFacts:
+class _OwnFacts(Struct, frozen=True, dict=True):
     """The facts of a turn's calls under its own policy, found when they are first asked for."""
 
     own: PolicyComparison

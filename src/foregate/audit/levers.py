@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property, partial
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.audit.change_reach import FrameChange
 from foregate.audit.kept_trials import KeptTrials
@@ -70,8 +70,7 @@ class Lever(Struct, frozen=True):
         return abs(self.plans) + abs(self.critiques) + abs(self.prompts)
 
 
-@dataclass
-class _Attempt:
+class _Attempt(Struct):
     """Values of a key that are tried one after the other, until one turns something."""
 
     path: Path

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 
 from foregate.evidence.ledger import LONGEST, fold_word, match_url
 from foregate.schemas.event_body import ToolFinished, UserMessage
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Atom, Origin, Survey
 from foregate.telemetry.audit.rebuild_turn import Lookup
 
-_PLAIN = re.compile(r"[!#-&(-\[\]-~]{2,}")
+_PLAIN = compile_late(r"[!#-&(-\[\]-~]{2,}")
 """A name that stands in any text as it is: no quotes, no backslashes, nothing that could be written otherwise."""
 
 

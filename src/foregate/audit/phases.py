@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from math import inf
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from foregate.gates.replay.redecide import DIVERGING, Change, Redecision
 from foregate.schemas.judgement import Judgement, Standing, Who
@@ -65,8 +64,7 @@ def describe_outcome(seq: int, turn: Turn, judgement: Judgement, result: Redecis
     return TurnOutcome(seq, turn.task, tuple(calls), list_asked(turn), result.asked, result.assumed, less)
 
 
-@dataclass
-class Phase:
+class Phase(Struct):
     """Counts of one part of the sessions. `repeats` are calls that were sent again only because they had been held."""
 
     turns: int = 0

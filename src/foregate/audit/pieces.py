@@ -11,13 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
-from dataclasses import dataclass
 from heapq import merge
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+
+from msgspec import Struct
 
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event, TurnJudged
@@ -63,8 +64,7 @@ def explain_unreadable(session: str, error: Exception, last: int | None = None) 
     return LogError(f"session `{session}` cannot be judged again{after} ({why}); {advice}")
 
 
-@dataclass(frozen=True)
-class SessionPiece:
+class SessionPiece(Struct, frozen=True):
     """Some events of a session, and the numbers of the events that say which policy and tools hold before them.
 
     `only` are the events of the turns that matter, None where all do.
@@ -241,8 +241,7 @@ def hold_back_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@dataclass(frozen=True)
-class ProcessCrew:
+class ProcessCrew(Struct, frozen=True):
     """So many processes of this machine, each of which reads the log's file by itself."""
 
     count: int

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
@@ -24,8 +24,7 @@ Progress = Callable[[int], object]
 _STEP = 1000
 
 
-@dataclass(frozen=True)
-class SessionProof:
+class SessionProof(Struct, frozen=True):
     """What proving a session came to: the verification with all that was found.
 
     `turns` counts what was judged again, `earlier` of them those that an earlier run judged, and `blobs` the stored
@@ -58,8 +57,7 @@ class SessionProof:
         return {**told, **strict_json.dump(found), **more}
 
 
-@dataclass
-class SessionProver:
+class SessionProver(Struct):
     """Proves sessions of a log. Without `blobs` no stored bytes are checked; `judges` says whether turns are judged.
 
     `heads` are events that somebody kept elsewhere, by session. `progress` is told of events gone through: each counts

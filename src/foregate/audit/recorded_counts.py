@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable
 from foregate.audit.swept_pieces import What, list_figures
@@ -23,8 +24,7 @@ Counted = tuple[str, str, Literal["turns", "others", "calls", What]]
 Foregate judged, calls, and figures of gates."""
 
 
-@dataclass
-class RecordedCounts:
+class RecordedCounts(Struct):
     """Counts of turns, by the policy they were judged under, and these policies by their hashes."""
 
     counts: Counter[Counted] = field(default_factory=Counter)

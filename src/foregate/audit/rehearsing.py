@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from typing import Literal
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from foregate.agent.rehearsing.counts import SessionCounts
 from foregate.agent.rehearsing.policies import PolicyAgain
@@ -24,8 +26,7 @@ from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.protocols import QuestionStore, Readable
 
 
-@dataclass
-class RehearsedPart:
+class RehearsedPart(Struct):
     """What some of the sessions came to, then and now, and what was assumed of them, by who."""
 
     name: Literal["whole", "supposed", "stopped"]

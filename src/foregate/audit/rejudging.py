@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from types import MappingProxyType
+
+from msgspec import Struct, field
 
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.audit.judged_marks import JudgedCounts, JudgedMarks
@@ -29,8 +30,7 @@ Progress = Callable[[int], object]
 """Is told how many further events were gone through."""
 
 
-@dataclass
-class Rejudgement:
+class Rejudgement(Struct):
     """What judging a session's turns again came to.
 
     `otherwise` counts the turns of other versions of Foregate that this one judges otherwise, by version, and `turns`

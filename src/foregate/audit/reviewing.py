@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from foregate.assembly.home import find_judged_sessions, find_session
 from foregate.audit.change_review import ChangeDraw, draw_for_change
@@ -53,8 +52,7 @@ class QueueRequest(Struct, frozen=True, kw_only=True):
         return "random" if self.random else "risk" if self.risk else "disagreement" if self.disagreement else None
 
 
-@dataclass(slots=True)
-class OpenReview:
+class OpenReview(Struct):
     """Rulings in the order they are shown, by whom they are labelled, and without what others said where `blind`."""
 
     log: SqliteLog

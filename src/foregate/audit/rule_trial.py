@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import chain
+
+from msgspec import Struct, field
 
 from foregate.audit.pieces import UNREADABLE, read_turns, split_session
 from foregate.policy.policy import Policy, Rule
@@ -25,8 +26,7 @@ _FEW = 20
 """Sessions whose tools are read in any case."""
 
 
-@dataclass
-class RuleTrial:
+class RuleTrial(Struct):
     """What trying rules under a policy came to: those `left` matched none of `calls` in so many turns."""
 
     policy: Policy

@@ -6,14 +6,12 @@ import sqlite3
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from dataclasses import replace as replace_piece
 from functools import cached_property, partial
 from operator import attrgetter
 from typing import NamedTuple
 
 import msgspec
-from msgspec import Struct, to_builtins
+from msgspec import Struct, field, to_builtins
 from msgspec.structs import replace
 
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
@@ -85,8 +83,7 @@ class Row(Struct, frozen=True):
         return {"kind": "call", **row}
 
 
-@dataclass
-class WhatIfTally:
+class WhatIfTally(Struct):
     """Counts of what came out how: before and at each session's first divergence, and after it."""
 
     sessions: int = 0
@@ -334,7 +331,7 @@ class PieceJudge:
         """Return the keys that decide a row; raise LogError where the log cannot be read."""
         pieces = (one for one in split_session(self._log, row.session) if one.after < row.seq <= one.until)
         try:
-            turns = (turn for one in pieces for turn in read_turns(self._log, replace_piece(one, only=(row.seq,))))
+            turns = (turn for one in pieces for turn in read_turns(self._log, replace(one, only=(row.seq,))))
             if (turn := next(turns, None)) is None:
                 raise InvalidJson(f"turn {row.seq} is not where its number says; an event before it is gone or moved")
             found = self._find_comparison(turn).find_deciding_keys(turn.turn, turn.judgement, [row.call.call])

@@ -8,10 +8,12 @@ import re
 import shlex
 from collections.abc import Iterator, Sequence
 
+from foregate.schemas.late_pattern import compile_late
+
 _WRAPPERS = ("env", "nice", "nohup", "timeout 600", "setsid", "stdbuf -oL", "env nice", "find . -maxdepth 0 -exec")
 _SPECIAL = "|&;<>()$`\\\"'\n*?[]{}~#!="
-_PLAIN = re.compile(r"[\w./:@,+%-]+", re.ASCII)
-_SUBCOMMAND = re.compile(r"[a-z][a-z-]*", re.ASCII)
+_PLAIN = compile_late(r"[\w./:@,+%-]+", re.ASCII)
+_SUBCOMMAND = compile_late(r"[a-z][a-z-]*", re.ASCII)
 
 
 def split_plain(line: str) -> list[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import AnyReviewBody, LabelWithdrawn, QueueDrawn, SessionSignedOff

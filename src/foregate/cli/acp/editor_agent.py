@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, closing
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,6 +20,7 @@ from acp.schema import (
     PromptResponse,
     SetSessionModeResponse,
 )
+from msgspec.structs import replace
 
 from foregate.assembly.home import Home
 from foregate.assembly.open import read_beginning

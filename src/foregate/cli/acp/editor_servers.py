@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from typing import TypeAlias
 
@@ -11,11 +10,12 @@ from msgspec.structs import replace
 
 from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, read_server
 from foregate.schemas.errors import UsageError
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.visible import make_visible
 
 EditorServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
-_ODD = re.compile(r"[^A-Za-z0-9_-]+")
+_ODD = compile_late(r"[^A-Za-z0-9_-]+")
 _NAMED = 64
 
 

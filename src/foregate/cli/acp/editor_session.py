@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import TYPE_CHECKING, Literal
 
 from acp import RequestError
 from acp.helpers import SessionUpdate, start_tool_call, update_agent_message_text
 from acp.interfaces import Client
 from acp.schema import RequestPermissionResponse, SessionMode, SessionModeState, StopReason
+from msgspec.structs import replace
 
 from foregate.agent.loop.answers import cancel_open_task
 from foregate.agent.loop.cancelling import GIVEN_UP, turn_elsewhere

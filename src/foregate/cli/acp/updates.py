@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,6 +39,7 @@ from foregate.schemas.event_body import (
     ToolStarted,
     UserMessage,
 )
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.task_plan import PlanProposed, PlanStepChanged, TaskStatus
 from foregate.schemas.tool_call import ToolCall
@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _FILES = (ResourceKind.FILE, ResourceKind.DIRECTORY)
 _PLACES = (ResourceKind.URL, ResourceKind.HOST)
-_TICKS = re.compile(r"`{3,}")
+_TICKS = compile_late(r"`{3,}")
 _TITLE = 200
 KINDS: Mapping[Effect, ToolKind] = {
     Effect.CREATE: "edit",

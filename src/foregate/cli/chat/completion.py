@@ -14,12 +14,13 @@ from prompt_toolkit.document import Document
 from foregate.agent.workspace.workspace import Workspace
 from foregate.cli.terminal.layout import is_hidden, shorten_text
 from foregate.schemas.errors import ForegateError
+from foregate.schemas.late_pattern import compile_late
 
 LOOKED_AT = 2000
 """Entries of a directory that are looked at for one completion."""
 OFFERED = 100
 _META = 40
-_WORD = re.compile(r"[^\s\"'`(<\[{]*\Z")
+_WORD = compile_late(r"[^\s\"'`(<\[{]*\Z")
 Choices = Mapping[str, str]
 """What can be typed, and what it is."""
 

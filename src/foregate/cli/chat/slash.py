@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from msgspec import Struct
 
 from foregate.cli.terminal.nearest import suggest_nearest
 from foregate.schemas.event_body import KnownOutcome
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.visible import make_visible
 
 OUTCOMES: Mapping[str, KnownOutcome] = {"done": "done", "not-done": "not_done"}
@@ -59,7 +59,7 @@ KEYS = {
 WAITING = ("awaiting_approval", "paused")
 """How a task is paused that /execute goes on with."""
 _SHOWN = 40
-_COMMAND = re.compile(r"/[a-z-]*(\s|\Z)")
+_COMMAND = compile_late(r"/[a-z-]*(\s|\Z)")
 
 
 def describe_unknown(typed: str) -> str:

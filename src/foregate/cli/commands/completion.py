@@ -12,10 +12,11 @@ import typer
 
 from foregate.cli.terminal.exit_codes import STATUS, run_async
 from foregate.schemas.errors import ForegateError, UsageError
+from foregate.schemas.late_pattern import compile_late
 
 OFFERED = 50
 """Sessions or plans that are offered at most, the newest."""
-_SAFE = re.compile(r"[\w.,:/=@+-]+\Z", re.ASCII)
+_SAFE = compile_late(r"[\w.,:/=@+-]+\Z", re.ASCII)
 """What may be put into a command line as it is: it means nothing else to any of the shells."""
 _MEANING = 60
 

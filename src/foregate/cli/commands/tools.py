@@ -7,11 +7,11 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+from msgspec import Struct, field
 
 from foregate.cli.commands import options
 from foregate.cli.commands.options import opens_session, take
@@ -90,8 +90,7 @@ FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempot
 app.command("serve", short_help="Let other agents use the tools.")(serve)
 
 
-@dataclass(frozen=True, slots=True)
-class SessionTools:
+class SessionTools(Struct, frozen=True):
     """What a session would be offered under `policy`: tools of this process or of a runtime, and MCP servers, started.
     `failed` says of servers why they were not; `pins` are there where servers are. `notes` are for a person."""
 

@@ -138,7 +138,7 @@ def find_hidden(policy: str | None, workspace: Path) -> Hidden:
 
 def _print_tally(tally: ExportTally, output: Path | None, as_json: bool) -> None:
     """Print what was exported: on standard error where standard output is the export itself."""
-    from dataclasses import asdict
+    from msgspec.structs import asdict
 
     from foregate.cli.terminal.layout import pluralise
 

@@ -6,10 +6,10 @@ import asyncio
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager, nullcontext, redirect_stdout
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.planner import Planning
@@ -43,8 +43,7 @@ Course = tuple[PlanReport, bool]
 """What became of a plan, and whether it ran at all."""
 
 
-@dataclass
-class PlanWork:
+class PlanWork(Struct):
     """One plan at one terminal. `quiet` prints no progress, for `--json`."""
 
     opened: OpenSession

@@ -15,13 +15,14 @@ from foregate.cli.terminal.terminal import Terminal
 from foregate.cli.terminal.value_rows import format_value, name_path
 from foregate.gates.declaring import list_asked
 from foregate.gates.permitting import NARROW, WIDER
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Reply
 from foregate.schemas.sources import explain_naming, is_named_by, list_to_name
 from foregate.schemas.strict_json import Json, get_list, get_object, get_text
 
 _SPARED = ("observation", "create", "edit", "move", "delete")
 _NEVER_SPARED = ("irreversible", "external", "needs_approval")
-_ONE = re.compile(rf"([0-9]{{1,4}}) *({'|'.join(sorted(KEYS, reverse=True))})(?![^\W\d_])[ ,]*", re.IGNORECASE)
+_ONE = compile_late(rf"([0-9]{{1,4}}) *({'|'.join(sorted(KEYS, reverse=True))})(?![^\W\d_])[ ,]*", re.IGNORECASE)
 Answers = dict[int, str]
 """What was chosen for a call, by its number."""
 

@@ -8,7 +8,6 @@ stays behind its label or bar when it wraps: whatever a model, a tool or a file 
 
 from __future__ import annotations
 
-import re
 import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
@@ -18,6 +17,7 @@ from rich.console import Console, ConsoleDimensions
 from rich.text import Text
 from rich.theme import Theme
 
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.visible import is_hidden as is_hidden
 from foregate.schemas.visible import make_visible as make_visible
 
@@ -98,8 +98,8 @@ def shorten_text(text: str, width: int) -> str:
 BAR = "|"
 """Stands before every line that is not Foregate's own, and before no other."""
 _TAB = 4
-_PARTS = re.compile(r"\n|[ \t]+|[^ \t\n]+")
-_HALF_AN_ESCAPE = re.compile(r"\\u?\Z")
+_PARTS = compile_late(r"\n|[ \t]+|[^ \t\n]+")
+_HALF_AN_ESCAPE = compile_late(r"\\u?\Z")
 
 
 class BarredText:

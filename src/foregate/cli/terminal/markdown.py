@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 
 from foregate.cli.terminal.layout import BAR, NAME, chop_text, count_columns, fold_text, is_hidden, make_visible
+from foregate.schemas.late_pattern import compile_late
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
@@ -26,10 +27,10 @@ _LONGEST = 20_000
 """Characters of a block that are laid out; a longer one is shown as it was written."""
 _KEPT = "\u00a0"
 """Stands for a space at the beginning of a line while that is laid out; in the text itself it is always escaped."""
-_FENCE = re.compile(r"([ ]*)(`{3,}|~{3,})[ ]*([^`]*)\Z")
-_ITEM = re.compile(r"[ ]*(?:[-*+]|\d{1,9}[.)])(?:[ ]|\Z)")
-_HEADING = re.compile(r"[ ]{0,3}#{1,6}(?:[ ]|\Z)")
-_POSES = re.compile(
+_FENCE = compile_late(r"([ ]*)(`{3,}|~{3,})[ ]*([^`]*)\Z")
+_ITEM = compile_late(r"[ ]*(?:[-*+]|\d{1,9}[.)])(?:[ ]|\Z)")
+_HEADING = compile_late(r"[ ]{0,3}#{1,6}(?:[ ]|\Z)")
+_POSES = compile_late(
     r"\||\[?foregate\b|you(?: \([^)]*\))?>|(?:approve|undo this|run this plan|offer them|go on)\?|say:"
     r"|  (?:[a-z0-9]+(?: [a-z]+)? {2,}\S"
     r"|(?:context|settled|not run|unknown|because|covered|changes|target|completed|cancelled|budget exhausted) \S)",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from msgspec import Struct
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from foregate.cli.terminal.layout import chop_text, expand_tabs, format_labelled
 from foregate.schemas.event_body import ToolFinished
+from foregate.schemas.late_pattern import compile_late
 
 LINES = 4
 """Lines of a command's output that are shown where it ran."""
@@ -17,7 +17,7 @@ FAILED_LINES = 12
 """Lines of an output that are shown where it failed: the failure stands in the last."""
 SHORT_OUTPUT = 320
 """Characters up to which the one line something failed with stands in its row."""
-_RESULTS = re.compile(
+_RESULTS = compile_late(
     # pytest
     r"=* ?(?:\d+ (?:passed|failed|errors?|skipped|xfailed|xpassed|deselected|warnings?)(?:, )?)+ in [\d.]+ ?s.*"
     r"|no tests ran in [\d.]+ ?s"
@@ -30,7 +30,7 @@ _RESULTS = re.compile(
     r"|\d+ examples?, \d+ failures?.*"  # rspec
     r"|(?:BUILD|Build) (?:SUCCESS|FAILURE|SUCCESSFUL|FAILED).*|Tests run: \d+, .*"  # maven, gradle
 )
-_COLOURS = re.compile(r"\x1b\[[0-9;]*m")
+_COLOURS = compile_late(r"\x1b\[[0-9;]*m")
 
 
 class Output(Struct, frozen=True):

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from foregate.cli.terminal.blocks import Block
 from foregate.cli.terminal.layout import CARE, count_columns, format_labelled, make_visible, shorten_text
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.sources import explain_source, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
 
@@ -18,7 +19,7 @@ _MOST = 12
 _LONGEST_PATH = 40
 _LONGEST_TEXT = 80
 """Characters that are shown of text out of something that was read."""
-_PLAIN = re.compile(r"[\w.\[\]-]+: (?:[\w!-~]+|[\w!-9;-~]+(?: [\w!-9;-~]+)*)", re.ASCII)
+_PLAIN = compile_late(r"[\w.\[\]-]+: (?:[\w!-~]+|[\w!-9;-~]+(?: [\w!-9;-~]+)*)", re.ASCII)
 """A path and a value without anything that could pass for a wide blank, for our quotes, or among words for a colon."""
 
 
