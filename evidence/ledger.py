@@ -141,7 +141,7 @@ _NAMING = compile_late(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
 _URL = compile_late(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
 _PART = compile_late(r"[:=]")
 _TRUST = {origin: rank for rank, origin in enumerate(Origin)}
-_SHOWN_FIRST = {Origin.EXTERNAL: 0, Origin.NOBODY: 1, Origin.WORKSPACE: 2, Origin.USER: 3}
+_SHOWN_FIRST = (Origin.EXTERNAL, Origin.NOBODY, Origin.WORKSPACE, Origin.USER)
 Mention = tuple[Origin, int]
 """The most trusted origin of an atom and the event that brought it."""
 
@@ -197,10 +197,11 @@ class AtomTable:
         A path nobody said as a whole counts as said when its folder and its last part were, a URL when its host was:
         by the less trusted of the two.
         """
-        word = fold_word(name)
-        if (heard := self._find_whole(word) or self._find_by_halves(word)) is None:
-            return Atom(shorten_word(name), Origin.NOBODY)
-        return Atom(shorten_word(name), *heard, shorten_word(word) in self._told)
+        word, text = fold_word(name), name if len(name) <= LONGEST else shorten_word(name)
+        atom = word if len(word) <= LONGEST else shorten_word(word)
+        if (heard := self._find_whole(atom) or self._find_by_halves(word)) is None:
+            return Atom(text, Origin.NOBODY)
+        return Atom(text, *heard, atom in self._told)
 
     def is_known_whole(self, name: str) -> bool:
         """Whether a text of the session holds exactly this name, not only its parts."""
@@ -214,15 +215,18 @@ class AtomTable:
         `names` are looked up as well, such as the resources the call turned out to touch. At most `limit` atoms of
         `size` characters together are returned; what is left out is what is trusted most.
         """
-        found = {name: self.find_atom(name) for name in names if name}
+        found: dict[str, Atom] = {}
+        for name in names:
+            if name:
+                found[name] = self.find_atom(name)
         outside = self._heard[Origin.EXTERNAL]
         for text in find_strings(arguments):
             brief = len(text) <= SHORT
-            for name in find_argument_names(text) if brief or outside else ():
+            for name in _find_short_names(text) if brief else find_long_names(text) if outside else ():
                 if name not in found and (brief or name in outside):
                     found[name] = self.find_atom(name)
         kept: dict[str, Atom] = {}
-        for atom in sorted(found.values(), key=lambda atom: _SHOWN_FIRST[atom.origin]):
+        for atom in [atom for origin in _SHOWN_FIRST for atom in found.values() if atom.origin is origin]:
             size -= len(atom.text) + 40
             if len(kept) >= limit or size < 0:
                 break
@@ -243,9 +247,11 @@ class AtomTable:
         return max(known, key=lambda heard: (_TRUST[heard[0]], heard[1]))
 
     def _find_whole(self, atom: str) -> Mention | None:
-        atom = shorten_word(atom)
-        origin = self._find_origin(atom)
-        return (origin, self._heard[origin][atom]) if origin is not None else None
+        atom = atom if len(atom) <= LONGEST else shorten_word(atom)
+        for origin, atoms in self._heard.items():
+            if (seq := atoms.get(atom)) is not None:
+                return origin, seq
+        return None
 
     def _find_origin(self, atom: str) -> Origin | None:
         for origin, atoms in self._heard.items():
@@ -285,8 +291,10 @@ def names_in_word(raw: str) -> tuple[str, ...]:
 
 
 def _read_names(raw: str) -> tuple[str, ...]:
+    if _NAMING.search(raw) is None:
+        return ()
     word = fold_word(raw)
-    return (shorten_word(word), *find_inner_names(word)) if len(word) > 1 and _NAMING.search(raw) else ()
+    return (shorten_word(word), *find_inner_names(word)) if len(word) > 1 else ()
 
 
 _names_again = lru_cache(maxsize=1024)(_read_names)
@@ -306,24 +314,25 @@ def find_inner_names(word: str) -> Iterator[str]:
             yield shorten_word(name[2:])
 
 
-def find_argument_names(text: str) -> Iterable[str]:
-    """Yield the names of an argument: its naming words with their parts, and the whole of it when it is one word."""
-    if len(text) <= SHORT:
-        return _find_short_names(text)
+def find_long_names(text: str) -> Iterable[str]:
+    """Return the names of a long argument: its naming words with their parts."""
     return chain.from_iterable(names_in_word(match.group()) for match in _WORD.finditer(text))
 
 
 @lru_cache(maxsize=256)
 def _find_short_names(text: str) -> tuple[str, ...]:
-    """Return the names of a short argument: a call names the path the last one named, and takes away what that put."""
+    """Return the names of a short argument, and the whole of it when it is one word. The last ones are remembered: a
+    call names the path the last one named, and takes away what that put."""
     whole = (shorten_word(fold_word(text.strip())),) if len(text.split(None, 1)) == 1 else ()
+    if _NAMING.search(text) is None:  # so no word of it is a name
+        return whole
     return (*whole, *chain.from_iterable(map(names_in_word, _WORD.findall(text))))
 
 
 def fold_word(word: str) -> str:
     """Return a word without a sentence's punctuation, `./` in front and `/` behind; hosts and mail in lower case."""
     word = word.rstrip(".,:!?").removeprefix("./").rstrip("/")
-    if (url := match_url(word)) is not None:
+    if "://" in word and (url := match_url(word)) is not None:
         return url.group().lower() + word[url.end() :]
     return word.lower() if "@" in word and "/" not in word else word
 
@@ -341,14 +350,15 @@ def shorten_word(word: str) -> str:
     return f"{word[: LONGEST - 33]}~{digest}"
 
 
-def find_strings(value: Json) -> Iterator[str]:
-    """Yield the strings of a value, keys left out."""
-    stack = [value]
+def find_strings(value: Json) -> list[str]:
+    """Return the strings of a value, keys left out."""
+    stack, found = [value], []
     while stack:
         item = stack.pop()
         if isinstance(item, str):
-            yield item
+            found.append(item)
         elif isinstance(item, (dict, Mapping)):
             stack.extend(reversed(list(item.values())))
         elif isinstance(item, list):
             stack.extend(reversed(item))
+    return found

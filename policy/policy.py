@@ -331,6 +331,11 @@ class Files(PolicySection):
     max_entries: Annotated[int, Field(ge=1)]
     max_survey: Annotated[int, Field(ge=1)]
 
+    @cached_property
+    def self_running(self) -> frozenset[tuple[str, ...]]:
+        """The paths of each entry of `runs_by_itself`, to be asked for the path of each change."""
+        return frozenset(entry.paths for entry in self.runs_by_itself)
+
 
 WORDS_FROM = ("scores", "mandate", "contract", "commands")
 """Sections with the lists of words by which texts and commands are read."""

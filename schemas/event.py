@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from operator import attrgetter
 from typing import Literal, TypeAlias
 
 from msgspec import Struct
@@ -88,7 +89,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
     ) -> ModelResponded:
         """Return the body that records a stamped response."""
         return cls(
-            **{name: getattr(response, name) for name in _ALIKE},
+            **dict(zip(_ALIKE, _read_alike(response), strict=True)),
             calls=record_calls(response.calls),
             usage=RecordedUsage(**asdict(response.usage)),
             order=response.order.to_json() if response.order is not None else None,
@@ -103,7 +104,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
     def response(self) -> ModelResponse:
         """The response; raises InvalidJson where its order cannot be read."""
         return ModelResponse(
-            **{name: getattr(self, name) for name in _ALIKE},
+            **dict(zip(_ALIKE, _read_alike(self), strict=True)),
             calls=tuple([recorded.call for recorded in self.calls]),
             usage=self.usage.usage,
             order=Block.from_json(self.order) if self.order is not None else None,
@@ -112,6 +113,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model
 
 _ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred", "raw")
 """What of a response is recorded as it is."""
+_read_alike = attrgetter(*_ALIKE)
 
 
 class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.recorded_call import record_calls
+from foregate.schemas.recorded_call import restore_call
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 
@@ -107,6 +107,9 @@ class Usage(Struct, frozen=True, forbid_unknown_fields=True):
     cost: int = 0
 
 
+_WORDS = ("text", "reasoning", "raw")
+
+
 class ModelResponse(Struct, frozen=True):
     """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer.
 
@@ -132,9 +135,13 @@ class ModelResponse(Struct, frozen=True):
 
         So it is what reading its recorded form gives, whoever made it.
         """
-        recorded = enumerate(record_calls(self.calls), start=1)
-        calls = tuple(replace(call, id=f"c{seq}.{index}").call for index, call in recorded)
-        words = {name: strict_json.scrub(getattr(self, name)) for name in ("text", "reasoning", "raw")}
+        calls = tuple(
+            [
+                restore_call(f"c{seq}.{index}", one.wire_id, one.name, one.raw, one.defect, one.sent)
+                for index, one in enumerate(self.calls, start=1)
+            ]
+        )
+        words = {name: strict_json.scrub(text) for name in _WORDS if not (text := getattr(self, name)).isascii()}
         if self.order is None and not self.deferred:
             return replace(self, **words, calls=calls)
         order = self.order.fit_to(len(calls)) if self.order is not None else None

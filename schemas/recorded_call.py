@@ -32,11 +32,16 @@ class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
     @property
     def call(self) -> ToolCall:
         """The call, its arguments parsed anew."""
-        if self.defect:
-            read = ToolCall.from_defect(self.name, self.arguments, self.defect, id=self.id, wire_id=self.wire_id)
-        else:
-            read = ToolCall.parse(self.name, self.arguments, id=self.id, wire_id=self.wire_id)
-        return replace(read, sent=self.sent) if self.sent is not None else read
+        return restore_call(self.id, self.wire_id, self.name, self.arguments, self.defect, self.sent)
+
+
+def restore_call(own: str, wire: str, name: str, raw: str, defect: str, sent: SentCall | None) -> ToolCall:
+    """Return a call under the session's own id as reading its recorded form gives it, its arguments parsed anew."""
+    if defect:
+        read = ToolCall.from_defect(name, raw, defect, id=own, wire_id=wire)
+    else:
+        read = ToolCall.parse(name, raw, id=own, wire_id=wire)
+    return replace(read, sent=sent) if sent is not None else read
 
 
 def record_calls(calls: Iterable[ToolCall]) -> tuple[RecordedCall, ...]:

@@ -50,7 +50,8 @@ class ToolCall(Struct, frozen=True):
     @classmethod
     def parse(cls, name: str, raw: str, *, id: str = "", wire_id: str = "") -> ToolCall:  # noqa: A002
         """Read the arguments strictly; what cannot be read is kept as a defect, never raised."""
-        name, raw = strict_json.scrub(name), strict_json.scrub(raw)
+        if not (name.isascii() and raw.isascii()):
+            name, raw = strict_json.scrub(name), strict_json.scrub(raw)
         read = _read_again if len(raw) <= _SHORT else _read_arguments
         arguments, defect, digest = read(name, raw)
         return cls(id, wire_id or id, name, raw, arguments, defect, digest)
@@ -259,11 +260,12 @@ def hash_surveys(surveys: tuple[Survey, ...]) -> str:
 
 def fingerprint(survey: Survey) -> str:
     """Return what is known of a call's own resources as one hash: it changes when they do, or when more is known."""
-    known: list[Json] = [
-        [r.kind, r.id, r.exists, r.hash, sorted([seen.kind, seen.hash, seen.trust] for seen in r.evidence)]
-        for r in survey.resources
-    ]
-    known += [[value.path, value.key, value.source] for value in survey.values or ()]
+    known: list[Json] = []
+    for one in survey.resources:
+        seen = [[record.kind, record.hash, record.trust] for record in one.evidence]
+        known.append([one.kind, one.id, one.exists, one.hash, sorted(seen)])
+    for value in survey.values or ():
+        known.append([value.path, value.key, value.source])
     return strict_json.sha256(strict_json.encode_record(known))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, field
@@ -214,19 +215,19 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
     @classmethod
     def of(cls, turn: Turn, judged_calls: int | None = None) -> TurnRecord:
         """Return the recorded form of a turn."""
-        own_calls = None
+        own_calls, used = None, None
         if turn.calls and turn.actor != "model":
             own_calls = tuple(
                 RecordedCall(id=call.id, name=call.name, arguments=call.raw, sent=call.sent) for call in turn.calls
             )
+        if plan := turn.plan:
+            used = PlanUse(seq=plan.seq, used=tuple([item.used for item in plan.items]), spent=list_spent(plan))
         return cls(
             **read_basis(turn),
-            user_messages=tuple(said.seq for said in turn.user_messages),
+            user_messages=tuple([said.seq for said in turn.user_messages]),
             proposal=turn.proposal.seq if turn.proposal is not None else 0,
-            answers=tuple(answer.seq for answer in turn.answers),
-            plan=PlanUse(seq=plan.seq, used=tuple(item.used for item in plan.items), spent=list_spent(plan))
-            if (plan := turn.plan)
-            else None,
+            answers=tuple([answer.seq for answer in turn.answers]) if turn.answers else (),
+            plan=used,
             proposed=own_calls,
             judged_calls=judged_calls,
         )
@@ -234,7 +235,10 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
 
 def read_basis(turn: TurnBasis) -> dict[str, Any]:
     """Return what turns and their records have in common, by field."""
-    return {name: getattr(turn, name) for name in TurnBasis.__struct_fields__}
+    return dict(zip(TurnBasis.__struct_fields__, _read_all(turn), strict=True))
+
+
+_read_all = attrgetter(*TurnBasis.__struct_fields__)
 
 
 def export_turn(turn: Turn) -> Json:

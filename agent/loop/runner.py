@@ -269,7 +269,9 @@ async def record_response(session: Session, response: ModelResponse) -> None:
     stamped = response.stamp_calls(seq)
     program = Dataflow.of(stamped, seq)
     if program is None:
-        await session.record(Draft(ModelResponded.of(stamped), "model"))
+        body = ModelResponded.of(stamped)
+        body.__dict__["response"] = stamped  # what reading it gives, which need not be done at once
+        await session.record(Draft(body, "model"))
         return
     places = program.find_next_stage(session.policy.limits.calls_per_response).places
     stage = program.build_response(places)

@@ -81,6 +81,7 @@ class TurnBuilder:
         """
         state, task, now = self._state, self._state.running_task, self._log.clock()
         digests, permissions = {call.digest for call in calls}, state.permissions
+        given = task.earlier.answer
         unplanned = max(0, 1 - task.touched) if state.mode == "auto" else 0
         if "surveys" not in more:
             more["surveys"] = self._surveyor.survey(calls, state)
@@ -94,7 +95,7 @@ class TurnBuilder:
             prompts_hash=state.prompts_hash,
             calls=calls,
             user_messages=tuple(task.messages),
-            proposal=self.find_proposal(task),
+            proposal=self.find_proposal(task) if given is not None else None,
             depth=self._depth,
             actor=actor,
             cause=cause,
@@ -103,28 +104,30 @@ class TurnBuilder:
             dry_run=state.dry_run,
             counters=task.counters_at(now),
             plan=task.plan and task.uses.limit(task.plan),
-            narrated=max(task.narrated, self.count_narrated(task)),
+            narrated=max(task.narrated, self.count_narrated(task)) if given is not None else task.narrated,
             slots_asked=tuple(task.slots_asked),
             slots_answered=tuple(task.slots_answered),
             grants=(*state.grants, *task.grants),
             permissions=permissions and tuple(one for one in permissions if one.tool in {call.name for call in calls}),
-            refusals=tuple([refusal for refusal in task.refusals if refusal.digest in digests]),
-            holds=task.find_hold_counts(digests),
+            refusals=tuple([one for one in task.refusals if one.digest in digests]) if task.refusals else (),
+            holds=task.find_hold_counts(digests) if task.holds else (),
             fired=dict(task.fired),
             shadow_fired=dict(task.shadow_fired),
             just_failed=task.just_failed,
             during=task.during,
             done_steps=task.done_steps,
             edition=EDITION,
-            contradictions=tuple(starmap(Contradiction, list(state.ledger.contradictions)[-_SHOWN:])),
+            contradictions=tuple(starmap(Contradiction, state.ledger.contradictions[-_SHOWN:])),
             unplanned=None if state.mode == "direct" or task.running_plan else unplanned,
             **more,
         )
         facts = self._prelude.facts(turn)
-        may_ask = self._policy.plans_blind and actor == "model" and (turn.plan is None or not turn.plan.blind)
-        if may_ask and any(wants_plan(one, turn, self._policy) for one in facts.values()):
-            used = task.uses.list_counts(value.key for survey in turn.surveys for value in survey.values or ())
-            turn = replace(turn, masked_words=mask_words(state), said_used=used)
+        if self._policy.plans_blind and actor == "model" and (turn.plan is None or not turn.plan.blind):
+            for one in facts.values():
+                if wants_plan(one, turn, self._policy):
+                    used = task.uses.list_counts(value.key for survey in turn.surveys for value in survey.values or ())
+                    turn = replace(turn, masked_words=mask_words(state), said_used=used)
+                    break
         return TurnInHand(turn, facts)
 
     def find_proposal(self, task: TaskState) -> Said | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from msgspec.structs import replace
 
@@ -42,6 +42,16 @@ _KINDS = {"directory": ResourceKind.DIRECTORY, "file": ResourceKind.FILE, "link"
 _MAX_NAME = 512
 
 
+class _Traits(NamedTuple):
+    """What of a tool says how its calls are surveyed: its targets, their kinds, whether it starts programs, and whether
+    somebody may have to stand behind a call."""
+
+    targets: Sequence[TargetParameter]
+    kinds: Sequence[ResourceKind]
+    starts: bool
+    may_need_somebody: bool
+
+
 class Surveyor:
     """Looks at what each call names: files and directories of the workspace, repositories, commands, hosts.
 
@@ -51,7 +61,7 @@ class Surveyor:
     def __init__(self, workspace: Workspace, tools: ToolSource, policy: Policy, catalogue: Catalogue) -> None:
         self._workspace, self._tools, self._policy, self._catalogue = workspace, tools, policy, catalogue
         self._leaks = SecretScan(workspace, policy)
-        self._targets = {spec.name: find_targets(spec, policy) for spec in catalogue.values()}
+        self._traits: dict[str, _Traits] = {}
 
     def survey(self, calls: Sequence[ToolCall], state: SessionState) -> tuple[Survey, ...]:
         """Return what looking finds for each call."""
@@ -65,28 +75,34 @@ class Surveyor:
         if spec.is_elsewhere:
             remote = survey_remote_call(self._tools, spec, call, state, self._policy)
             return remote if remote.problem else find_values(call, spec, remote, state, self._policy)
+        traits = self._traits.get(call.name) or self._learn_traits(spec)
         declared = None if again else self._tools.classify(call)
         try:
             declared = self._tools.classify(call) if again else declared
             meant = {**call.arguments, **self._tools.fill_arguments(call)}
-            tier = self._find_confinement(spec)
-            has_url = ResourceKind.URL in [target.kind for target in self._targets[spec.name]]
-            if has_url and declared is Effect.OBSERVATION and carries_something(meant, state.atoms, self._policy):
+            tier: Literal["", Tier] = find_tier(self._workspace, self._policy)["tier"] if traits.starts else ""
+            if (
+                declared is Effect.OBSERVATION
+                and ResourceKind.URL in traits.kinds
+                and carries_something(meant, state.atoms, self._policy)
+            ):
                 declared = Effect.SEND
-            resources = tuple(self._survey_resources(spec, meant, declared, state, tier))
+            resources = tuple(self._survey_resources(spec, traits.targets, meant, declared, state, tier))
             if _may_run_later(resources, self._policy):
                 resources = mark_self_running(resources, call, self._workspace, self._tools, self._policy)
-            command = self._find_command(spec, meant, state, tier)
+            command = self._find_command(traits, meant, state, tier) if ResourceKind.PROCESS in traits.kinds else None
             if again:
                 return Survey(call.id, resources=resources, command=command)
-            named = [*[resource.id for resource in resources], *(command.argv[:OPERANDS] if command else ())]
+            named = [resource.id for resource in resources]
+            named += command.argv[:OPERANDS] if command is not None else ()
             atoms = state.atoms.find_argument_atoms(call.arguments, named)
             found = Survey(call.id, declared, resources, command, atoms, confinement=tier)
             if command is not None:
                 work, unheld = find_holder(self._workspace, self._policy, spec, command)
                 found = replace(found, work=work, unheld=unheld)
-            found = replace(found, secrets=self._find_secrets(spec, call, found))
-            if spec.may_need_somebody:
+            if secrets := self._find_secrets(spec, call, found):
+                found = replace(found, secrets=secrets)
+            if traits.may_need_somebody:
                 found = find_values(call, spec, found, state, self._policy)
             elif command is not None or spec.effect is Effect.SEND:
                 found = find_own_values(self._workspace, call, spec, found, state, self._policy)
@@ -101,16 +117,25 @@ class Surveyor:
             return Survey(call.id, declared_effect=declared, problem=why)
         return found
 
+    def _learn_traits(self, spec: ToolSpec) -> _Traits:
+        """Return what surveying the calls of a tool hangs on, which is worked out at the first of them."""
+        targets = find_targets(spec, self._policy)
+        starts = spec.provenance == "builtin" and any(target.kind in _STARTING for target in spec.targets)
+        found = _Traits(targets, [target.kind for target in targets], starts, spec.may_need_somebody)
+        self._traits[spec.name] = found
+        return found
+
     def _survey_resources(
         self,
         spec: ToolSpec,
+        targets: Sequence[TargetParameter],
         arguments: Mapping[str, Json],
         declared: Effect | None,
         state: SessionState,
         tier: Literal["", Tier],
     ) -> list[SurveyedResource]:
         found: list[SurveyedResource] = []
-        for target in self._targets[spec.name]:
+        for target in targets:
             given = arguments.get(target.parameter, target.default)
             if target.kind is ResourceKind.PROCESS:
                 found += self._survey_process(target, given, arguments, state, tier)
@@ -119,12 +144,6 @@ class Surveyor:
                 if isinstance(name, str) and name:
                     found += self._survey_name(spec, target, name, declared, state)
         return found
-
-    def _find_confinement(self, spec: ToolSpec) -> Literal["", Tier]:
-        """Return what holds the programs a built-in tool starts, "" for a tool that starts none."""
-        if spec.provenance != "builtin" or _STARTING.isdisjoint([target.kind for target in spec.targets]):
-            return ""
-        return find_tier(self._workspace, self._policy)["tier"]
 
     def _survey_name(
         self, spec: ToolSpec, target: TargetParameter, name: str, declared: Effect | None, state: SessionState
@@ -260,10 +279,10 @@ class Surveyor:
         return replace(surveyed, protected="secret" if holds else "")
 
     def _find_command(
-        self, spec: ToolSpec, arguments: Mapping[str, Json], state: SessionState, tier: Literal["", Tier]
+        self, traits: _Traits, arguments: Mapping[str, Json], state: SessionState, tier: Literal["", Tier]
     ) -> Command | None:
         """Return the command a call would run and where, None for a call that runs none."""
-        for target in self._targets[spec.name]:
+        for target in traits.targets:
             if target.kind is ResourceKind.PROCESS:
                 command = read_command(arguments.get(target.parameter)) or Command(problem="no command was given")
                 cwd, here = arguments.get("cwd"), ""
@@ -323,8 +342,8 @@ class Surveyor:
         if survey.command is not None:
             cwd = (call.arguments or {}).get("cwd")
             found += self._leaks.scan_command(survey.command, cwd if isinstance(cwd, str) else ".")
-        has_url = ResourceKind.URL in [resource.kind for resource in survey.resources]
-        if has_url or spec.declared is not None or Effect.SEND in (spec.effect, survey.declared_effect):
+        leaves = spec.declared is not None or spec.effect is Effect.SEND or survey.declared_effect is Effect.SEND
+        if leaves or ResourceKind.URL in [resource.kind for resource in survey.resources]:
             found += self._leaks.scan_call(call)
         return tuple(dict.fromkeys(found))
 

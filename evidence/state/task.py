@@ -335,7 +335,7 @@ class TaskState:
     @property
     def done_steps(self) -> dict[str, int]:
         """The event that completed each step of the plan that is done."""
-        return {step.id: step.completed_by for step in self.steps if step.completed_by}
+        return {step.id: step.completed_by for step in self.steps if step.completed_by} if self.steps else {}
 
     def find_result(self, criterion: Criterion) -> CheckResult | None:
         """Return what was seen of a criterion after the last change or by it, None where nothing was."""
@@ -373,9 +373,8 @@ def name_step(task: int) -> str:
     return f"task-{task}"
 
 
-def parse_time(time: str) -> datetime:
-    """Return the moment a UTC text names."""
-    return datetime.fromisoformat(time)
+parse_time = datetime.fromisoformat
+"""Returns the moment a UTC text names."""
 
 
 def build_checks(task: TaskState, ledger: Ledger) -> tuple[Check, ...]:

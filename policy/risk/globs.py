@@ -122,11 +122,16 @@ PARTS_OF_REPOSITORY = ("head", "config", "hooks", "objects", "refs")
 
 def may_run_by_itself(path: str, policy: Policy) -> bool:
     """Whether a change of a path may decide what a program runs unasked, by its name alone; see `self_running`."""
-    entries = policy.files.runs_by_itself
-    for entry in entries:
-        if is_beneath(path, entry.paths):
+    return _has_part_of(path, policy.files.self_running)
+
+
+@lru_cache(maxsize=1024)
+def _has_part_of(path: str, lists: frozenset[tuple[str, ...]]) -> bool:
+    """Whether a path is of one of the lists of globs, or, where there are any, a part of a repository."""
+    for patterns in lists:
+        if is_beneath(path, patterns):
             return True
-    return bool(entries) and not set(PARTS_OF_REPOSITORY).isdisjoint(fold_path(path).split("/"))
+    return bool(lists) and not set(PARTS_OF_REPOSITORY).isdisjoint(fold_path(path).split("/"))
 
 
 def is_off_limits(path: str, policy: Policy) -> bool:

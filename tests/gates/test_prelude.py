@@ -213,6 +213,12 @@ def test_the_order_of_gates_that_need_no_advice_never_changes_what_runs(gates: l
     assert all(result == results[0] for result in results)
 
 
+def test_no_gate_but_approval_lets_go_what_another_asks_about() -> None:
+    later = standings(judge(OF, bench(Says(ASK), Says(ALLOW, "later"))))
+    assert set(later.values()) == {DENY}
+    assert set(standings(judge(OF, bench(Says(ASK), Says(ALLOW, "approval")))).values()) == {ALLOW}
+
+
 def test_a_call_uses_up_no_step_of_a_plan_that_was_made_for_a_call_that_is_held() -> None:
     bench, items = build_prelude(policy_with(), CATALOGUE), (ScopeItem(Effect.EDIT, ResourceKind.FILE, "a.txt"),) * 2
     before = PlanInForce(1, "goal", items[:1])

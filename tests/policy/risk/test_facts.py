@@ -60,7 +60,8 @@ def test_a_call_can_be_undone_only_where_everything_it_changes_can_be_restored()
     (kept,) = survey(edit).resources
     for restorable, irreversible in ((True, False), (False, True)):
         other = replace(kept, id="b.txt", restorable=restorable)
-        assert facts_of(edit, Survey(edit.id, resources=(kept, other))).irreversible is irreversible
+        for both in ((kept, other), (other, kept)):
+            assert facts_of(edit, Survey(edit.id, resources=both)).irreversible is irreversible
     looked_at = replace(kept, id="b.txt", restorable=False, access=Effect.OBSERVATION)
     assert not facts_of(edit, Survey(edit.id, resources=(kept, looked_at))).irreversible
 
