@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections import Counter
+from importlib import import_module
 
 import pytest
 
 from tests.counts.counting import Count, measure
 from tests.counts.kept_counts import PIECES, VERSION, describe_difference, read_column
+from tests.varied import BENCHMARKS
 
+sys.path.insert(0, str(BENCHMARKS))
+beside = import_module("beside")
+sys.path.remove(str(BENCHMARKS))
 counts_of = functools.cache(measure)
 
 
@@ -21,6 +27,17 @@ def test_no_work_takes_a_twentieth_more_or_less_than_is_kept(piece: str) -> None
         pytest.skip(f"no counts are kept for Python {VERSION}; `make counts` keeps them: {'; '.join(told)}")
     if other := [said for work, count in found.items() if (said := describe_difference(work, count, column.get(work)))]:
         pytest.fail("\n".join(other), pytrace=False)
+
+
+@pytest.mark.parametrize("place", beside.CALLS)
+@pytest.mark.parametrize("kind", beside.KINDS)
+def test_a_turn_makes_no_more_calls_than_are_promised_however_old_its_session_is(kind: str, place: str) -> None:
+    found = counts_of(f"{kind} {place}")
+    taken = [found[f"all calls of turn {number}, {kind} {place}"].calls for number in beside.TURNS]
+    assert beside.TURNS == (10, 100, 1000)
+    assert beside.CALLS == {"in memory": 800, "durable": 950}
+    assert max(taken) <= beside.CALLS[place]
+    assert max(taken) - min(taken) <= 5, "a turn of an old session makes other calls than one of a young"
 
 
 def test_work_that_nobody_counted_yet_is_told() -> None:

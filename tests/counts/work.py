@@ -10,9 +10,11 @@ import contextlib
 import io
 import json
 import os
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import beside
 import endless
 from counting import Count, counted
 
@@ -34,9 +36,10 @@ from foregate.telemetry.log import chain, group_commit
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
-TURNS = (10, 100, 400)
 ONCE = 5
 """Turns that are counted together, since each begins with what the one before it left to do."""
+RESUMED = 400
+"""Turns of the session that is resumed."""
 SESSIONS = 6
 Counts = dict[str, Count]
 
@@ -51,19 +54,21 @@ async def open_session(kind: str, log: Log) -> Session:
 
 
 def count_turns(kind: str, log_class: type[MemoryLog] | type[SqliteLog]) -> Callable[[], Counts]:
-    """Return what counts a turn of a young session, of one that has become older, and of an old one."""
+    """Return what counts a turn of a young session, of one that has become older, and of an old one: as the benchmark
+    `beside` does, and then by function and statement."""
 
     async def count() -> Counts:
         log = log_class(Path("events.db")) if log_class is SqliteLog else MemoryLog()
         session, found = await open_session(kind, log), Counts()
-        task = session.state.running_task
-        for number in TURNS:
-            await endless.turns(session, number - ONCE - task.used["turns"])
+        place = "durable" if log_class is SqliteLog else "in memory"
+        for number in beside.TURNS:
+            every = await beside.count_calls(endless, session, number)
+            found[f"all calls of turn {number}, {kind} {place}"] = Count(Counter({"of everything": int(every)}))
             await log.settle(session.log.lease)
             total = Count()
             with counted(total):
                 await endless.turns(session, ONCE)
-            found[f"turn, {kind}, {'durable' if log_class is SqliteLog else 'in memory'}, {number}"] = total // ONCE
+            found[f"turn, {kind}, {place}, {number}"] = total // ONCE
         if log_class is SqliteLog:
             log.close()
         return found
@@ -85,7 +90,7 @@ async def write_home(first: Count, further: Count) -> SessionOptions:
     log, files = SqliteLog(home / "events.db"), endless.many_files()
     files.root = workspace
     session = await endless.opened(log, files, model=endless.Reader())
-    await endless.turns(session, TURNS[-1])
+    await endless.turns(session, RESUMED)
     await session.close(end=False)
     log.close()
     for _ in range(SESSIONS):
@@ -109,7 +114,7 @@ def count_home() -> Counts:
     return {
         "opening, the first": first,
         "opening, a further one": further,
-        f"resuming, {TURNS[-1]} turns": resuming,
+        f"resuming, {RESUMED} turns": resuming,
         f"audit list, {SESSIONS + 3} sessions": listing,
     }
 
