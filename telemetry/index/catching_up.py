@@ -33,7 +33,7 @@ _AT_ONCE = 2000
 _BAD = 100
 """Events of a session that are skipped since they cannot be read, at most."""
 _UNREAD = compile_late(r"event ([0-9]{1,18}) cannot be read")
-_NOT_KEPT = frozenset({"laying", "asking", "ask", "asked_at", "advice_at", "yes"})
+_NOT_KEPT = frozenset({"laying", "asking", "ask", "words", "asked_at", "advice_at", "yes"})
 """What of a fold has no column of its own."""
 
 

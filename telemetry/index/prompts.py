@@ -13,14 +13,15 @@ from foregate.telemetry.index.rows import STANDINGS
 _ASK, _HOLD = STANDINGS.index(Standing.ASK), STANDINGS.index(Standing.HOLD)
 _CAUSES = f"""WITH prompts AS (
   SELECT asks.id, asks.gate, asks.answered > 0 AS answered, asks.yes OR asks.choice = 'anyway' AS yes,
-    asks.choice, asks.session, turns.seq, asks.not_run
-  FROM asks LEFT JOIN turns ON turns.id = asks.turn WHERE who = 'person' AND raised = 1 AND {{where}}
+    asks.choice, asks.session, turns.seq, asks.not_run, asks.who
+  FROM asks LEFT JOIN turns ON turns.id = asks.turn WHERE who IN ('person', 'words') AND raised = 1 AND {{where}}
 ), named AS (
   SELECT d.*, g.text AS by, c.text AS says FROM decisions d JOIN words g ON g.id = d.gate JOIN words c ON c.id = d.code
   WHERE d.shadow = 0 AND d.early = 0
 ), linked AS (
-  SELECT p.*, (SELECT d.id FROM named d WHERE d.session = p.session AND d.seq = p.seq AND CASE p.gate
-      WHEN 'approval' THEN d.standing = {_ASK} OR d.by = 'approval'
+  SELECT p.*, (SELECT d.id FROM named d WHERE d.session = p.session AND d.seq = p.seq AND CASE
+      WHEN p.who = 'words' THEN d.by = p.gate
+      WHEN p.gate = 'approval' THEN d.standing = {_ASK} OR d.by = 'approval'
       ELSE d.standing >= {_HOLD} OR d.says = 'overridden' END
     ORDER BY d.standing != {_ASK}, d.id LIMIT 1) AS cause,
     (SELECT d.by FROM named d WHERE d.session = p.session AND d.seq = p.seq AND d.standing >= {_HOLD}
@@ -40,9 +41,9 @@ GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""  # noqa: S608
 class PromptCount(Struct, frozen=True):
     """Questions to a person that one gate, rule and policy key made.
 
-    `yes` counts answers that wanted the call, `no` other answers, `unanswered` questions without an answer, `ran` those
-    with a yes whose calls were then run. `stopped_by` names the gates that held a call after a yes, and the codes of
-    what kept it from running where no gate did.
+    `yes` counts answers that wanted the call, `no` other answers, also those in words, `unanswered` questions without
+    an answer, `ran` those with a yes whose calls were then run. `stopped_by` names the gates that held a call after a
+    yes, and the codes of what kept it from running where no gate did.
     """
 
     gate: str

@@ -45,6 +45,7 @@ class SessionFold(Struct):
     `laying` are the events that say which policy and tools hold, `ask` the row of the open question to a person,
     `asking` by the rows of the last such questions the calls that may still run, and
     `asked_at` when it was asked, `advice_at` when an advisor was, `yes` by the event of an answer what was said yes to.
+    `words` is the row of a question that a message answers.
     """
 
     state: str = "open"
@@ -66,6 +67,7 @@ class SessionFold(Struct):
     laying: dict[str, int] = field(default_factory=dict)
     asking: dict[int, list[str]] = field(default_factory=dict)
     ask: int = 0
+    words: int = 0
     asked_at: str = ""
     advice_at: str = ""
     yes: dict[int, dict[str, str]] = field(default_factory=dict)
@@ -94,12 +96,17 @@ class SessionReader:
                 self.fold.ran_by, self.fold.follows = name_runner(body), name_followed(body)
             case UserMessage(text=text):
                 self.fold.asked = self.fold.asked or scrub(text[:_SHOWN])
+                if self.fold.words:
+                    self._writer.answer_ask(self.fold.words, answered=event.seq)
+                self.fold.words = 0
             case TaskStarted():
                 self.fold.tasks += 1
                 self.fold.state, self.fold.ended = "open", ""
                 self._writer.insert_missing("tasks", self._session, event.seq, self.fold.last_at)
             case TaskPaused(reason=reason):
                 self.fold.state, self.fold.ended = reason, ""
+                if self.fold.words:
+                    self._writer.answer_ask(self.fold.words, raised=reason == "needs_input")
             case TaskEnded(status=status):
                 self.fold.state, self.fold.ended = status, event.time
             case event_body.SessionEnded():
@@ -178,6 +185,10 @@ class SessionReader:
         self.fold.held += stopped - denied
         voided = (one.seq for one in body.turn.voided)
         self._writer.link_answers(self._session, turn, (*body.turn.answers, *voided))
+        self.fold.words = 0
+        if judgement.consequence is not None and judgement.consequence.kind == "ask_user":
+            self.fold.words = self._insert_ask(event, "words", judgement.consequence_gate)
+            self._writer.answer_ask(self.fold.words, turn=turn)
         for gate in list_overridden(body, self.fold.yes):
             self._writer.insert("overrides", session=self._session, at=self.fold.last_at, gate=scrub(gate), turn=turn)
         self.fold.yes.clear()

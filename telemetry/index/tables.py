@@ -11,7 +11,7 @@ from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log.sqlite_file import PATIENCE, retry_while_busy
 
-VERSION = 5
+VERSION = 6
 """Raised whenever the tables, or what is written into them, change: an index of another version is made anew."""
 _APPLICATION = 0x46474958
 """SQLite's application id of an index: "FGIX"."""

@@ -90,9 +90,16 @@ CREATE TEMP TABLE prompts AS SELECT q.session, q.seq AS asked, q.gate, a.seq AS 
   OR (a.session, a.seq) IN (SELECT * FROM yes)) AS yes FROM asked q LEFT JOIN answers a
   ON a.session = q.session AND a.who = 'person' AND a.seq = (SELECT min(seq) FROM (
   SELECT session, seq, who FROM answers UNION ALL SELECT session, seq, who FROM asked) o
-  WHERE (o.session, o.who) = (q.session, 'person') AND o.seq > q.seq) WHERE q.who = 'person';
+  WHERE (o.session, o.who) = (q.session, 'person') AND o.seq > q.seq) WHERE q.who = 'person'
+  UNION ALL SELECT j.session, p.seq, j.judgement ->> '$.consequence_gate', (SELECT min(seq) FROM of m
+  WHERE m.session = p.session AND m.kind = 'user_message' AND m.seq > p.seq), 'words', j.seq, 0
+  FROM of p JOIN judged j ON j.session = p.session AND j.seq = (SELECT max(seq) FROM judged o
+  WHERE o.session = p.session AND o.seq < p.seq) WHERE p.kind = 'task_paused' AND p.body ->> '$.reason' = 'needs_input'
+  AND j.judgement ->> '$.consequence.kind' = 'ask_user' AND NOT EXISTS (SELECT 1 FROM of o WHERE o.session = p.session
+  AND o.kind IN ('task_paused', 'user_message') AND o.seq > j.seq AND o.seq < p.seq);
 CREATE TEMP TABLE caused AS SELECT p.*, (SELECT s.rowid FROM said s WHERE (s.session, s.seq) = (p.session, p.turn)
-  AND CASE p.gate WHEN 'approval' THEN s.standing = 'ask' OR s.gate = 'approval'
+  AND CASE WHEN p.choice = 'words' THEN s.gate = p.gate WHEN p.gate = 'approval'
+  THEN s.standing = 'ask' OR s.gate = 'approval'
   ELSE s.standing IN ('hold', 'deny') OR s.code = 'overridden' END ORDER BY s.standing != 'ask', place, number LIMIT 1)
   AS cause, coalesce((SELECT s.gate FROM said s WHERE (s.session, s.seq) = (p.session, p.turn)
   AND s.standing IN ('hold', 'deny') AND (s.gate = 'approval' OR s.call IN (SELECT call FROM said o

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.cli.commands.reports import format_prompts
 from foregate.schemas.protocols import Reply
@@ -25,6 +26,9 @@ RAISED = """SELECT count(*) FROM events WHERE json_extract(text, '$.kind') = 'ne
   AND json_extract(text, '$.body.need.who') = 'person'"""
 ANSWERED = """SELECT count(*) FROM events WHERE json_extract(text, '$.kind') = 'need_answered'
   AND json_extract(text, '$.body.answer.who') = 'person' AND json_type(text, '$.body.answer.value') = 'object'"""
+WORDS = """SELECT count(*) FROM events WHERE json_extract(text, '$.body.judgement.consequence.kind') = 'ask_user'"""
+SAID = f"""{WORDS} AND EXISTS (SELECT 1 FROM events m WHERE m.session = events.session AND m.seq > events.seq
+  AND json_extract(m.text, '$.kind') = 'user_message')"""
 YES = f"{ANSWERED} AND json_extract(text, '$.body.answer.value.choice') IN ('yes', 'grant', 'anyway')"
 
 
@@ -45,8 +49,10 @@ async def test_the_prompts_are_the_questions_and_answers_that_the_log_holds(tmp_
     with closing(open_index(path)) as index, closing(sqlite3.connect(path)) as log:
         found = count_prompts(index, DecisionFilter())
         counts = [sum(getattr(row, name) for row in found) for name in ("prompts", "yes", "no", "unanswered")]
-        raised, answered, yes = (log.execute(query).fetchone()[0] for query in (RAISED, ANSWERED, YES))
-        assert counts == [raised, yes, answered - yes, raised - answered]
+        raised, answered, yes, words, said = (
+            log.execute(query).fetchone()[0] for query in (RAISED, ANSWERED, YES, WORDS, SAID)
+        )
+        assert counts == [raised + words, yes, answered - yes + said, raised - answered + words - said]
         assert {row.gate for row in found} >= {"rules", "narration", "drift", "uncertainty", "plan", "critique"}
         nothing = count_prompts(index, DecisionFilter(sessions=["none"]))
         assert nothing == []
@@ -123,6 +129,23 @@ async def test_a_call_that_was_let_go_after_a_yes_and_then_not_run_did_not_run(
     with closing(open_index(tmp_path / "events.db")) as index:
         (row,) = count_prompts(index, DecisionFilter())
     assert (row.rule, row.yes, row.ran, row.stopped_by) == ("ask-edits", 1, 0, stopped_by)
+
+
+@pytest.mark.parametrize(("answer", "counts"), [("", (1, 0, 0, 1)), ("to eve@example.org", (1, 0, 1, 0))])
+async def test_a_question_that_a_message_answers_is_a_prompt_of_the_gate_that_asked_it(
+    tmp_path: Path, answer: str, counts: tuple[int, ...]
+) -> None:
+    case = CASES["uncertainty_clarification"]
+    world = World(policy=case.policy())
+    session = await world.open([calls(case.call, text=TALK), says("I let it be.")])
+    assert (await run(session, case.says)).status == "needs_input"
+    if answer:
+        await run(session, answer)
+    put_session(tmp_path / "events.db", "s", world.log.lines(session.name))
+    with closing(open_index(tmp_path / "events.db")) as index:
+        (row,) = count_prompts(index, DecisionFilter())
+    assert (row.gate, row.key) == ("uncertainty", "uncertainty.threshold")
+    assert (row.prompts, row.yes, row.no, row.unanswered) == counts
 
 
 def test_the_table_fits_its_terminal() -> None:
