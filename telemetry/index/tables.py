@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.log.sqlite_file import PATIENCE, retry_while_busy
+from foregate.telemetry.log.sqlite_file import PATIENCE, overwrite_deleted, retry_while_busy
 
 VERSION = 6
 """Raised whenever the tables, or what is written into them, change: an index of another version is made anew."""
@@ -181,6 +181,7 @@ def _open_file(name: str, path: Path) -> sqlite3.Connection:
     try:
         with explain_damage():
             connection.execute("PRAGMA cell_size_check=ON")
+            overwrite_deleted(connection)
             connection.execute("PRAGMA cache_size=-65536")
             connection.execute("PRAGMA temp_store=MEMORY")
             connection.execute("PRAGMA trusted_schema=OFF")

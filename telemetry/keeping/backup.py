@@ -117,10 +117,10 @@ def _leave(copy: sqlite3.Connection) -> None:
 
     It has no snapshots: they count only where the key is that they were made with.
     """
+    sqlite_file.overwrite_deleted(copy)
     copy.execute(f"UPDATE leases SET {_NOBODY} WHERE owner != ''")  # noqa: S608 - a constant
     if sqlite_file.has_table(copy, "snapshots"):
-        with sqlite_file.overwrite_deleted(copy):
-            copy.execute("DELETE FROM snapshots")
+        copy.execute("DELETE FROM snapshots")
     copy.execute("PRAGMA journal_mode=DELETE").fetchone()
 
 

@@ -36,6 +36,7 @@ def copy_reviews(source: Path, target: Path, sessions: Collection[str] | None = 
         closing(sqlite3.connect(target, isolation_level=None)) as copy,
     ):
         sqlite_file.retry_while_busy(source, lambda: reader.backup(copy))
+        sqlite_file.overwrite_deleted(copy)
         copy.execute("UPDATE leases SET owner = '', pid = 0, started = '', boot = '', place = ''")
         copy.execute("PRAGMA journal_mode=DELETE").fetchone()
         if sessions is not None:

@@ -43,13 +43,13 @@ def erase_session(
 
     All, or those of some kinds, or of some numbers where `seqs` names them.
 
-    What it takes away is overwritten in the file. It is gone from the file beside it, too, unless somebody reads the
-    log just then.
+    What it takes away is overwritten in the file, as on every connection that writes here. It is gone from the file
+    beside it, too, unless somebody reads the log just then.
     """
     values: dict[str, str | None] = {"session": session, "at": erasure.at, "by": erasure.by, "why": erasure.why}
     values["kinds"] = json.dumps(list(kinds))
     values["seqs"] = None if seqs is None else json.dumps(list(seqs))
-    with sqlite_file.overwrite_deleted(connection), sqlite_file.write_transaction(connection, path):
+    with sqlite_file.write_transaction(connection, path):
         erased = connection.execute(_ERASE[0], values).rowcount
         for statement in _ERASE[1:]:
             connection.execute(statement, values)

@@ -63,7 +63,7 @@ def write_snapshot(connection: sqlite3.Connection, path: Path, lease: Lease, sna
     about = snapshot.seq, snapshot.hash, snapshot.version, code + packed
     connection.execute("PRAGMA synchronous=NORMAL")
     try:
-        with sqlite_file.overwrite_deleted(connection), sqlite_file.write_transaction(connection, path):
+        with sqlite_file.write_transaction(connection, path):
             if not _follows_erased(connection, lease.session):
                 connection.execute(_KEEP, (*about, lease.session, lease.owner, lease.fence))
             connection.execute(_FORGET, (_NOT + lease.session,))

@@ -40,6 +40,7 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
         if connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):  # a backup that is used again
             retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
         connection.execute("PRAGMA synchronous=FULL")
+        overwrite_deleted(connection)
         close_to_others(path)
         unfinished.pop_all()
         return connection
@@ -107,15 +108,9 @@ def has_table(connection: sqlite3.Connection, name: str) -> bool:
     return bool(connection.execute("SELECT 1 FROM sqlite_schema WHERE name = ?", (name,)).fetchall())
 
 
-@contextmanager
-def overwrite_deleted(connection: sqlite3.Connection) -> Iterator[None]:
-    """Have SQLite write zeros over what a block deletes or replaces."""
-    (before,) = connection.execute("PRAGMA secure_delete").fetchone()
+def overwrite_deleted(connection: sqlite3.Connection) -> None:
+    """Have SQLite write zeros over what is deleted or replaced from now on; not every build does so by itself."""
     connection.execute("PRAGMA secure_delete=ON").fetchone()
-    try:
-        yield
-    finally:
-        connection.execute(f"PRAGMA secure_delete={before}").fetchone()
 
 
 def retry_while_busy(path: Path, act: Callable[[], T]) -> T:

@@ -15,7 +15,7 @@ from foregate.audit.pieces import SessionPiece, split_session
 from foregate.schemas import version
 from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
-from foregate.telemetry.log.sqlite_file import PATIENCE, retry_while_busy
+from foregate.telemetry.log.sqlite_file import PATIENCE, overwrite_deleted, retry_while_busy
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 _TABLES = (
@@ -79,6 +79,7 @@ class KeptPieces:
         try:
             for pragma in ("trusted_schema=OFF", "cell_size_check=ON", "synchronous=NORMAL"):
                 connection.execute(f"PRAGMA {pragma}")
+            overwrite_deleted(connection)
             self._begin_anew(connection)
         except BaseException:
             connection.close()

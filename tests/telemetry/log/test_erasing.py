@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -136,15 +137,28 @@ async def test_a_session_that_is_not_there_cannot_be_erased(log: SqliteLog) -> N
         await erase(log, "none")
 
 
-async def test_the_file_deletes_as_fast_as_ever_afterwards(log: SqliteLog) -> None:
-    await write(log)
-    await erase(log)
-    before: list[object] = []
+@pytest.fixture
+def build_that_overwrites_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have SQLite begin as a build does that leaves what is deleted in the file."""
 
-    def ask(connection: sqlite3.Connection) -> None:
-        before.extend(connection.execute("PRAGMA secure_delete").fetchone())
+    def connect(*given: Any, **named: Any) -> sqlite3.Connection:
+        made = _CONNECT(*given, **named)
+        made.execute("PRAGMA secure_delete=OFF").fetchone()
+        return made
 
-    await log._writer.run_job(ask)
-    fresh = sqlite3.connect(":memory:")
-    assert before == list(fresh.execute("PRAGMA secure_delete").fetchone())
-    fresh.close()
+    monkeypatch.setattr(sqlite3, "connect", connect)
+
+
+_CONNECT = sqlite3.connect
+
+
+@pytest.mark.usefixtures("build_that_overwrites_nothing")
+async def test_an_answer_that_was_taken_is_gone_from_the_files_whatever_sqlite_does_by_itself(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "events.db")
+    await begin(log, "s", began(), asks())
+    await begin(log, "t", asks())
+    await log.hand_in("t", 1, f"{SECRET}, {'and more ' * 20}")
+    await begin(log, "t", asks())
+    await erase(log)  # moves what stands beside the file into it
+    assert not any(SECRET.encode() in file.read_bytes() for file in tmp_path.glob("events.db*"))
+    log.close()
