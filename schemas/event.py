@@ -14,6 +14,7 @@ from foregate.schemas.event_body import CallBody, ClosingBody, ContextCompressed
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Block, ModelResponse, Usage
+from foregate.schemas.noun import Noun
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.recorded_call import RecordedCall, record_calls
 from foregate.schemas.review import AnyReviewBody
@@ -22,7 +23,7 @@ from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChan
 from foregate.schemas.turn import TurnRecord
 
 
-class RecordedUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordedUsage(Noun, frozen=True, kw_only=True):
     """Tokens and cost of a request, each of them written, 0 too."""
 
     input_tokens: int
@@ -35,7 +36,7 @@ class RecordedUsage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return Usage(self.input_tokens, self.output_tokens, self.cost)
 
 
-class RecordedDataflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordedDataflow(Noun, frozen=True, kw_only=True):
     """All calls of a response of which some name results of others; `places` are those that could go at once."""
 
     calls: tuple[RecordedCall, ...]
@@ -44,14 +45,14 @@ class RecordedDataflow(Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     order: Json = None
 
 
-class Continuation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Continuation(Noun, frozen=True, kw_only=True):
     """Which response a further stage goes on with, and the places of its calls in that response."""
 
     response: int
     places: tuple[int, ...]
 
 
-class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, tag="model_response"):
+class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, gc=True, tag="model_response"):
     """A response, or a further stage of one.
 
     `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
@@ -179,7 +180,7 @@ Body: TypeAlias = OpeningBody | JudgingBody | CallBody | ContextCompressed | Pla
 """What happened: one class per kind of event, so that a reader can `match` and end in `assert_never`."""
 
 
-class Draft(Struct, frozen=True):
+class Draft(Struct, frozen=True, gc=False):
     """An event before the log gave it a number. Its body holds no floats and only ASCII keys."""
 
     body: Body
@@ -191,7 +192,7 @@ class Draft(Struct, frozen=True):
         return self.body.kind
 
 
-class Event(Struct, frozen=True, forbid_unknown_fields=True):
+class Event(Struct, frozen=True, forbid_unknown_fields=True, gc=False):
     """A recorded event. `time` is UTC text, `hash` the SHA-256 over the canonical JSON of everything else."""
 
     v: int

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, cast, get_args
 
-from msgspec import Struct, field
+from msgspec import field
 
 from foregate.schemas.codes import GateCode, NotRunCode
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Remedy
+from foregate.schemas.noun import Noun
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import Leave, SharedUses
 from foregate.schemas.session_link import SessionLink
@@ -52,11 +53,8 @@ Kind = Literal[
 KINDS: tuple[Kind, ...] = get_args(Kind)
 
 
-class EventBody(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
-    """The body of an event; the tag of its class is the name its events have in the log.
-
-    A field with a default is left out of the log where it has that default; every other field is always written.
-    """
+class EventBody(Noun, frozen=True, kw_only=True, tag_field="kind"):
+    """The body of an event; the tag of its class is the name its events have in the log."""
 
     @property
     def kind(self) -> Kind:
@@ -69,7 +67,7 @@ def get_kind(body: type[EventBody]) -> Kind:
     return cast(Kind, body.__struct_config__.tag)
 
 
-class Remotes(Struct, frozen=True, forbid_unknown_fields=True):
+class Remotes(Noun, frozen=True):
     """Where the workspace's repository pushes to: the address behind each remote's name.
 
     `usual` is the remote git takes where none is named, `branch` the branch that is checked out; "" for none.
@@ -176,7 +174,7 @@ STATUSES: tuple[Status, ...] = get_args(Status)
 PauseReason = Literal["needs_input", "awaiting_approval", "paused"]
 
 
-class Report(Struct, frozen=True, forbid_unknown_fields=True):
+class Report(Noun, frozen=True):
     """What anything but `completed` reports: what was done, what is in the way, what is needed, what comes next."""
 
     done: tuple[str, ...] = ()
@@ -236,7 +234,7 @@ AnswerCode = GateCode | NotRunCode | Literal["runtime_lost"]
 RulingWord = Literal["allow", "ask", "hold", "deny", "not_run"]
 
 
-class BeforeImage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class BeforeImage(Noun, frozen=True, kw_only=True):
     """What was at a resource before a call.
 
     `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
@@ -337,7 +335,7 @@ class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
     shared: SharedUses | None = None
 
 
-class RemedyResult(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RemedyResult(Noun, frozen=True, kw_only=True):
     """What the remedy of a held call showed, where Foregate ran it."""
 
     tool: str

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from msgspec import Struct
-
+from foregate.schemas.noun import Noun
 from foregate.schemas.strict_json import scrub
 
 Via = Literal["", "terminal", "program", "editor", "console", "network"]
@@ -13,7 +12,7 @@ Via = Literal["", "terminal", "program", "editor", "console", "network"]
 _LONGEST = 128
 
 
-class Identity(Struct, frozen=True, forbid_unknown_fields=True):
+class Identity(Noun, frozen=True):
     """The user and the host as the operating system names them, or as the caller has authenticated them.
 
     What nobody knows is "". Foregate does not check a name that it is given.

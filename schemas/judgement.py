@@ -11,6 +11,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.schemas.codes import Decider, GateCode, GateName
+from foregate.schemas.noun import Noun
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
@@ -48,7 +49,7 @@ def find_standing(code: str) -> Standing:
     return Standing.ASK if code in _ASKING else Standing.HOLD
 
 
-class Grant(Struct, frozen=True, forbid_unknown_fields=True):
+class Grant(Noun, frozen=True):
     """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
 
     `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`. `scripts` binds
@@ -70,7 +71,7 @@ class Grant(Struct, frozen=True, forbid_unknown_fields=True):
 Who = Literal["planner", "critic", "person"]
 
 
-class Need(Struct, frozen=True, forbid_unknown_fields=True):
+class Need(Noun, frozen=True):
     """A question of `gate` to `who`, for all calls of the response that want it.
 
     `key` tells needs of one gate apart; `request` is what is asked, as JSON without floats; `calls` are call ids.
@@ -93,7 +94,7 @@ YES = ("yes", *LASTING)
 """The choices by which a call may run."""
 
 
-class Answer(Struct, frozen=True, forbid_unknown_fields=True):
+class Answer(Noun, frozen=True):
     """The recorded answer to a need, bound to what it was asked about.
 
     `value` is None when there was no usable answer; `error` then says why. That of a person is `choice`, `text`, `by`
@@ -152,7 +153,7 @@ class Answer(Struct, frozen=True, forbid_unknown_fields=True):
         return value if isinstance(value, str) else ""
 
 
-class Voided(Struct, frozen=True, forbid_unknown_fields=True):
+class Voided(Noun, frozen=True):
     """An answer that no longer fits what it was given for, and why."""
 
     seq: int
@@ -160,7 +161,7 @@ class Voided(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str
 
 
-class Number(Struct, frozen=True, forbid_unknown_fields=True):
+class Number(Noun, frozen=True):
     """A measured value against its bound, and the policy path the bound came from."""
 
     name: str
@@ -169,14 +170,14 @@ class Number(Struct, frozen=True, forbid_unknown_fields=True):
     path: str
 
 
-class Remedy(Struct, frozen=True, forbid_unknown_fields=True):
+class Remedy(Noun, frozen=True):
     """The call that would cure a hold."""
 
     tool: str
     arguments: Mapping[str, Json]
 
 
-class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
+class Ruling(Noun, frozen=True):
     """One gate's answer for one call. `code` is a public name; `message` is what the model is told."""
 
     standing: Standing
@@ -188,7 +189,7 @@ class Ruling(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class Consequence(Struct, frozen=True, forbid_unknown_fields=True):
+class Consequence(Noun, frozen=True):
     """What follows for the task: the next request goes without tools, or a person is asked `question`.
 
     `slots` names what the question asks for; an answered slot is not asked again. `lasts` tells whether tools stay
@@ -245,7 +246,7 @@ _CALM = (
 )
 
 
-class CallRuling(Struct, frozen=True, forbid_unknown_fields=True):
+class CallRuling(Noun, frozen=True):
     """The standing a gate gave one call, under which code and for which reason; the remedy names a tool."""
 
     call: str
@@ -255,7 +256,7 @@ class CallRuling(Struct, frozen=True, forbid_unknown_fields=True):
     reason: str = ""
 
 
-class Decision(Struct, frozen=True, forbid_unknown_fields=True):
+class Decision(Noun, frozen=True):
     """A row of `turn_judged`. `code` is that of the strictest ruling, the first call's on a tie."""
 
     gate: Decider
@@ -280,7 +281,7 @@ class Decision(Struct, frozen=True, forbid_unknown_fields=True):
         return "info" if calm else "warning"
 
 
-class Verdict(Struct, frozen=True, forbid_unknown_fields=True):
+class Verdict(Noun, frozen=True):
     """ALLOW, HOLD or DENY for one call, the strictest ruling it got and the gate that gave it."""
 
     call: str
@@ -317,7 +318,7 @@ def complete_rows(
     return tuple(found)
 
 
-class Judgement(Struct, frozen=True, forbid_unknown_fields=True):
+class Judgement(Noun, frozen=True):
     """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new;
     `uses` names, per allowed call, the scope items of the plan it uses up when it starts, and `said` the keys of the
     values the person said that it uses up."""

@@ -20,7 +20,7 @@ from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
 
-class Message(Struct, frozen=True):
+class Message(Struct, frozen=True, gc=False):
     """One message. `calls` and `order` only on `assistant`; `call` (the answered call's own id) only on `tool`."""
 
     role: Literal["system", "user", "assistant", "tool"]

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.noun import Noun
 from foregate.schemas.recorded_call import restore_call
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
@@ -19,7 +20,7 @@ _KINDS = ("parallel", "sequential")
 _DEEPEST = 16
 
 
-class Block(Struct, frozen=True):
+class Block(Struct, frozen=True, gc=False):
     """A block of a response. An item is the place of a call, counted from 0 as the calls were written, or a block."""
 
     kind: BlockKind
@@ -99,7 +100,7 @@ REFUSED = "the model refused the request"
 """The note of a response in which the endpoint marked the text as a refusal."""
 
 
-class Usage(Struct, frozen=True, forbid_unknown_fields=True):
+class Usage(Noun, frozen=True):
     """Tokens of one request, and its cost in micro-units of the currency the operator counts in."""
 
     input_tokens: int = 0
@@ -110,7 +111,7 @@ class Usage(Struct, frozen=True, forbid_unknown_fields=True):
 _WORDS = ("text", "reasoning", "raw")
 
 
-class ModelResponse(Struct, frozen=True):
+class ModelResponse(Struct, frozen=True, gc=False):
     """Text, calls and usage. `reasoning` is kept and never parsed as a plan, a call or an answer.
 
     `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
-
+from foregate.schemas.noun import Noun
 from foregate.schemas.sandbox import Access
 
 
-class PermittedValue(Struct, frozen=True, forbid_unknown_fields=True):
+class PermittedValue(Noun, frozen=True):
     """A value of an argument that a permission is bound to; with `at_most` a number, and none above it.
 
     With `any` every value is, but one that only text from outside said.
@@ -20,7 +19,7 @@ class PermittedValue(Struct, frozen=True, forbid_unknown_fields=True):
     any: bool = False
 
 
-class Permission(Struct, frozen=True, forbid_unknown_fields=True):
+class Permission(Noun, frozen=True):
     """What is permitted, exactly as it was shown, and who said so.
 
     A call is covered where it is by this `tool`, with this `effect` and `definition` (the hash of the tool's own), and

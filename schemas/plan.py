@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import field
 from pydantic import BaseModel, ConfigDict
 
+from foregate.schemas.noun import Noun
 from foregate.schemas.tool_spec import Effect, ResourceKind
 
 EffectName = Literal[
@@ -63,7 +64,7 @@ class Plan(PlanHead):
     planned_steps: list[PlannedStep] | None
 
 
-class PlanTerm(Struct, frozen=True, forbid_unknown_fields=True):
+class PlanTerm(Noun, frozen=True):
     """What the value of an argument has to be; an empty `argument` is any target.
 
     `said` and `found` are the value, or where it is to be found: the `read`, the words of the `record`, the `field`.
@@ -79,7 +80,7 @@ class PlanTerm(Struct, frozen=True, forbid_unknown_fields=True):
     spent: str = "0"
 
 
-class Flow(Struct, frozen=True, forbid_unknown_fields=True):
+class Flow(Noun, frozen=True):
     """Leave for what a read returned to go, word for word, to a value that the person said.
 
     `read` names the read by its tool or by words of its target.
@@ -89,7 +90,7 @@ class Flow(Struct, frozen=True, forbid_unknown_fields=True):
     to: str
 
 
-class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
+class ScopeItem(Noun, frozen=True):
     """Permission for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
 
     A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
@@ -118,7 +119,7 @@ class ScopeItem(Struct, frozen=True, forbid_unknown_fields=True):
     terms: tuple[PlanTerm, ...] | None = None
 
 
-class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
+class PlanInForce(Noun, frozen=True):
     """The accepted plan of a task: its revision, its scope, and the classes of risk it was accepted with.
 
     `blind` says that its planner was asked without the calls, `missing` why no plan came of that, "" where one did.
@@ -144,7 +145,7 @@ class PlanInForce(Struct, frozen=True, forbid_unknown_fields=True):
         return next((item for item in found if item.terms is not None), None)
 
 
-class Leave(Struct, frozen=True, forbid_unknown_fields=True):
+class Leave(Noun, frozen=True):
     """What a child task may use of its parent's mandate: the blind plan in force, and what is used of the mentions.
 
     `said_used` counts uses by the key of the value; `outside` says that the parent has read something from outside.
@@ -155,7 +156,7 @@ class Leave(Struct, frozen=True, forbid_unknown_fields=True):
     outside: bool = False
 
 
-class SharedUses(Struct, frozen=True, forbid_unknown_fields=True):
+class SharedUses(Noun, frozen=True):
     """What a child task used of its parent's plan, by item and by bound that is a sum, and of the mentions by key."""
 
     used: tuple[int, ...] = ()

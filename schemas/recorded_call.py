@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
 from msgspec.structs import replace
 
+from foregate.schemas.noun import Noun
 from foregate.schemas.tool_call import SentCall, ToolCall
 
 
-class RecordedCall(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class RecordedCall(Noun, frozen=True, kw_only=True):
     """A call with its arguments as text, to be parsed again by whoever reads it; `sent` as in ToolCall.
 
     `defect` says why the call cannot be read, "" where it can. `wire_id` is "" where it is the same as `id`.

@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, TypeAlias, get_args
 
-from msgspec import Struct, field
+from msgspec import field
 
 from foregate.schemas.event_body import EventBody
 from foregate.schemas.identity import Identity
+from foregate.schemas.noun import Noun
 from foregate.schemas.strict_json import Json
 
 Label = Literal["right", "too strict", "too lax", "unclear"]
@@ -25,7 +26,7 @@ class ReviewBody(EventBody, frozen=True, kw_only=True):
     """The body of an event of the review log; a session has none, and its state does not change by one."""
 
 
-class RuledCall(Struct, frozen=True, forbid_unknown_fields=True):
+class RuledCall(Noun, frozen=True):
     """A gate's ruling on a call, which is what a label is about.
 
     `seq` is the event that judged the turn and `event` its hash, `digest` that of the call. A decision about no call
@@ -69,7 +70,7 @@ class LabelWithdrawn(ReviewBody, frozen=True, kw_only=True, tag="label_withdrawn
     by: Identity
 
 
-class Canary(Struct, frozen=True, forbid_unknown_fields=True):
+class Canary(Noun, frozen=True):
     """A ruling of which the right label is known, put among others to see whether reviewers find it."""
 
     ruled: RuledCall
@@ -100,7 +101,7 @@ class QueueDrawn(ReviewBody, frozen=True, kw_only=True, tag="queue_drawn"):
     canaries: tuple[Canary, ...] = field(default_factory=tuple)
 
 
-class ProposedStep(Struct, frozen=True, forbid_unknown_fields=True):
+class ProposedStep(Noun, frozen=True):
     """One setting of a path: `values` by dotted key, and what it lets go of what was recorded then.
 
     `population` counts calls, or sessions with such calls, and `population_hash` says which: the SHA-256 over the

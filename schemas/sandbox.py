@@ -8,6 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from foregate.schemas import strict_json
+from foregate.schemas.noun import Noun
 from foregate.schemas.tool_spec import Effect
 
 PathKind = Literal["", "file", "directory", "link", "other"]
@@ -80,7 +81,7 @@ def describe_counts(counts: Mapping[str, int]) -> str:
 AccessKind = Literal["network", "port", "socket", "device", "folder"]
 
 
-class Access(Struct, frozen=True, forbid_unknown_fields=True, order=True):
+class Access(Noun, frozen=True, order=True):
     """Something outside a sandbox that a program wants: written `kind:name`, or `network` alone for any host.
 
     `name` is a host, a loopback port, or the path of a Unix socket, of a device, or of a folder.

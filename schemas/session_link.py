@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from msgspec import Struct
-
 from foregate.schemas.late_pattern import compile_late
+from foregate.schemas.noun import Noun
 
 _FURTHER = compile_late(r"(.+)-([2-9]|[1-9]\d+)")
 
 
-class SessionLink(Struct, frozen=True, forbid_unknown_fields=True):
+class SessionLink(Noun, frozen=True):
     """The session that another one goes on with: its name, and the number and hash of the event that ended it."""
 
     session: str

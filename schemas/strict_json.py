@@ -287,7 +287,7 @@ def as_texts(value: Json, name: str = "the value") -> tuple[str, ...]:
 
 
 def _get(value: Json, key: str, kind: type[Scalar], default: Scalar | None) -> Scalar:
-    found = as_object(value).get(key)
+    found = (value if type(value) is dict else as_object(value)).get(key)
     if found is None and default is not None:
         return default
     if not isinstance(found, kind) or (kind is int and isinstance(found, bool)):
@@ -309,7 +309,8 @@ def dump(value: Struct, *, exclude: frozenset[str] = frozenset()) -> dict[str, J
     could differ in bytes.)
     """
     fields, defaults = _describe_fields(type(value))
-    items, found = astuple(value), dict[str, Json]()
+    items: tuple[Any, ...] = astuple(value)
+    found: dict[str, Json] = {}
     # most fields are the very default, and passed over without a step of Python for each
     for item, (name, key, default, write) in compress(zip(items, fields, strict=True), map(is_not, items, defaults)):
         if item != default and name not in exclude:

@@ -9,6 +9,7 @@ from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.event_body import ContextCompressed, EventBody
+from foregate.schemas.noun import Noun
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey
@@ -20,7 +21,7 @@ FAILURE_CHOICES: tuple[FailureChoice, ...] = ("go_on", "retry", "roll_back", "st
 """What a person chooses where a plan asks after a failure: go on with what does not depend on the task that failed."""
 
 
-class PlannedCall(Struct, frozen=True, forbid_unknown_fields=True):
+class PlannedCall(Noun, frozen=True):
     """A tool call a task lists itself."""
 
     tool: str
@@ -28,7 +29,7 @@ class PlannedCall(Struct, frozen=True, forbid_unknown_fields=True):
     description: str = ""
 
 
-class PlanTask(Struct, frozen=True, forbid_unknown_fields=True):
+class PlanTask(Noun, frozen=True):
     """One task. Without `calls` an execution model fills them in from `action`, `target`, `reason` and `params`.
 
     `when` is a condition over the results of earlier tasks; a task whose condition is false is skipped. Of a task that
@@ -47,7 +48,7 @@ class PlanTask(Struct, frozen=True, forbid_unknown_fields=True):
     may_fail: bool = False
 
 
-class TaskPlan(Struct, frozen=True, forbid_unknown_fields=True):
+class TaskPlan(Noun, frozen=True):
     """A plan. `version` is the format's; `estimated_duration` is in seconds, 0 for unknown."""
 
     id: str
@@ -103,7 +104,7 @@ class TaskResult(Struct, frozen=True):
         return self.status == "done"
 
 
-class RecordedConfiguration(Struct, frozen=True, forbid_unknown_fields=True):
+class RecordedConfiguration(Noun, frozen=True):
     """The configuration a plan is made and run under: what of it is not as shipped, by section and key.
 
     `digest` is the SHA-256 over all values that a plan rests on, so that a version with other defaults is noticed.
@@ -142,7 +143,7 @@ class PlanConfirmed(EventBody, frozen=True, kw_only=True, tag="plan_confirmed"):
     configuration: RecordedConfiguration | None = None
 
 
-class FillRequest(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class FillRequest(Noun, frozen=True, kw_only=True):
     """What the execution model is asked: `request` is the hash of all messages, `context` says what was left out."""
 
     notice: str

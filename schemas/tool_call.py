@@ -12,6 +12,7 @@ from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.noun import Noun, encode_noun
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import SharedUses
 from foregate.schemas.sandbox import Access, SandboxedChanges
@@ -20,7 +21,7 @@ from foregate.schemas.tool_spec import Capabilities, Effect, Resource, ResourceK
 from foregate.schemas.value import ArgumentValue
 
 
-class SentCall(Struct, frozen=True, forbid_unknown_fields=True):
+class SentCall(Noun, frozen=True):
     """What the model sent where that was taken for something else: another agent's name of a tool, or of a parameter.
 
     `arguments` are as sent.
@@ -30,7 +31,7 @@ class SentCall(Struct, frozen=True, forbid_unknown_fields=True):
     arguments: str
 
 
-class ToolCall(Struct, frozen=True):
+class ToolCall(Struct, frozen=True, gc=False):
     """A call under the session's own id; `wire_id` is what the endpoint named it, which endpoints reuse.
 
     `raw` is the arguments' JSON; `arguments` what strict parsing made of it, or None with `defect`, a sentence for the
@@ -113,7 +114,7 @@ class Origin(StrEnum):
     NOBODY = "nobody"
 
 
-class EvidenceRecord(Struct, frozen=True, forbid_unknown_fields=True):
+class EvidenceRecord(Noun, frozen=True):
     """What a finished call observed of one resource. `hash` is the SHA-256 of its content, "" when unknown."""
 
     kind: EvidenceKind
@@ -124,7 +125,7 @@ class EvidenceRecord(Struct, frozen=True, forbid_unknown_fields=True):
     own_change: bool = False
 
 
-class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
+class EvidenceSeen(Noun, frozen=True):
     """The newest record of one kind on one resource, with the number and the UTC time of the event that carried it."""
 
     kind: EvidenceKind
@@ -136,7 +137,7 @@ class EvidenceSeen(Struct, frozen=True, forbid_unknown_fields=True):
     at: str = ""
 
 
-class Contradiction(Struct, frozen=True, forbid_unknown_fields=True):
+class Contradiction(Noun, frozen=True):
     """Two looks at one resource, by event number, that disagree without a change of the session's between them."""
 
     resource: Resource
@@ -147,7 +148,7 @@ class Contradiction(Struct, frozen=True, forbid_unknown_fields=True):
 Loss = Literal["", "moved", "git", "replaced", "all"]
 
 
-class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
+class SurveyedResource(Noun, frozen=True):
     """A resource of a call as it is now.
 
     `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
@@ -185,7 +186,7 @@ class SurveyedResource(Struct, frozen=True, forbid_unknown_fields=True):
         return Effect.EDIT if replaces else self.access
 
 
-class Atom(Struct, frozen=True, forbid_unknown_fields=True):
+class Atom(Noun, frozen=True):
     """A word of the arguments that names something, who said it first, and at which event.
 
     `told` is set while only what stands in files names it: no person, no listing, no search and no command's output.
@@ -197,7 +198,7 @@ class Atom(Struct, frozen=True, forbid_unknown_fields=True):
     told: bool = False
 
 
-class Command(Struct, frozen=True, forbid_unknown_fields=True):
+class Command(Noun, frozen=True):
     """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
 
     `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
@@ -219,7 +220,7 @@ Tier = Literal["full", "limited", "none"]
 """What a machine can hold commands with: sandboxes of its own namespaces, Landlock, or nothing."""
 
 
-class Survey(Struct, frozen=True, forbid_unknown_fields=True):
+class Survey(Noun, frozen=True):
     """What surveying one call found. `problem` says why it failed; such a call is held.
 
     `confinement` is what holds the programs the call starts where they only read, `work` what holds them where they
@@ -255,7 +256,7 @@ class Survey(Struct, frozen=True, forbid_unknown_fields=True):
 
 def hash_surveys(surveys: tuple[Survey, ...]) -> str:
     """Return the SHA-256 over the recorded form of the surveys of one response: what answers are bound to."""
-    return strict_json.sha256(strict_json.encode_record([strict_json.dump(survey) for survey in surveys]))
+    return strict_json.sha256(b"[%s]" % b",".join(map(encode_noun, surveys)))
 
 
 def fingerprint(survey: Survey) -> str:
@@ -269,7 +270,7 @@ def fingerprint(survey: Survey) -> str:
     return strict_json.sha256(strict_json.encode_record(known))
 
 
-class Reason(Struct, frozen=True):
+class Reason(Struct, frozen=True, gc=False):
     """One contribution to a score: its name in the policy, its weight in thousandths, and why it applies."""
 
     name: str
@@ -277,7 +278,7 @@ class Reason(Struct, frozen=True):
     why: str
 
 
-class Score(Struct, frozen=True):
+class Score(Struct, frozen=True, gc=False):
     """A score in thousandths, 0 to 1000, with everything that contributed."""
 
     value: int
@@ -351,7 +352,7 @@ class CallFacts(Struct, frozen=True):
         return self.external or self.irreversible or self.high_impact
 
 
-class Change(Struct, frozen=True, forbid_unknown_fields=True):
+class Change(Noun, frozen=True):
     """A resource a call changed: content hashes before and after, "" where nothing was or is there.
 
     `before` names the before-image in the blob store when it equals a stored content.
@@ -387,7 +388,7 @@ class ToolResult(Struct, frozen=True):
     shared: SharedUses | None = None
 
 
-class Permit(Struct, frozen=True, forbid_unknown_fields=True):
+class Permit(Noun, frozen=True):
     """Permission to run one call once: its digest, the event that allowed it, and the survey it was allowed on."""
 
     call: str

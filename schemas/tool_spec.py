@@ -6,9 +6,10 @@ from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from typing import Literal
 
-from msgspec import Struct, field
+from msgspec import field
 
 from foregate.schemas import strict_json
+from foregate.schemas.noun import Noun
 from foregate.schemas.strict_json import Json
 
 
@@ -25,7 +26,7 @@ class ResourceKind(StrEnum):
     OTHER = "other"
 
 
-class Resource(Struct, frozen=True, forbid_unknown_fields=True, order=True):
+class Resource(Noun, frozen=True, order=True):
     """A kind and a canonical id: a path relative to the workspace, a URL, an argument vector as shell words."""
 
     kind: ResourceKind
@@ -72,7 +73,7 @@ _STRENGTH = {effect: rank for rank, effect in enumerate(Effect)}
 _COVERED = {Effect.EDIT: (Effect.CREATE,), Effect.DELETE: (Effect.EDIT, Effect.CREATE)}
 
 
-class Capabilities(Struct, frozen=True, forbid_unknown_fields=True):
+class Capabilities(Noun, frozen=True):
     """Seven flags. The default is the worst: mutating, external, irreversible, at most once, needs approval."""
 
     read_only: bool = False
@@ -96,7 +97,7 @@ OBSERVER = Capabilities(
 )
 
 
-class TargetParameter(Struct, frozen=True, forbid_unknown_fields=True):
+class TargetParameter(Noun, frozen=True):
     """A parameter that names a resource, and what the call would do to it.
 
     `access` is an effect; `create` turns into `edit` where the thing exists already. A list of strings names
@@ -118,7 +119,7 @@ Nature = Literal["reads", "undoable", "final", "sends", "grave", "each", "void"]
 """
 
 
-class Declaration(Struct, frozen=True, forbid_unknown_fields=True):
+class Declaration(Noun, frozen=True):
     """What a person said of a tool that says nothing reliable of itself, by the parameters of the call they saw.
 
     `values` are the parameters that bind without being one of the others. `hash` is that of the definition it holds
@@ -135,7 +136,7 @@ class Declaration(Struct, frozen=True, forbid_unknown_fields=True):
     by: str = ""
 
 
-class ToolSpec(Struct, frozen=True, forbid_unknown_fields=True):
+class ToolSpec(Noun, frozen=True):
     """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
 
     `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.judgement import Answer, Grant, Mode, Voided
+from foregate.schemas.noun import Noun
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_terms import list_spent
@@ -29,7 +30,7 @@ class Said(Struct, frozen=True, forbid_unknown_fields=True):
     actor: str = "user"
 
 
-class Counters(Struct, frozen=True, forbid_unknown_fields=True):
+class Counters(Noun, frozen=True):
     """What the task has used so far, this response included; `cost` in micro-units, `elapsed` in seconds.
 
     `contained_changes` are those of `changes` that worked in a sandbox and were due no plan.
@@ -49,7 +50,7 @@ class Counters(Struct, frozen=True, forbid_unknown_fields=True):
     contained_changes: int = 0
 
 
-class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
+class Refusal(Noun, frozen=True):
     """A call that was refused in this task: its digest, on which evidence, by whom, under which code, in what words."""
 
     digest: str
@@ -60,7 +61,7 @@ class Refusal(Struct, frozen=True, forbid_unknown_fields=True):
     seq: int = 0
 
 
-class HoldCount(Struct, frozen=True, forbid_unknown_fields=True):
+class HoldCount(Noun, frozen=True):
     """How often a digest was held under a code on the same evidence in this task."""
 
     digest: str
@@ -72,7 +73,7 @@ class HoldCount(Struct, frozen=True, forbid_unknown_fields=True):
 CheckResult = Literal["met", "failed", "unseen", "uncheckable"]
 
 
-class Check(Struct, frozen=True, forbid_unknown_fields=True):
+class Check(Noun, frozen=True):
     """A criterion of the plan and how it stands after the last change: what was observed, never what was claimed.
 
     `unseen` was not shown by anything, as words alone never are; `uncheckable` needs more than a read, a test run for
@@ -92,7 +93,7 @@ TurnActor = Literal["model", "runner", "postlude", "sandbox"]
 sandbox in which a call has run and whose changes are judged."""
 
 
-class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TurnBasis(Noun, frozen=True, kw_only=True):
     """What of a turn stands in its own event.
 
     `response` is the event number of the response, `cause` the one that led to the turn. `narrated` counts characters
@@ -146,7 +147,7 @@ class TurnBasis(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     wanted done anyway, some calls that were held along with others stand in no row, and refusals say other words."""
 
 
-class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
+class Turn(TurnBasis, frozen=True, kw_only=True, dict=True, gc=True):
     """One response as the judge sees it.
 
     `calls`, `text`, `user_messages`, `proposal`, `plan` and `answers` lie in other events of the same log: a TurnRecord
@@ -190,7 +191,7 @@ class Turn(TurnBasis, frozen=True, kw_only=True, dict=True):
         return (self.shadow_fired if mode == "shadow" else self.fired).get(gate, 0)
 
 
-class PlanUse(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PlanUse(Noun, frozen=True, kw_only=True):
     """The event that accepted the plan in force, how much of each item is used, and of each bound that is a sum."""
 
     seq: int

@@ -10,9 +10,8 @@ from decimal import Decimal
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from msgspec import Struct
-
 from foregate.schemas.late_pattern import compile_late
+from foregate.schemas.noun import Noun
 from foregate.schemas.strict_json import Json
 
 ValueKind = Literal["address", "url", "host", "path", "moment", "number", "words"]
@@ -40,7 +39,7 @@ Source = Literal["said", "mentioned", "found", "configured", "unsaid", "unclear"
 """
 
 
-class ArgumentValue(Struct, frozen=True, forbid_unknown_fields=True):
+class ArgumentValue(Noun, frozen=True):
     """A value of a call's arguments that says to whom, to what or how much, and where it comes from.
 
     `path` is where it stands, such as `to` or `items[0].price`. `role` is what its tool declares of it: a target, an

@@ -51,6 +51,8 @@ RUNTIME_LOST: AnswerCode = "runtime_lost"
 
 STOPPED = "cancelled: all it started was stopped, and what it had done by then stands"
 """Why nobody knows the effect of a command that was cancelled where no sandbox held what it did."""
+_ALLOWED = nullcontext()
+"""For a call that needs no leave to start programs."""
 CANCELLED = ToolResult(False, "cancelled", error="cancelled")
 """The result of a call that was cancelled before it changed anything."""
 
@@ -81,13 +83,15 @@ class CallHands(Hands):
         prefetched: PrefetchedResult | None = None,
     ) -> ToolResult | CallNotStarted:
         """Run a call, one that works in a sandbox only while no other process does so in this workspace."""
+        session = self._session
+        if not facts.changes or facts.survey.work in ("", "none"):
+            return await execute(session, permit, facts, actor, early=early, prefetched=prefetched)
         async with AsyncExitStack() as held:
-            if facts.changes and facts.survey.work not in ("", "none"):
-                try:
-                    await held.enter_async_context(hold_turn(self._session.workspace))
-                except WorkspaceError as error:
-                    return CallNotStarted("tool_failed", str(error))
-            return await execute(self._session, permit, facts, actor, early=early, prefetched=prefetched)
+            try:
+                await held.enter_async_context(hold_turn(session.workspace))
+            except WorkspaceError as error:
+                return CallNotStarted("tool_failed", str(error))
+            return await execute(session, permit, facts, actor, early=early, prefetched=prefetched)
 
     @classmethod
     def of(cls, session: Session) -> Hands:
@@ -136,7 +140,7 @@ async def execute(
         session.prefetched.clear()  # what was read before a change, or a task that may make one, may not be so after
     look = prefetched.judged if prefetched is not None else None
     lends = call.name == DELEGATE.name and session.delegates and session.policy.mandate.mode != "off"
-    started = replace(build_start(permit, facts, kept, early=early, look=look), lends=lends)
+    started = build_start(permit, facts, kept, early=early, look=look, lends=lends)
     if facts.contained and facts.survey.work == "limited":
         try:
             copies = await run_to_end(keep_before, session.workspace, session.policy)
@@ -183,7 +187,7 @@ async def _run_started(
         is_child = session.delegates and call.name == DELEGATE.name
         seconds = facts.spec.timeout if facts.spec else None
         own = facts.spec is not None and facts.spec.provenance == "python"
-        with allow_programs(session.workspace, session.policy) if own else nullcontext():
+        with allow_programs(session.workspace, session.policy) if own else _ALLOWED:
             if started.snapshot:
                 await run_to_end(begin_in_place, session.workspace, started.snapshot)
             try:
@@ -255,11 +259,14 @@ def _clean_result(result: ToolResult, hidden: Hidden, policy: Policy) -> ToolRes
     """Return a result masked, before a cut could leave half of a secret, and cut to what one call may return."""
     most = max(policy.files.max_output, policy.files.max_read, policy.http.max_bytes)
     text, dropped = cap_text(mask_text(result.content, hidden), most)
-    return replace(result, content=text, error=mask_text(result.error, hidden), dropped=result.dropped + dropped)
+    error = mask_text(result.error, hidden) if result.error else ""
+    if text is result.content and error == result.error:
+        return result
+    return replace(result, content=text, error=error, dropped=result.dropped + dropped)
 
 
 def build_start(
-    permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], *, early: bool, look: int | None
+    permit: Permit, facts: CallFacts, kept: Sequence[BeforeImage], *, early: bool, look: int | None, lends: bool = False
 ) -> ToolStarted:
     """Return what is durable before the effect: permit, before-images, and the class by which to recover."""
     repeatable: SideEffect = "idempotent" if facts.capabilities.idempotent else "at_most_once"
@@ -275,6 +282,7 @@ def build_start(
         confinement=_find_holder(facts) if facts.changes and facts.survey.command else facts.survey.confinement,
         early=early,
         look=look,
+        lends=lends,
     )
 
 

@@ -13,7 +13,7 @@ from foregate.agent.effects.applying import build_undo_step
 from foregate.agent.effects.sandbox_diff import format_paths, list_file_changes
 from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
 from foregate.agent.workspace.sandbox_folder import seek_turn
-from foregate.agent.workspace.workspace import confine_to_survey
+from foregate.agent.workspace.workspace import SurveyBounds
 from foregate.policy.risk.self_running import RUNS_BY_ITSELF
 from foregate.schemas.errors import ForegateError, WorkspaceError
 from foregate.schemas.event import Draft, Event
@@ -324,7 +324,7 @@ def _preview_changes(session: Session, facts: CallFacts) -> tuple[tuple[FileChan
     if any(resource.size > session.policy.files.max_read for resource in facts.resources):
         return (), ""
     try:
-        with confine_to_survey(facts.survey):
+        with SurveyBounds(facts.survey):
             return tuple(session.tools.preview(facts.call)), ""
     except ForegateError as error:
         return (), str(error)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Coroutine, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from itertools import product
 from typing import TypeVar
 
@@ -30,6 +31,8 @@ from foregate.schemas.tool_spec import Effect, ResourceKind
 T = TypeVar("T")
 
 _ENDED = "the process ended before this was done; send it again if still wanted"
+_FREE = nullcontext()
+"""For a call that waits for no sandbox."""
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
 
 
@@ -63,11 +66,17 @@ class Dispatch:
         self._session, self._open, self._in_hand, self._facts = session, open_turn, in_hand, in_hand.facts
         self._calls, self._verdicts = open_turn.response.calls, {v.call: v for v in in_hand.judgement.verdicts}
         self._bound = session.policy.limits.parallel_calls
-        self._room = asyncio.Semaphore(self._bound)
         self._before: dict[int, list[int]] = {}
         """The places of the calls that a call waits for, by its own place."""
         self._over: dict[int, asyncio.Event] = {}
-        self._sandbox = asyncio.Lock()
+
+    @cached_property
+    def _room(self) -> asyncio.Semaphore:
+        return asyncio.Semaphore(self._bound)
+
+    @cached_property
+    def _sandbox(self) -> asyncio.Lock:
+        return asyncio.Lock()
 
     async def run(self) -> RunResult | None:
         """Run, read and answer; the outcome of a child task that paused is that of its parent."""
@@ -124,7 +133,7 @@ class Dispatch:
             await session.record(draft_answer(facts.call, facts, *reason))
             return
         permit = Permit(verdict.call, verdict.digest, self._in_hand.judged, self._in_hand.turn.survey_hash)
-        async with self._sandbox if facts.changes and facts.survey.work else nullcontext():
+        async with self._sandbox if facts.changes and facts.survey.work else _FREE:
             done = await MachineHands.of(session).execute(permit, facts, prefetched=early)
             if isinstance(done, CallNotStarted):
                 await session.record(draft_answer(facts.call, facts, done.code, done.message))

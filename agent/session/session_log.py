@@ -77,12 +77,14 @@ class SessionLog:
 
     async def record(self, *drafts: Draft) -> Sequence[Event]:
         """Mask what is hidden, append the events, fold them into the state, tell whoever subscribed."""
-        drafts, self._first = (*self._first, *drafts), []
+        if self._first:
+            drafts, self._first = (*self._first, *drafts), []
         if drafts and self.is_taken_over and not isinstance(drafts[0].body, SessionStarted):
             at = int(_is_new_policy(drafts[0]))  # before all else, for every event names its own
             drafts = (*drafts[:at], Draft(PolicyChanged(by=self.by), "foregate"), *drafts[at:])
-        if any(map(may_mask, drafts)) and (hidden := self._hidden()):
-            drafts = tuple([mask_draft(draft, hidden) for draft in drafts])
+        for at, draft in enumerate(drafts):
+            if may_mask(draft) and (masked := mask_draft(draft, self._hidden())) is not draft:
+                drafts = (*drafts[:at], masked, *drafts[at + 1 :])
         self._last = max(self.clock(), self._last or await self._read_last_time())
         events = await self.store.append(self.lease, drafts, policy=self.policy_hash, time=self._last)
         for event in events:

@@ -10,7 +10,7 @@ from operator import is_
 from typing import TypeVar
 
 from foregate.agent.workspace.process import HeadTail
-from foregate.agent.workspace.workspace import confine_to_survey
+from foregate.agent.workspace.workspace import SurveyBounds
 from foregate.schemas.errors import ForegateError, InvalidJson, RuntimeLost, SyncError, UsageError, WorkspaceError
 from foregate.schemas.protocols import FileChange, Inverse, Reconciled, RunContext, ToolSource
 from foregate.schemas.strict_json import Json
@@ -243,7 +243,7 @@ class Toolbox(BaseToolSource):
         """Run the call; what the tool raises is a failure the model reads; RuntimeLost and SyncError are passed on."""
         tool = self._tools[call.name]
         try:
-            with confine_to_survey(context.survey):
+            with SurveyBounds(context.survey):
                 return await tool.run(_give_arguments(tool, call))
         except (RuntimeLost, SyncError):
             raise

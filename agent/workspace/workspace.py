@@ -227,16 +227,19 @@ _SURVEY: ContextVar[Survey | None] = ContextVar("foregate_survey", default=None)
 _BOUND = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER, ResourceKind.PROCESS)
 
 
-@contextmanager
-def confine_to_survey(survey: Survey) -> Iterator[None]:
-    """Bind the tool that runs inside to the paths and commands its call was judged on; set by the executor."""
-    bound = {(r.kind is ResourceKind.PROCESS, r.id): r for r in survey.resources if r.kind in _BOUND}
-    token, known = _JUDGED.set(bound), _SURVEY.set(survey)
-    try:
-        yield
-    finally:
-        _JUDGED.reset(token)
-        _SURVEY.reset(known)
+class SurveyBounds:
+    """Binds the tool that runs inside to the paths and commands its call was judged on; set by the executor."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+
+    def __enter__(self) -> None:
+        bound = {(r.kind is ResourceKind.PROCESS, r.id): r for r in self._survey.resources if r.kind in _BOUND}
+        self._judged, self._known = _JUDGED.set(bound), _SURVEY.set(self._survey)
+
+    def __exit__(self, *_: object) -> None:
+        _JUDGED.reset(self._judged)
+        _SURVEY.reset(self._known)
 
 
 def find_judged_survey() -> Survey | None:

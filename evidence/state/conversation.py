@@ -109,8 +109,10 @@ class Measure:
 
     def count_tokens(self, message: Message) -> int:
         """Return how many tokens a message takes, its calls included."""
-        calls = sum(_FRAME + self.of(call.name) + self.of(call.raw) for call in message.calls)
-        return _FRAME + self.of(message.text) + calls
+        found = _FRAME + self.of(message.text)
+        for call in message.calls:
+            found += _FRAME + self.of(call.name) + self.of(call.raw)
+        return found
 
 
 def estimate_tokens(text: str) -> int:

@@ -28,7 +28,7 @@ def is_evident_read(started: ToolStarted | None, body: ToolFinished, carriers: A
 
 def _is_carried(resource: Resource, carriers: AbstractSet[Resource]) -> bool:
     """Whether the session changed a thing, or put the folder there that it lies in."""
-    if resource in carriers:
-        return True
+    if not carriers or resource in carriers:
+        return bool(carriers)
     above = PurePosixPath(resource.id).parents if resource.kind is ResourceKind.FILE else ()
     return any(Resource(ResourceKind.DIRECTORY, str(folder)) in carriers for folder in above)

@@ -108,7 +108,15 @@ class SessionState:
             self._close_call(answer.call, event.seq, answer)
 
     def _fold(self, event: Event) -> None:
-        match event.body:
+        match event.body:  # what every turn has stands first
+            case ModelResponded() as body:
+                self._add_response(event, body)
+            case TurnJudged() as body:
+                self._apply_judgement(event, body)
+            case ToolStarted() as body:
+                self._start_tool(event, body)
+            case ToolFinished() as body:
+                self._finish_tool(event, body)
             case event_body.SessionStarted() as body:
                 self.session, self.started, self.by, self.root = event.session, body, body.by, body.workspace
                 self.prompts_hash = body.prompts_hash
@@ -122,22 +130,14 @@ class SessionState:
             case UserMessage(text=text):
                 self.running_task.add_message(Said(event.seq, text, event.actor), event.time)
                 self.atoms.add_text(text, Origin.USER if event.actor == "user" else Origin.NOBODY, event.seq)
-            case ModelResponded() as body:
-                self._add_response(event, body)
-            case TurnJudged() as body:
-                self._apply_judgement(event, body)
             case NeedRaised() as body:
                 self._raise_need(event, body)
             case NeedAnswered() as body:
                 self._answer_need(event, body)
-            case ToolStarted() as body:
-                self._start_tool(event, body)
             case SandboxEnded() as body:
                 self.in_flight.pop(body.call, None)
                 if self.open is not None:
                     self.open.sandbox = OpenSandbox(event.seq, body)
-            case ToolFinished() as body:
-                self._finish_tool(event, body)
             case CallAnswered() | OutcomeUnknown() as body:
                 self._leave_call(body)
             case OutcomeResolved() as body:
@@ -295,7 +295,7 @@ class SessionState:
             self.outside_since = self.outside_since or event.seq
             if len(self.heard) < _HEARD:
                 self.heard[event.seq] = f"{body.tool} {body.target}".strip()[:_WORDS]
-        self.carriers.update(change.resource for change in body.changes)
+        self.carriers.update([change.resource for change in body.changes])
         call = self.open.unanswered.get(body.call) if self.open is not None else None
         if call is not None and side_effect:
             self.written.add(event.seq, call.raw)

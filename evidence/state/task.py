@@ -244,7 +244,7 @@ class TaskState:
             self.add_counts(turns=0 if body.turn.cause else 1)
             self.stuck = body.stuck
         for decision in judgement.decisions:
-            if decision.consequence or [one for one in decision.rulings if one.standing is not Standing.ALLOW]:
+            if decision.consequence or (decision.rulings and [one for one in decision.rulings if one.standing.rank]):
                 (self.shadow_fired if decision.mode == "shadow" else self.fired)[decision.gate] += 1
             if decision.gate == "plan" and decision.rulings:
                 self.uses.planned.update(one.call for one in decision.rulings if one.code != "plan_not_required")

@@ -7,12 +7,13 @@ from functools import cache, lru_cache
 from typing import get_args
 
 import msgspec
-from msgspec.structs import replace
+from msgspec.structs import astuple
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, TamperedLog
 from foregate.schemas.event import FORMAT, GENESIS, Actor, Body, Draft, Event
 from foregate.schemas.event_body import KINDS, Kind, get_kind
+from foregate.schemas.noun import encode_noun
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 
@@ -21,23 +22,29 @@ _find_kind = cache(get_kind)
 
 def build_header(event: Event) -> dict[str, Json]:
     """Return everything of an event but its hash, as JSON: what the hash covers."""
-    return {
-        "v": event.v,
-        "foregate": event.foregate,
-        "seq": event.seq,
-        "session": event.session,
-        "time": event.time,
-        "kind": _find_kind(type(event.body)),
-        "actor": event.actor,
-        "policy": event.policy,
-        "prev": event.prev,
-        "body": strict_json.dump(event.body),
-    }
+    header = {name: getattr(event, name) for name in _Header.__struct_fields__}
+    return {**header, "body": strict_json.dump(event.body)}
+
+
+def encode_event(event: Event) -> bytes:
+    """Return the canonical bytes that the hash of an event covers."""
+    return _encode_fields(*astuple(event)[:-1])
+
+
+def _encode_fields(
+    v: int, foregate: str, seq: int, session: str, time: str, actor: Actor, policy: str, prev: str, body: Body
+) -> bytes:
+    """Return the canonical bytes of an event of these fields.
+
+    Raises TypeError, ValueError or RecursionError for a body that JSON cannot say.
+    """
+    kind, written = _find_kind(type(body)), msgspec.Raw(encode_noun(body))
+    return _LINE.encode(_Line(v, foregate, seq, session, time, kind, actor, policy, prev, written))
 
 
 def is_unchanged(event: Event) -> bool:
     """Whether an event is the one its hash was made of; the events around it are not looked at."""
-    return strict_json.sha256(strict_json.encode_record(build_header(event))) == event.hash
+    return strict_json.sha256(encode_event(event)) == event.hash
 
 
 def seal_drafts(
@@ -49,13 +56,13 @@ def seal_drafts(
     """
     sealed: list[tuple[Event, str]] = []
     for seq, draft in enumerate(drafts, start=after + 1):
-        event = Event(FORMAT, __version__, seq, session, time, draft.actor, policy, prev, draft.body, "")
+        fields = (FORMAT, __version__, seq, session, time, draft.actor, policy, prev, draft.body)
         try:
-            data = strict_json.encode_record(build_header(event))
+            data = _encode_fields(*fields)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise InvalidJson(f"an event of kind `{draft.kind}` cannot be written: {error}") from None
         prev = strict_json.sha256(data)
-        sealed.append((replace(event, hash=prev), data.decode("utf-8")))
+        sealed.append((Event(*fields, prev), data.decode("utf-8")))
     return sealed
 
 
@@ -127,6 +134,7 @@ class _Named(msgspec.Struct):
     kind: Json = None
 
 
+_LINE = msgspec.json.Encoder(order="sorted")
 _LINES, _NAMED = msgspec.json.Decoder(_Line), msgspec.json.Decoder(_Named)
 
 

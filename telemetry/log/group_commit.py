@@ -53,7 +53,8 @@ class GroupCommit:
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
-        self._changed = threading.Condition()
+        self._guard = threading.RLock()
+        self._changed = threading.Condition(self._guard)
         self._ready: dict[int, SessionQueue] = {}
         self._jobs: list[tuple[Callable[[sqlite3.Connection], object], Future[object]]] = []
         self._urgent = self._closing = False
@@ -65,11 +66,12 @@ class GroupCommit:
 
         `cuts` are the parts that were cut out of them, which are written with them.
         """
-        with self._changed:
+        with self._guard:
             self._refuse_when_closed()
             held.rows += rows
             held.cuts += cuts
-            held.size += sum(len(row[2]) for row in rows)
+            for row in rows:
+                held.size += len(row[2])
             if not self._ready:
                 self._changed.notify()
             self._ready[id(held)] = held
@@ -79,17 +81,21 @@ class GroupCommit:
         held.raise_failure()
         if held.durable >= held.seq:
             return
-        await asyncio.sleep(0)  # whoever else is about to settle appends first, and one commit is for all
-        with self._changed:
+        loop = asyncio.get_running_loop()
+        with self._guard:
             wanting = held.failed is None and held.durable < held.seq
             if wanting:
-                done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                done = loop.create_future()
                 held.waiting.append((held.seq, done))
-                self._urgent = True
-                self._changed.notify()
         if wanting:
+            loop.call_soon(self._hurry)  # whoever else is about to settle appends first, and one commit is for all
             await done
         held.raise_failure()
+
+    def _hurry(self) -> None:
+        with self._guard:
+            self._urgent = True
+            self._changed.notify()
 
     async def run_job(self, job: Callable[[sqlite3.Connection], T]) -> T:
         """Run `job` on the writing thread after everything handed over before; return what it returns."""

@@ -106,7 +106,10 @@ def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
 
 def _mask_fields(noun: N, patterns: Hidden, **texts: str) -> N:
     """Return a noun with these of its texts masked; the same one where nothing in them matches."""
-    changed = {name: new for name, text in texts.items() if (new := mask_text(text, patterns)) is not text}
+    changed: dict[str, str] = {}
+    for name, text in texts.items():
+        if len(text) >= SHORTEST and (new := mask_text(text, patterns)) is not text:
+            changed[name] = new
     return replace(noun, **changed) if changed else noun
 
 
@@ -128,14 +131,22 @@ def mask_value(value: Json, patterns: Hidden) -> Json:
     return value
 
 
+_bare: tuple[str, Hidden] = "", ()
+"""The last text in which nothing matched: a result is looked through before it is cut, and before it is written."""
+
+
 def mask_text(text: str, patterns: Hidden) -> str:
     """Return a text with each match masked; the same text where nothing matches, or where it is too short for one."""
-    if not patterns or len(text) < SHORTEST:
+    global _bare
+    if not patterns or len(text) < SHORTEST or (text, patterns) == _bare:
         return text
     found = searchable = strict_json.scrub(text)
     for expression, mark in _compile_hidden(patterns):
         found = _replace_matches(found, expression, mark)
-    return text if found is searchable else found
+    if found is not searchable:
+        return found
+    _bare = text, patterns
+    return text
 
 
 def find_held_secrets(data: bytes, secrets: tuple[Secret, ...]) -> list[str]:

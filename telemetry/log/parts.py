@@ -11,10 +11,10 @@ from typing import NamedTuple
 import msgspec
 
 from foregate.schemas import strict_json
-from foregate.schemas.event_body import Kind
+from foregate.schemas.event_body import CatalogChanged, PolicyChanged, SessionStarted
 
-KINDS: frozenset[Kind] = frozenset({"session_started", "policy_changed", "catalog_changed"})
-"""Kinds of events whose long values are stored once; a session has few of them."""
+BODIES = (SessionStarted, PolicyChanged, CatalogChanged)
+"""The bodies whose long values are stored once; a session has few of them."""
 _LEAST = 256
 """Characters of a value that is worth the row that says where it belongs."""
 

@@ -291,7 +291,7 @@ def _build_rows(session: str, sealed: Sequence[tuple[Event, str]]) -> tuple[list
     rows: list[Row] = []
     cuts: list[Cut] = []
     for event, text in sealed:
-        if event.kind in parts.KINDS:
+        if isinstance(event.body, parts.BODIES):
             text, found = parts.cut_text(text)
             cuts += [(event.seq, part) for part in found]
         rows.append((session, event.seq, text, event.hash))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from foregate.agent.effects.undo import UndoableChange, choose_change, has_unfinished_undo, read_undo_history
 from foregate.cli.plan.plan_finding import summarise_plan as about_plan
@@ -95,7 +96,8 @@ def describe_message(message: Message) -> list[Any]:
 
 def describe_undo(what: UndoableChange) -> dict[str, Any]:
     """Return a change that can be taken back as JSON: its before-images as they are recorded."""
-    return to_builtins(what) | {"before": [strict_json.dump(image) for image in what.before]}
+    changes = [{**asdict(change), "resource": to_builtins(change.resource)} for change in what.changes]
+    return to_builtins(what) | {"before": [strict_json.dump(image) for image in what.before], "changes": changes}
 
 
 def describe_state(state: SessionState) -> dict[str, Any]:

@@ -77,7 +77,7 @@ def _event(seq: int, text: str, stored: str) -> Event:
 
 def write_event(event: Event) -> bytes:
     """Return the bytes of an event as the log would hash them."""
-    return strict_json.encode_record(chain.build_header(event))
+    return chain.encode_event(event)
 
 
 def canonical(value: Any) -> bytes:

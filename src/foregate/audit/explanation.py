@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from foregate.assembly.home import find_session
 from foregate.gates.questions import find_first_origin
@@ -99,7 +99,9 @@ class Explanation(Struct, frozen=True):
         """Return the explanation as JSON values, every column present; `by` only where somebody is known to answer."""
         found: dict[str, Json] = to_builtins(self)
         entries = [
-            {key: value for key, value in to_builtins(entry).items() if value is not None} for entry in self.next
+            {key: value for key, value in to_builtins(entry).items() if value is not None}
+            | ({"by": asdict(entry.by)} if entry.by is not None else {})
+            for entry in self.next
         ]
         return {**found, "point": self.point.to_json(), "next": entries}
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Erasure, Readable
 from foregate.telemetry.export.hiding import collect_patterns, mask_event
-from foregate.telemetry.log.chain import build_header, read_line
+from foregate.telemetry.log.chain import encode_event, read_line
 from foregate.telemetry.log.masking import Hidden, mask_text
 
 _REMEMBERED = 2_000
@@ -64,7 +63,7 @@ class MaskedLog:
                 event = _read_line(seq, text, hash_)
                 masked = mask_event(event, self.patterns)
                 if masked is not event:
-                    shown, state = strict_json.encode_record(build_header(masked)).decode("utf-8"), "masked"
+                    shown, state = encode_event(masked).decode("utf-8"), "masked"
             yield seq, shown, hash_, state
 
 
