@@ -100,9 +100,9 @@ class SessionState:
         self._fold(event)
         if self.task is not None and not (self.task.since or self.task.paused):
             start_clock(self.task, event)
-        self.question = follow_question(self.question, event)
-        message = build_message(event, answers)
-        if message is not None:
+        if self.question is not None or isinstance(event.body, NeedRaised):
+            self.question = follow_question(self.question, event)
+        if (message := build_message(event, answers)) is not None:
             self.conversation.add_message(message, by_user=isinstance(event.body, UserMessage))
         if answer is not None and answers:
             self._close_call(answer.call, event.seq, answer)

@@ -7,7 +7,7 @@ from itertools import islice
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError, SessionHeld
-from foregate.schemas.event import GENESIS, Draft, Event
+from foregate.schemas.event import GENESIS, Draft, Event, NeedRaised
 from foregate.schemas.event_body import Kind
 from foregate.schemas.protocols import Erasure, Head, Lease
 from foregate.schemas.question import AskedQuestion, follow_question
@@ -44,9 +44,11 @@ class MemoryLog:
         prev = lines[-1][0].hash if lines else GENESIS
         sealed = chain.seal_drafts(drafts, session=lease.session, after=len(lines), prev=prev, policy=policy, time=time)
         lines.extend(sealed)
-        for event, _ in sealed:
-            self._asked[lease.session] = follow_question(self._asked.get(lease.session), event)
-        return [event for event, _ in sealed]
+        events = [event for event, _ in sealed]
+        for event in events:
+            if isinstance(event.body, NeedRaised) or self._asked.get(lease.session) is not None:
+                self._asked[lease.session] = follow_question(self._asked.get(lease.session), event)
+        return events
 
     async def list_asked(self) -> Sequence[tuple[str, int]]:
         """Return sessions and the events by which they wait for a person; see QuestionStore."""
