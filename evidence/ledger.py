@@ -141,6 +141,7 @@ _NAMING = compile_late(r"[./@:_\\-]|\d{4}|[a-z][A-Z]")
 _URL = compile_late(r"([a-z][a-z0-9+.-]*)://([^/?#]+)", re.IGNORECASE)
 _PART = compile_late(r"[:=]")
 _TRUST = {origin: rank for rank, origin in enumerate(Origin)}
+_EXTERNAL = Origin.EXTERNAL
 _SHOWN_FIRST = (Origin.EXTERNAL, Origin.NOBODY, Origin.WORKSPACE, Origin.USER)
 Mention = tuple[Origin, int]
 """The most trusted origin of an atom and the event that brought it."""
@@ -219,7 +220,7 @@ class AtomTable:
         for name in names:
             if name:
                 found[name] = self.find_atom(name)
-        outside = self._heard[Origin.EXTERNAL]
+        outside = self._heard[_EXTERNAL]
         for text in find_strings(arguments):
             brief = len(text) <= SHORT
             for name in _find_short_names(text) if brief else find_long_names(text) if outside else ():

@@ -22,13 +22,14 @@ from foregate.policy.risk.mandate import (
     list_outside_values,
 )
 from foregate.schemas.codes import ApprovalCode, GateCode, GateName
-from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, rule_alike
+from foregate.schemas.judgement import Answer, Grant, Mode, Need, Opinion, Ruling, Standing, build_pass, rule_alike
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Turn
 
-_PASSED = Ruling(Standing.ALLOW, "approval_passed")
+_ASK = Standing.ASK
+_PASSED = build_pass("approval")
 _MORE_THAN_ASKED = "your message does more than ask for it: it shows, reports, asks about or waits for something"
 _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE)
 
@@ -113,7 +114,7 @@ class ApprovalGate(Struct, frozen=True):
             told = name_outside(list_outside_values(facts, turn.depth))
             why = f"{told}; {ruling.message}" if ruling.standing is Standing.ASK else told
             return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), why)
-        if ruling.standing is Standing.ASK:
+        if ruling.standing is _ASK:
             if facts.unspoken:
                 told = name_outside(facts.unspoken)
                 why = told if gate == "uncertainty" else f"{ruling.message}; {told}"  # which says the same

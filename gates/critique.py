@@ -32,6 +32,7 @@ _REMEDIES = (
     "change the call, or look at what the issues name; sent again as it is, it stays held",
 )
 """What to do about a rejected call, by the edition of the turn: the model's own words are no evidence to a critic."""
+_ALLOW, _EXTERNAL = Standing.ALLOW, Origin.EXTERNAL
 _NOT_REQUIRED = Ruling(Standing.ALLOW, "critique_not_required")
 
 
@@ -74,7 +75,7 @@ class CritiqueGate(Struct, frozen=True, dict=True):
         risk = Number("risk", facts.risk.value, getattr(section, key), f"critique.{key}")
         doubt = Number("uncertainty", facts.uncertainty.value, section.uncertainty, "critique.uncertainty")
         numbers = (risk, doubt) if section.level != "doubt" or section.risk_in_doubt else (doubt,)
-        return Ruling(Standing.ALLOW, "critique_not_required", numbers=numbers)
+        return Ruling(_ALLOW, "critique_not_required", numbers=numbers)
 
     def review(self, turn: Turn, wanted: Sequence[CallFacts], so_far: SoFar) -> Opinion | Need:
         """Return the rulings on the calls the critic is to look at, or the critic's Need for them."""
@@ -193,7 +194,7 @@ def find_doubt(facts: CallFacts, turn: Turn, policy: Policy) -> str:
 
 def find_foreign_target(facts: CallFacts) -> str:
     """Return a target, or a word of a command, that nothing but text from outside said, "" for none."""
-    command, outside = facts.survey.command, [a.text for a in facts.survey.atoms if a.origin is Origin.EXTERNAL]
+    command, outside = facts.survey.command, [a.text for a in facts.survey.atoms if a.origin is _EXTERNAL]
     if not outside:
         return ""
     names = {*[resource.id for resource in facts.resources], *(command.argv if command is not None else ())}

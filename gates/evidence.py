@@ -17,6 +17,7 @@ from foregate.schemas.tool_call import CallFacts, SurveyedResource, ToolCall, Tr
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import HoldCount, Turn
 
+_DIRECT = Trust.DIRECT
 _SHOWN = ", and it would be gone; look at what would change, and send the same call again if that is what you want"
 
 
@@ -33,7 +34,7 @@ class EvidenceGate(Struct, frozen=True, dict=True):
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         rulings = {call.id: self.rule_on_call(so_far.facts[call.id], turn) for call in live}
-        held = [call.id for call in live if rulings[call.id].standing is Standing.HOLD]
+        held = [call.id for call in live if rulings[call.id].standing.stops]
         if (
             not held or turn.done_steps is None
         ):  # rows of earlier versions name no kind, and are judged again as they were
@@ -101,7 +102,7 @@ def find_gap(requirement: Requirement, resource: SurveyedResource) -> tuple[Evid
     kinds, whole = requirement.accepts, requirement.whole
     newest, records = None, 0
     for seen in resource.evidence:
-        if seen.kind in kinds and (not whole or seen.trust is Trust.DIRECT):
+        if seen.kind in kinds and (not whole or seen.trust is _DIRECT):
             records += 1
             # a listing since the content was read takes nothing from what was read
             if (seen.hash or requirement.content != "same") and (newest is None or seen.seq > newest.seq):

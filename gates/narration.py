@@ -29,7 +29,9 @@ class NarrationGate(Struct, frozen=True, dict=True):
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         section = self.policy.narration
-        said = max(turn.narrated, len(turn.plan.goal) if turn.plan else 0)
+        said = turn.narrated
+        if turn.plan is not None and len(turn.plan.goal) > said:
+            said = len(turn.plan.goal)
         often = 0 < section.max_holds <= turn.count_fired(self.name, self.mode)
         held = {}
         if said < section.min_chars and turn.depth == 0 and not often:

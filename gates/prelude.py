@@ -10,7 +10,7 @@ from operator import attrgetter
 from typing import get_args
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from foregate.gates.approval import ApprovalGate
 from foregate.gates.call_plan import CallPlanGate
@@ -27,7 +27,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.mandate import list_used_keys
 from foregate.schemas import strict_json
-from foregate.schemas.codes import GateCode, GateName, PostludeCode
+from foregate.schemas.codes import GateName, PostludeCode
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import (
     CallRuling,
@@ -117,8 +117,13 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
         if not live or (bench.holds_all and len(live) < len(turn.calls)):
             break  # what is held as a whole spends nobody's advice or patience
         opinion = ask_gate(gate, turn, live, ids, so_far)
-        if isinstance(opinion, Need):
+        if type(opinion) is Need:
             return opinion
+        passed, row = describe_pass(gate.name, gate.mode)
+        if so_far.rulings and gate.name != "approval" and is_plain(opinion, passed, live):
+            if bench.keeps_rows:
+                so_far.decisions.append(row)
+            continue  # what lets everything pass changes nothing of how the calls stand
         if bench.keeps_rows:
             so_far.decisions.append(build_decision(gate, opinion, live, so_far, turn))
         if gate.mode == "shadow":
@@ -129,6 +134,16 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
         if opinion.consequence is not None and so_far.consequence is None:
             so_far.consequence = (gate.name, opinion.consequence)
     return conclude_judgement(turn, so_far, bench)
+
+
+def is_plain(opinion: Opinion, passed: Ruling, live: Sequence[ToolCall]) -> bool:
+    """Whether an opinion lets each live call pass and says nothing else."""
+    if opinion.detail or opinion.summary or opinion.consequence or opinion.plan or opinion.uses or opinion.grants:
+        return False
+    for call in live:  # noqa: SIM110 - every gate passes here, and a generator takes three times as long
+        if opinion.rulings[call.id] is not passed:
+            return False
+    return True
 
 
 def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so_far: SoFar) -> Opinion | Need:
@@ -142,13 +157,13 @@ def ask_gate(gate: Gate, turn: Turn, live: Sequence[ToolCall], ids: set[str], so
         return Opinion({call.id: build_gate_error(gate, str(error), f": {error}"[:300]) for call in live})
     except Exception as error:
         return Opinion({call.id: build_gate_error(gate, f"{type(error).__name__}: {error}") for call in live})
-    if isinstance(opinion, Need):
+    if type(opinion) is Need:
         may_ask = gate.mode != "shadow" or getattr(gate, "shadow_asks", False)
         if may_ask and so_far.consequence is None and turn.actor in ("model", "sandbox"):
             return opinion
         held = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled; then send it again")
         return Opinion(build_rulings(gate.name, live, dict.fromkeys(opinion.calls, held)))
-    if not turn.grants and opinion.rulings.keys() == ids:
+    if not turn.grants and len(opinion.rulings) == len(ids) and ids.issubset(opinion.rulings):
         return opinion
     rulings = {call.id: opinion.rulings.get(call.id) or build_gate_error(gate, "no ruling") for call in live}
     lifted = {
@@ -199,23 +214,29 @@ def join_rulings(gate: GateName, opinion: Opinion, live: Sequence[ToolCall], so_
         if asked and so_far.facts[call.id].changes and not ruling.standing.stops:
             ruling = Ruling(Standing.HOLD, "not_asked_now", "held until what was asked first is settled")
         before = so_far.rulings.get(call.id)
-        replaces = gate == "approval" and before is not None and before[1].standing is Standing.ASK
+        replaces = gate == "approval" and before is not None and before[1].standing is _ASK
         if before is None or replaces or before[1].standing.rank < ruling.standing.rank:
             so_far.rulings[call.id] = (gate, ruling)
             stopped = stopped or ruling.standing.stops
     if opinion.plan is not None:
         so_far.plan, so_far.plan_first = opinion.plan, opinion.first
-    so_far.uses.update(opinion.uses)
-    so_far.grants.extend(opinion.grants)
+    if opinion.uses:
+        so_far.uses.update(opinion.uses)
+    so_far.grants += opinion.grants
     return stopped
 
 
 def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
     """Return the judgement: an ASK nobody settled is denied, a call no gate ruled on is held."""
-    facts, verdicts = so_far.facts, [build_verdict(call, so_far) for call in turn.calls]
-    allowed = {verdict.call for verdict in verdicts if verdict.standing is Standing.ALLOW}
-    unsettled = [verdict for verdict in verdicts if verdict.standing is not Standing.ALLOW]
-    if bench.holds_all and unsettled:
+    facts, verdicts, is_all_allowed = so_far.facts, [], True
+    allowed: set[str] = set()
+    for call in turn.calls:
+        verdicts.append(verdict := build_verdict(call, so_far))
+        if verdict.standing is _ALLOW:
+            allowed.add(call.id)
+        else:
+            is_all_allowed = False
+    if bench.holds_all and not is_all_allowed:
         with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
         held = {"standing": Standing.HOLD, "gate": "prelude", "ruling": with_it}
         stopped = {call for call, (_, ruling) in so_far.rulings.items() if ruling.standing.stops}
@@ -227,14 +248,14 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
     if allowed and bench.keeps_rows:
         so_far.decisions.append(build_snapshot(turn, len(allowed), plan or turn.plan, bench.budget))
     decisions = tuple(so_far.decisions)
-    if unsettled and turn.edition and bench.keeps_rows:
+    if turn.edition and bench.keeps_rows and not is_all_allowed:
         names = {call.id: (call.name[:128], facts[call.id].target) for call in turn.calls}
         decisions = complete_rows(decisions, verdicts, names)
     uses, before = {}, len(turn.plan.items) if turn.plan is not None else 0
     committed = plan is not None or so_far.plan is None  # else only what was in force before is used
-    for call, items in so_far.uses.items():
-        if call in allowed and (used := tuple(i for i in items if committed or i < before)):
-            uses[call] = used
+    for name, items in so_far.uses.items():
+        if name in allowed and (used := tuple(i for i in items if committed or i < before)):
+            uses[name] = used
     return Judgement(
         tuple(verdicts),
         decisions,
@@ -243,18 +264,19 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
         plan,
         tuple(so_far.grants),
         uses,
-        {c: keys for c in sorted(allowed) if facts[c].authority and (keys := list_used_keys(facts[c]))},
+        {name: keys for name in sorted(allowed) if facts[name].authority and (keys := list_used_keys(facts[name]))},
     )
 
 
 def build_verdict(call: ToolCall, so_far: SoFar) -> Verdict:
     """Return the strictest ruling on a call; without one it is held, and an ASK nobody settled is denied."""
     gate, ruling = so_far.rulings.get(call.id, _UNRULED)
-    if ruling.standing is Standing.ASK:
+    if ruling.standing is _ASK:
         ruling = Ruling(Standing.DENY, "approval_required", ruling.message, rules=ruling.rules)
     return Verdict(call.id, call.digest, ruling.standing, gate, ruling)
 
 
+_ALLOW, _ASK = Standing.ALLOW, Standing.ASK
 _UNRULED = ("prelude", Ruling(Standing.HOLD, "gate_error", "no gate ruled on this call, so it is held"))
 _RANK = attrgetter("standing.rank")
 _NOT_REQUIRED = "critique_not_required"  # what stands for `critique_passed`
@@ -273,15 +295,17 @@ def build_decision(gate: Gate, opinion: Opinion, live: Sequence[ToolCall], so_fa
             notable.append(call)
         is_plain = is_plain and not ruling.rules
     if is_plain and not notable and not strictest.numbers:
-        return build_plain_decision(gate.name, strictest.code, gate.mode)
-    asked = (*notable, *live)
-    ranked = [said[call.id] for call in asked]
-    if turn.done_steps is not None:  # rows of earlier versions let a call that merely passed stand before the notable
-        strictest = max(ranked, key=_RANK)
-    first = asked[ranked.index(strictest)]
+        return Decision(gate.name, strictest.code, gate.mode)
+    first, ranked = live[0], [strictest]
+    if len(live) > 1:
+        asked = (*notable, *live)
+        ranked = [said[call.id] for call in asked]
+        if turn.done_steps is not None:  # rows of earlier versions let one that merely passed stand before the notable
+            strictest = max(ranked, key=_RANK)
+        first, ranked = asked[ranked.index(strictest)], ranked[len(notable) :]
     numbers: dict[Number, None] = {}
     rules: dict[str, None] = {}
-    for ruling in ranked[len(notable) :]:
+    for ruling in ranked:
         numbers.update(dict.fromkeys(ruling.numbers))
         rules.update(dict.fromkeys(ruling.rules))
     return Decision(
@@ -306,9 +330,10 @@ def build_row(call: ToolCall, said: Ruling, first: ToolCall) -> CallRuling:
 
 
 @lru_cache(maxsize=256)
-def build_plain_decision(gate: GateName, code: GateCode, mode: Mode) -> Decision:
-    """Return the row of a gate that let everything pass and has nothing to add."""
-    return Decision(gate, code, mode)
+def describe_pass(gate: GateName, mode: Mode) -> tuple[Ruling, Decision]:
+    """Return the ruling by which a gate lets a call pass, and the row of one that does so and has nothing to add."""
+    passed = build_pass(gate)
+    return passed, Decision(gate, passed.code, mode)
 
 
 def find_repetition(call: ToolCall, ruling: Ruling, turn: Turn) -> str:
@@ -329,24 +354,22 @@ def build_snapshot(turn: Turn, ready: int, plan: PlanInForce | None, budget: Map
     The state holds what was used of the `budget`, how often calls were to be sent again or planned anew, and the plan
     that holds from now on with the events that completed its steps; a turn of an earlier version says less.
     """
+    counters, fired = turn.counters, turn.fired
     state: dict[str, Json] = {
         "task": turn.task,
         "turn": turn.turn,
-        "tool_calls": turn.counters.tool_calls,
-        "changes": turn.counters.changes,
+        "tool_calls": counters.tool_calls,
+        "changes": counters.changes,
         "plan": turn.plan.revision if turn.plan else 0,
     }
     if turn.done_steps is not None:
-        used = {name: getattr(turn.counters, name) for name in budget}
-        replans = sum(map(turn.fired.get, _REPLANNED, repeat(0)))
-        state |= {
-            "plan": plan.revision if plan else 0,
-            "steps": dict(turn.done_steps),
-            "retries": sum(turn.fired.values()) - replans,
-            "replans": replans,
-            "used": used,
-            "budget": dict(budget),
-        }
+        used, replans = asdict(counters), sum(map(fired.get, _REPLANNED, repeat(0))) if fired else 0
+        state["plan"] = plan.revision if plan else 0
+        state["steps"] = dict(turn.done_steps)
+        state["retries"] = sum(fired.values()) - replans
+        state["replans"] = replans
+        state["used"] = {name: used[name] for name in budget}
+        state["budget"] = dict(budget)
     detail: dict[str, Json] = {"execution_state": state, "calls": ready}
     done = ", ".join([f"{step} (event {event})" for step, event in turn.done_steps.items()]) if turn.done_steps else ""
     summary = f"done: {done}"[:500] if done else ""

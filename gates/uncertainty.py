@@ -15,6 +15,8 @@ from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.turn import Turn
 
+_ALLOW = Standing.ALLOW
+
 
 class UncertaintyGate(Struct, frozen=True, dict=True):
     """Holds changes whose uncertainty reaches the threshold and names the open slots; observations run."""
@@ -31,7 +33,7 @@ class UncertaintyGate(Struct, frozen=True, dict=True):
         if turn.actor == "sandbox":  # it has run: the question shows what is lost
             asked = {c: replace(r, standing=Standing.ASK) for c, r in rulings.items() if r.standing is Standing.HOLD}
             return Opinion({**rulings, **asked})
-        unsure = [so_far.facts[c.id] for c in live if rulings[c.id].standing is Standing.HOLD]
+        unsure = [so_far.facts[c.id] for c in live if rulings[c.id].standing.stops]
         if not unsure:
             return Opinion(rulings)
         slots = tuple(dict.fromkeys(slot for facts in unsure for slot in facts.uncertainty.slots))
@@ -47,7 +49,7 @@ class UncertaintyGate(Struct, frozen=True, dict=True):
         threshold = self.policy.uncertainty.threshold
         number = Number("uncertainty", facts.uncertainty.value, threshold, "uncertainty.threshold")
         if facts.uncertainty.value < threshold or not facts.uncertainty.slots:
-            return Ruling(Standing.ALLOW, "uncertainty_passed", numbers=(number,))
+            return Ruling(_ALLOW, "uncertainty_passed", numbers=(number,))
         why = "; ".join(reason.why for reason in facts.uncertainty.reasons)
         message = f"too little is known to do this ({why}); the person is asked"
         return Ruling(Standing.HOLD, "uncertainty_clarification", message, numbers=(number,), reason=why)

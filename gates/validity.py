@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import repeat
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -15,7 +14,7 @@ from foregate.policy.policy import Policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GateName
 from foregate.schemas.foreign_tools import find_nearest_tool
-from foregate.schemas.judgement import Mode, Number, Opinion, Remedy, Ruling, Standing
+from foregate.schemas.judgement import Mode, Number, Opinion, Remedy, Ruling, Standing, build_pass
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Catalogue
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 _DEFECTS, _WANTED, _EXAMPLE = 5, 600, 400
 """Defects named at once, and characters of what is wanted and of an example."""
 
-_PASSED = Ruling(Standing.ALLOW, "validity_passed")
+_PASSED = build_pass("validity")
 _UNPLANNED = Ruling(
     Standing.HOLD,
     "plan_required",
@@ -95,11 +94,12 @@ class ValidityGate(Struct, frozen=True, eq=False):
             return Ruling(Standing.DENY, "unknown_tool", self.describe_unknown(call, edition))
         if call.arguments is None:
             return hold_invalid(call.defect)
-        size, bound = len(call.raw.encode()), self.policy.validity.max_bytes
+        section = self.policy.validity
+        size, bound = len(call.raw) if call.raw.isascii() else len(call.raw.encode()), section.max_bytes
         if bound and size > bound:
             number = Number("bytes", size, bound, "validity.max_bytes")
             return hold_invalid(f"the arguments are larger than {bound} bytes; send less", number)
-        depth, deepest = measure_depth(call.arguments), self.policy.validity.max_depth
+        depth, deepest = measure_depth(call.arguments), section.max_depth
         if depth > deepest:
             number = Number("depth", depth, deepest, "validity.max_depth")
             return hold_invalid(f"the arguments are nested deeper than {deepest}; flatten them", number)
@@ -150,12 +150,13 @@ def hold_invalid(why: str, *numbers: Number) -> Ruling:
 
 def measure_depth(value: object) -> int:
     """Return how deep objects and arrays nest, without recursion."""
-    deepest, stack = 0, [(value, 1)]
-    while stack:
-        item, depth = stack.pop()
-        if isinstance(item, dict):
-            item = list(item.values())
-        if isinstance(item, list):
-            deepest = max(deepest, depth)
-            stack.extend(zip(item, repeat(depth + 1)))
-    return deepest
+    depth, level = 0, [value]
+    while level:
+        inner: list[object] = []
+        is_deeper = False
+        for item in level:
+            if isinstance(item, (dict, list)):
+                is_deeper = True
+                inner += item.values() if isinstance(item, dict) else item
+        depth, level = depth + is_deeper, inner
+    return depth

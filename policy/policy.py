@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from functools import cached_property
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -86,12 +86,6 @@ class Rule(PolicySection):
     origin: Origin | None = None
     secrets: bool | None = None
 
-    @cached_property
-    def guards(self) -> Collection[str] | None:
-        """The protections without which it surely matches nothing; None where it may, or where nobody can tell."""
-        unclear = (self.tool, self.resource, self.command, self.host, self.capability)
-        return self.protected if unclear == (None,) * len(unclear) else None
-
 
 class Rules(PolicySection):
     """Operator's rules: deny > ask > allow, whatever the order in the file."""
@@ -100,6 +94,16 @@ class Rules(PolicySection):
     unmatched: Literal["allow", "ask", "deny"]
     refused_before: bool
     list: tuple[Rule, ...]
+
+    @cached_property
+    def guarded(self) -> Sequence[tuple[Rule, Collection[str] | None, bool]]:
+        """Each rule with the protections without which it surely matches nothing, None where it may or nobody can tell,
+        and whether it surely does not without a secret."""
+        found = []
+        for rule in self.list:
+            plain = (rule.tool, rule.resource, rule.command, rule.host, rule.capability) == (None,) * 5
+            found.append((rule, rule.protected if plain else None, plain and rule.secrets is True))
+        return found
 
     @cached_property
     def standing(self) -> tuple[Rule, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import Enum
 from functools import cache
-from typing import Literal, cast
+from typing import Literal, cast, final
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -71,6 +71,7 @@ class Grant(Noun, frozen=True):
 Who = Literal["planner", "critic", "person"]
 
 
+@final
 class Need(Noun, frozen=True):
     """A question of `gate` to `who`, for all calls of the response that want it.
 

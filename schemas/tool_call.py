@@ -145,6 +145,7 @@ class Contradiction(Noun, frozen=True):
     later: int
 
 
+_CREATE = Effect.CREATE
 Loss = Literal["", "moved", "git", "replaced", "all"]
 
 
@@ -182,7 +183,7 @@ class SurveyedResource(Noun, frozen=True):
     @property
     def effect(self) -> Effect:
         """What happens to it: creating a file that is there already is editing it."""
-        replaces = self.access is Effect.CREATE and self.exists and self.kind is ResourceKind.FILE
+        replaces = self.access is _CREATE and self.exists and self.kind is ResourceKind.FILE
         return Effect.EDIT if replaces else self.access
 
 

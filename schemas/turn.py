@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property
-from operator import attrgetter
 from typing import Any, Literal
 
 from msgspec import Struct, field
-from msgspec.structs import replace
+from msgspec.structs import astuple, replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
@@ -236,10 +235,11 @@ class TurnRecord(TurnBasis, frozen=True, kw_only=True):
 
 def read_basis(turn: TurnBasis) -> dict[str, Any]:
     """Return what turns and their records have in common, by field."""
-    return dict(zip(TurnBasis.__struct_fields__, _read_all(turn), strict=True))
+    return dict(zip(_BASIS, astuple(turn), strict=False))
 
 
-_read_all = attrgetter(*TurnBasis.__struct_fields__)
+_BASIS = TurnBasis.__struct_fields__
+"""The fields of every turn and of every record of one begin with these."""
 
 
 def export_turn(turn: Turn) -> Json:

@@ -39,6 +39,10 @@ from foregate.schemas.tool_spec import UNDECLARED, Capabilities, Catalogue, Effe
 from foregate.schemas.turn import Turn
 
 _FLAGS = tuple(Capabilities.__struct_fields__)
+_CREATE, _DELETE, _SEND, _UNKNOWN = Effect.CREATE, Effect.DELETE, Effect.SEND, Effect.UNKNOWN
+_USER, _EXTERNAL, _NOBODY = Origin.USER, Origin.EXTERNAL, Origin.NOBODY
+_PROCESS, _REPOSITORY, _FILE_READ = ResourceKind.PROCESS, ResourceKind.REPOSITORY, EvidenceKind.FILE_READ
+"""Members that are compared with for every call; naming one through its class takes ten times as long."""
 _UNDOABLE = (Effect.CREATE, Effect.EDIT, Effect.MOVE, Effect.DELETE, Effect.COMMIT, Effect.ADMINISTER)
 
 
@@ -97,12 +101,12 @@ def compute_facts(call: ToolCall, survey: Survey, turn: Turn, policy: Policy, ca
     contained = changes and is_contained(survey, policy)
     if contained:
         capabilities = replace(capabilities, external_side_effect=False, needs_approval=False, reversible=True)
-    external = changes and (capabilities.external_side_effect or effect is Effect.SEND)
+    external = changes and (capabilities.external_side_effect or effect is _SEND)
     way_back = capabilities.reversible and (contained or effect in _UNDOABLE)
     lasting, touched = False, 0
     for resource in survey.resources:
         lasting = lasting or (resource.access.changes and not resource.restorable)
-        touched += max(1, resource.entries)
+        touched += resource.entries if resource.entries > 1 else 1
     irreversible = changes and (lasting or not way_back)
     broad = changes and not contained and touched > policy.scope.max_resources
     high_impact = changes and not contained and capabilities.high_impact_write
@@ -157,16 +161,16 @@ def merge_capabilities(spec: ToolSpec | None, entry: ToolEntry | None, own: bool
 def effect_of_call(spec: ToolSpec | None, entry: ToolEntry | None, survey: Survey, policy: Policy) -> Effect:
     """Return what the call would do: manifest or declaration, then what is raised by command, tool and resources."""
     if spec is None:
-        return Effect.UNKNOWN
+        return _UNKNOWN
     if survey.changes:
-        return reduce(worse_of, (one.effect for one in survey.resources), Effect.CREATE)
+        return reduce(worse_of, (one.effect for one in survey.resources), _CREATE)
     effect = effect_of_tool(spec, entry, policy)
     if survey.command is not None:
         reads = is_read(survey.command, policy, survey.confinement)
         classified = Effect.OBSERVATION if reads else Effect.EXECUTE
         trusted = is_believed(spec, policy) and (entry is None or entry.effect is None)
         effect = classified if trusted else worse_of(effect, classified)
-    elif effect is not Effect.UNKNOWN:
+    elif effect is not _UNKNOWN:
         for resource in survey.resources:
             effect = worse_of(effect, resource.effect)
     if survey.declared_effect is not None:
@@ -178,7 +182,7 @@ def effect_of_tool(spec: ToolSpec, entry: ToolEntry | None, policy: Policy) -> E
     """Return the effect of a tool before a call is looked at: as the operator's entry says, else as believed of it."""
     if entry is not None and entry.effect is not None:
         return entry.effect
-    return spec.effect if is_believed(spec, policy) else Effect.UNKNOWN
+    return spec.effect if is_believed(spec, policy) else _UNKNOWN
 
 
 NONE = Score(0)
@@ -230,9 +234,9 @@ def measure_uncertainty(facts: CallFacts, turn: Turn, policy: Policy) -> Score:
 def _find_dangers(facts: CallFacts, turn: Turn, policy: Policy) -> list[Reason]:
     """Return what makes a change dangerous beside its effect and what is protected."""
     weights, found = policy.scores.risk, []
-    if facts.effect is not Effect.DELETE and is_deleting(facts.survey.command, policy):
-        found.append(Reason("deletes", weights.effect[Effect.DELETE], "it starts a program that deletes"))
-    foreign = [atom.text for atom in facts.survey.atoms if atom.origin is Origin.EXTERNAL]
+    if facts.effect is not _DELETE and is_deleting(facts.survey.command, policy):
+        found.append(Reason("deletes", weights.effect[_DELETE], "it starts a program that deletes"))
+    foreign = [atom.text for atom in facts.survey.atoms if atom.origin is _EXTERNAL]
     for name, applies, why in (
         ("external", facts.external, "it reaches beyond this machine"),
         ("irreversible", facts.irreversible, "it cannot be undone"),
@@ -262,7 +266,7 @@ def _find_doubts(
         named = is_named(one.id, request.things)
         if one.id not in meant_by_words:
             known.setdefault(find_best_origin(one, origins, named=named), one.id)
-            if not (one.changed_before or named or origins.get(one.id) is Origin.USER):
+            if not (one.changed_before or named or origins.get(one.id) is _USER):
                 unspoken = unspoken or one.id
         if not meant and not named and (meant := find_namesake(one.id, request.things)):
             instead = one.id
@@ -270,8 +274,8 @@ def _find_doubts(
             told = one.id
         kept = kept or find_target_to_keep(one, request)
     unscoped = facts.effect in _DESTRUCTIVE and is_unscoped(facts, turn, request, origins, policy)
-    unasked = unspoken if unscoped and facts.effect is Effect.DELETE else ""
-    nobodys, outsiders = known.get(Origin.NOBODY), known.get(Origin.EXTERNAL)
+    unasked = unspoken if unscoped and facts.effect is _DELETE else ""
+    nobodys, outsiders = known.get(_NOBODY), known.get(_EXTERNAL)
     return [
         (Reason(name, getattr(weights, name), why.format(applies, instead)), slot)
         for name, slot, applies, why in (
@@ -296,7 +300,7 @@ def is_told_by_file(resource: SurveyedResource, facts: CallFacts) -> bool:
     if not resource.exists or resource.changed_before:
         return False
     for seen in resource.evidence:
-        if seen.kind is not EvidenceKind.FILE_READ:
+        if seen.kind is not _FILE_READ:
             return False
     return any(atom.told and atom.text == resource.id for atom in facts.survey.atoms)
 
@@ -312,7 +316,7 @@ def read_user_request(turn: Turn, policy: Policy) -> RequestFacts:
 def find_wide_pattern(facts: CallFacts) -> str:
     """Return the pattern by which a call names a target, "" when it names things one by one."""
     for one in facts.survey.resources:
-        if one.kind is not ResourceKind.PROCESS and not one.exists and not _WILD.isdisjoint(one.id):
+        if one.kind is not _PROCESS and not one.exists and not _WILD.isdisjoint(one.id):
             return one.id
     command = facts.survey.command
     if command is None:
@@ -327,9 +331,9 @@ def find_targets(facts: CallFacts) -> list[SurveyedResource]:
         r
         for r in facts.survey.resources
         if r.access.changes
-        and r.kind is not ResourceKind.PROCESS
-        and not (r.access is Effect.CREATE and not r.exists)
-        and not (r.kind is ResourceKind.REPOSITORY and r.id == ".")
+        and r.kind is not _PROCESS
+        and not (r.access is _CREATE and not r.exists)
+        and not (r.kind is _REPOSITORY and r.id == ".")
     ]
 
 
@@ -337,9 +341,9 @@ def find_best_origin(resource: SurveyedResource, origins: Mapping[str, Origin], 
     """Return the best source a target is known from: the request, where that names it, this workspace, only outside
     content, or nobody."""
     if named:
-        return Origin.USER
-    origin = origins.get(resource.id, origins.get(resource.id.rstrip("/"), Origin.NOBODY))
-    if origin is Origin.NOBODY and (resource.changed_before or resource.evidence):
+        return _USER
+    origin = origins.get(resource.id, origins.get(resource.id.rstrip("/"), _NOBODY))
+    if origin is _NOBODY and (resource.changed_before or resource.evidence):
         return Origin.WORKSPACE
     return origin
 
@@ -360,7 +364,7 @@ def is_unscoped(
     """Whether something destructive has no bounds: neither the request nor an accepted plan names what it is for."""
     if facts.effect not in _DESTRUCTIVE:
         return False
-    if facts.effect is not Effect.DELETE and not facts.irreversible and not is_deletion(facts, policy):
+    if facts.effect is not _DELETE and not facts.irreversible and not is_deletion(facts, policy):
         return False
     if (command := facts.survey.command) is not None and read_command_line(command, policy).checks:
         return False

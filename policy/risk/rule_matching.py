@@ -43,8 +43,10 @@ def apply_rules(facts: CallFacts, policy: Policy) -> RulesVerdict:
     unclear: PolicyError | None = None
     survey = facts.survey
     protections = {resource.protected for resource in survey.resources}
-    for rule in policy.rules.list:
-        if rule.guards is not None and not survey.problem and protections.isdisjoint(rule.guards):
+    for rule, guards, wants_secret in policy.rules.guarded:
+        if not survey.problem and (
+            (guards is not None and protections.isdisjoint(guards)) or (wants_secret and not survey.secrets)
+        ):
             continue
         try:
             if is_match(rule, facts, policy):
