@@ -14,8 +14,9 @@ from foregate.policy.source.load import default_policy
 from tests.agent.world import World
 
 ROOT = Path(__file__).resolve().parents[3]
-MOST = 42
+MOST = 41
 READ = ("read_file", {"path": "a.txt"})
+FIRST = ("edit_file", {"path": "a.txt", "old": "cat", "new": "dog"})
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 
 
@@ -38,13 +39,14 @@ def traced(found: dict[str, None]) -> Iterator[None]:
 
 async def test_no_further_file_is_needed_to_follow_one_edit() -> None:
     world, found = World(policy=default_policy()), dict[str, None]()
-    session = await world.open([calls(READ), calls(EDIT), says("mended")])
-    await session.record_message("in a.txt replace teh with the")
-    while session.state.open is None or session.state.open.response.calls[0].name != "edit_file":
+    session = await world.open([calls(READ), calls(FIRST), calls(EDIT), says("mended")])
+    await session.record_message("in a.txt replace teh with the, and cat with dog")
+    # what is worked out once, at a first edit, nobody has to follow at each
+    while session.state.open is None or session.state.open.response.calls[0].arguments != EDIT[1]:
         await take_step(session)
     with traced(found):
         while session.state.open is not None:
             await take_step(session)
-    assert world.workspace.files["a.txt"] == b"the cat"
+    assert world.workspace.files["a.txt"] == b"the dog"
     print(f"{len(found)} files:", *found, sep="\n  ")
     assert len(found) <= MOST
