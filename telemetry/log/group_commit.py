@@ -67,7 +67,8 @@ class GroupCommit:
         `cuts` are the parts that were cut out of them, which are written with them.
         """
         with self._guard:
-            self._refuse_when_closed()
+            if self._closing:
+                self._refuse_when_closed()
             held.rows += rows
             held.cuts += cuts
             for row in rows:
@@ -78,9 +79,9 @@ class GroupCommit:
 
     async def settle(self, held: SessionQueue) -> None:
         """Return when all rows of `held` are durable; raise LogError when they cannot be."""
-        held.raise_failure()
-        if held.durable >= held.seq:
+        if held.durable >= held.seq and held.failed is None:
             return
+        held.raise_failure()
         loop = asyncio.get_running_loop()
         with self._guard:
             wanting = held.failed is None and held.durable < held.seq

@@ -55,7 +55,7 @@ class SharedFile:
 
     def check_process(self) -> None:
         """Raise LogError in a process that was forked from the one that opened the file."""
-        if not self.is_ours:
+        if self._process != os.getpid():
             raise _build_forked_error(self.path)
 
     def release(self) -> None:

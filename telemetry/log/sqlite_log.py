@@ -50,6 +50,7 @@ class SqliteLog(SqliteReader):
         super().__init__(path)
         self.read_only = read_only
         self._file: SharedFile | None = None
+        self._is_closed = False
         if read_only:
             sqlite_file.open_reader(self.path).close()
         else:
@@ -129,7 +130,8 @@ class SqliteLog(SqliteReader):
     async def append(self, lease: Lease, drafts: Sequence[Draft], *, policy: str, time: str) -> Sequence[Event]:
         """Number, chain and hand the drafts to the writer; see Log."""
         held = self._find_queue(lease)
-        held.raise_failure()
+        if held.failed is not None:
+            held.raise_failure()
         if held.size > BACKLOG:
             await self._writer.settle(held)
         sealed = chain.seal_drafts(
@@ -138,7 +140,7 @@ class SqliteLog(SqliteReader):
         if sealed:
             last = sealed[-1][0]
             rows, cuts = _build_rows(lease.session, sealed)
-            self._writer.enqueue(held, rows, cuts)
+            self._own_file.writer.enqueue(held, rows, cuts)
             held.seq, held.hash = last.seq, last.hash
         return [event for event, _ in sealed]
 
@@ -255,6 +257,7 @@ class SqliteLog(SqliteReader):
             return
         if leases and self._file.is_ours:
             self._writer.finish(lambda connection: self._give_back(connection, *leases))
+        self._is_closed = True
         self._release()
 
     @property
@@ -263,7 +266,7 @@ class SqliteLog(SqliteReader):
         if self._file is None:
             raise LogError(f"the log `{self.path}` may only be read here; set FOREGATE_HOME to a folder of your own")
         self._file.check_process()
-        if not self._release.alive:
+        if self._is_closed:
             raise LogError(f"the log `{self.path}` is closed; open it again")
         return self._file
 

@@ -90,11 +90,11 @@ async def test_a_session_that_is_opened_again_and_again_gets_its_next_snapshot(l
     for _ in range(3):
         state = await fold_session(log, "s")
         session = SessionLog(log, await log.claim("s"), state, POLICY, lambda: (), lambda: NOW)
-        await session.record(*(said("more") for _ in range(200)))
+        await session.record(*(said("more") for _ in range(LEAST * 2 // 5)))
         await session.settle()
         await log.release(session.lease)
     newest = await log.read_snapshot("s")
-    assert (first and first.seq, newest and newest.seq) == (LEAST, LEAST + 602)
+    assert (first and first.seq, newest and newest.seq) == (LEAST, LEAST + 3 * (LEAST * 2 // 5) + 2)
 
 
 async def test_a_snapshot_may_be_of_a_response_in_hand(log: Watched) -> None:
