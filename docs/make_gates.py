@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from foregate.gates.call_plan import PLAN_REASONS
-from foregate.gates.prelude import judge_answer
+from foregate.gates.postlude import judge_answer
 from foregate.schemas.codes import CODES, CRITIQUE_REASONS, GATES, MEANINGS, NOT_RUN, AnyGateCode
 from foregate.schemas.judgement import find_standing
 

@@ -75,28 +75,28 @@ class CallPlanGate(PlanGate, frozen=True):
         What works in a sandbox needs none: what it changes is shown before it counts, and can be taken back.
         """
         section, before = self.policy.plan, turn.counters.changes - turn.counters.contained_changes
-        if section.depth == "top_level" and turn.depth > 0:
+        if turn.depth > 0 and section.depth == "top_level":
             return []
-        begun = turn.plan is not None or (section.due == "first_side_effect" and before > 0)
-        if section.binding == "first_action" and begun:
+        begun = turn.plan is not None or (before > 0 and section.due == "first_side_effect")
+        if begun and section.binding == "first_action":
             return []
         live = [facts for facts in live if not facts.contained]
         due, touched = [], turn.counters.changed_resources
-        first = section.due == "first_side_effect" and (before == 0 or turn.plan is not None)
+        first = before == 0 or turn.plan is not None
         for facts in live:
             new = [resource for resource in facts.changed_resources if not resource.changed_before]
             touched += len(new) if facts.changes else 0
             many = bool(new) and 0 < section.changed_resources <= touched
-            if facts.changes and (facts.risky or many or first):
+            if facts.changes and (facts.risky or many or (first and section.due == "first_side_effect")):
                 due.append(facts)
-        return due[:1] if section.binding == "first_action" else due
+        return due[:1] if len(due) > 1 and section.binding == "first_action" else due
 
     def find_uncovered_calls(
         self, due: Sequence[CallFacts], plan: PlanInForce | None, during: str
     ) -> tuple[list[CallFacts], dict[str, tuple[int, ...]]]:
         """Return the calls a plan does not cover, and what the others use of it."""
         left, uses, spent = [], {}, dict[int, int]()
-        same_tool = self.policy.plan.binding == "steps"
+        same_tool = plan is not None and self.policy.plan.binding == "steps"
         for facts in due:
             found = find_covering_items(facts, plan, spent, same_tool=same_tool, during=during) if plan else None
             if found is None:

@@ -118,6 +118,8 @@ class CritiqueGate(Struct, frozen=True, dict=True):
             return doubtful
         open_ = [f for f in facts if f.authority not in ("said", "outside") and not f.has_leave]
         qualifying = [f for f in open_ if f.changes and not f.contained and self.should_review(f)]
+        if not (doubtful or qualifying):
+            return []
         match level:
             case "call":
                 return [f for f in facts if f in qualifying or f in doubtful]

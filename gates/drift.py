@@ -34,11 +34,10 @@ class DriftGate(Struct, frozen=True, dict=True):
         section = self.policy.drift
         facts = so_far.facts
         acting = [call for call in live if facts[call.id].changes and not facts[call.id].capabilities.personal_memory]
+        reason = self.explain_drift(turn, acting) if acting and turn.depth == 0 else ""
         # a bound, but never while tools stay away for all of the task, called or not
-        bound = section.max_holds if section.lasts == "request" else 0
-        quiet = not acting or turn.depth > 0 or 0 < bound <= turn.count_fired(self.name, self.mode)
-        reason = "" if quiet else self.explain_drift(turn, acting)
-        if not reason:
+        bound = section.max_holds if reason and section.lasts == "request" else 0
+        if not reason or 0 < bound <= turn.count_fired(self.name, self.mode):
             return Opinion(build_rulings(self.name, live, {}))
         message = f"this request wants words, nothing changed ({reason}); answer in words"
         held = dict.fromkeys([call.id for call in acting], Ruling(Standing.HOLD, CODE, message, reason=reason))

@@ -29,15 +29,16 @@ class NarrationGate(Struct, frozen=True, dict=True):
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         section = self.policy.narration
-        said = turn.narrated
+        said, due = turn.narrated, list[ToolCall]()
         if turn.plan is not None and len(turn.plan.goal) > said:
             said = len(turn.plan.goal)
-        often = 0 < section.max_holds <= turn.count_fired(self.name, self.mode)
+        if turn.depth == 0 and said < section.min_chars:
+            due = [call for call in live if self.is_due(so_far, call)]
         held = {}
-        if said < section.min_chars and turn.depth == 0 and not often:
+        if due and not 0 < section.max_holds <= turn.count_fired(self.name, self.mode):
             number = Number("narrated", said, section.min_chars, "narration.min_chars")
             ruling = Ruling(Standing.HOLD, "narration_required", MESSAGE, numbers=(number,))
-            held = {call.id: ruling for call in live if self.is_due(so_far, call)}
+            held = {call.id: ruling for call in due}
         return Opinion(build_rulings(self.name, live, held))
 
     def is_due(self, so_far: SoFar, call: ToolCall) -> bool:

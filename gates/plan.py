@@ -139,7 +139,7 @@ class _Planning(Struct, frozen=True):
 
         What the person asked for in so many words uses up a step as well, so that no other call has it.
         """
-        left, same_tool = [], self.policy.plan.binding == "steps"
+        left, same_tool = [], plan is not None and self.policy.plan.binding == "steps"
         uses: dict[str, tuple[int, ...]] = {}
         for one in facts:
             if one not in wanted and one.authority != "said":

@@ -1,13 +1,11 @@
-"""The judge: every gate in order, rulings joined by the strictest; after an answer the postlude. Pure."""
+"""The judge: every gate in order, rulings joined by the strictest. Pure."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import repeat
 from operator import attrgetter
-from typing import get_args
 
 from msgspec import Struct, field
 from msgspec.structs import asdict, replace
@@ -27,7 +25,7 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.mandate import list_used_keys
 from foregate.schemas import strict_json
-from foregate.schemas.codes import GateName, PostludeCode
+from foregate.schemas.codes import GATES, GateName
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.judgement import (
     CallRuling,
@@ -49,7 +47,7 @@ from foregate.schemas.protocols import Gate, SoFar
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
-from foregate.schemas.turn import CheckResult, Turn
+from foregate.schemas.turn import Turn
 
 
 class Prelude(Struct, frozen=True):
@@ -57,37 +55,57 @@ class Prelude(Struct, frozen=True):
 
     gates: tuple[Gate, ...]
     facts: Callable[[Turn], Mapping[str, CallFacts]]
-    holds_all: bool = False
+    holds: str = "call"
     budget: Mapping[str, int] = field(default_factory=dict)
     """The bounds of a task's counters, without those that are unlimited."""
     keeps_rows: bool = True
     """Whether a judgement tells its decisions; its verdicts are the same without."""
 
+    @property
+    def holds_all(self) -> bool:
+        """Whether a call that does not run takes the whole response with it; asked for only where one does not."""
+        return self.holds == "whole_response"
 
-def build_prelude(policy: Policy, catalogue: Catalogue, *, keeps_rows: bool = True) -> Prelude:
+
+Build = Callable[[Policy, Catalogue], Gate]
+_BUILD: Mapping[GateName, Build] = {
+    "validity": ValidityGate,
+    "rules": lambda policy, catalogue: RulesGate(policy),
+    "narration": lambda policy, catalogue: NarrationGate(policy),
+    "drift": lambda policy, catalogue: DriftGate(policy),
+    "uncertainty": lambda policy, catalogue: UncertaintyGate(policy),
+    "evidence": EvidenceGate,
+    "plan": lambda policy, catalogue: (PlanGate if policy.plans_blind else CallPlanGate)(policy, catalogue),
+    "critique": lambda policy, catalogue: CritiqueGate(policy),
+    "approval": lambda policy, catalogue: ApprovalGate(policy),
+}
+
+
+def build_gate(name: GateName, policy: Policy, catalogue: Catalogue) -> Gate:
+    """Return a gate of a policy over a catalogue as a log gives it back; it may be `off`."""
+    return _BUILD[name](policy, catalogue)
+
+
+def build_prelude(
+    policy: Policy,
+    catalogue: Catalogue,
+    *,
+    keeps_rows: bool = True,
+    build: Callable[[GateName, Policy, Catalogue], Gate] = build_gate,
+) -> Prelude:
     """Return the gates in the order they are asked; a gate that is `off` is not among them."""
-    catalogue = _read_as_recorded(catalogue)
-    gates: tuple[Gate, ...] = (
-        ValidityGate(policy, catalogue),
-        RulesGate(policy),
-        NarrationGate(policy),
-        DriftGate(policy),
-        UncertaintyGate(policy),
-        EvidenceGate(policy, catalogue),
-        PlanGate(policy, catalogue) if policy.plans_blind else CallPlanGate(policy, catalogue),
-        CritiqueGate(policy),
-        ApprovalGate(policy),
-    )
+    catalogue = read_as_recorded(catalogue)
+    gates = [build(name, policy, catalogue) for name in GATES]
     return Prelude(
         tuple(gate for gate in gates if gate.mode != "off"),
         lambda turn: compute_turn_facts(turn, policy, catalogue),
-        policy.holds == "whole_response",
+        policy.holds,
         list_bounds(policy) if keeps_rows else {},
         keeps_rows,
     )
 
 
-def _read_as_recorded(catalogue: Catalogue) -> dict[str, ToolSpec]:
+def read_as_recorded(catalogue: Catalogue) -> dict[str, ToolSpec]:
     """Return a catalogue as a log gives it back: the keys of its schemas have lost their order, and what is said of
     arguments must not hang on it, or the turn judged again would come out otherwise."""
     return {name: replace(spec, parameters=_read_again(spec.parameters)) for name, spec in catalogue.items()}
@@ -111,10 +129,16 @@ def judge(turn: Turn, bench: Prelude, facts: Mapping[str, CallFacts] | None = No
     `facts` spares computing them when the caller has them already.
     """
     so_far = SoFar(bench.facts(turn) if facts is None else facts)
-    live: Sequence[ToolCall] = turn.calls
+    return go_on_judging(turn, bench, bench.gates, turn.calls, so_far)
+
+
+def go_on_judging(
+    turn: Turn, bench: Prelude, gates: Iterable[Gate], live: Sequence[ToolCall], so_far: SoFar
+) -> Judgement | Need:
+    """Ask the gates that are left of a bench about the calls that are still live after those before them."""
     ids = {call.id for call in live}
-    for gate in bench.gates:
-        if not live or (bench.holds_all and len(live) < len(turn.calls)):
+    for gate in gates:
+        if not live or (len(live) < len(turn.calls) and bench.holds_all):
             break  # what is held as a whole spends nobody's advice or patience
         opinion = ask_gate(gate, turn, live, ids, so_far)
         if type(opinion) is Need:
@@ -236,7 +260,7 @@ def conclude_judgement(turn: Turn, so_far: SoFar, bench: Prelude) -> Judgement:
             allowed.add(call.id)
         else:
             is_all_allowed = False
-    if bench.holds_all and not is_all_allowed:
+    if not is_all_allowed and bench.holds_all:
         with_it = Ruling(Standing.HOLD, "not_asked_now", "held with its whole response; send it again")
         held = {"standing": Standing.HOLD, "gate": "prelude", "ruling": with_it}
         stopped = {call for call, (_, ruling) in so_far.rulings.items() if ruling.standing.stops}
@@ -374,24 +398,3 @@ def build_snapshot(turn: Turn, ready: int, plan: PlanInForce | None, budget: Map
     done = ", ".join([f"{step} (event {event})" for step, event in turn.done_steps.items()]) if turn.done_steps else ""
     summary = f"done: {done}"[:500] if done else ""
     return Decision("prelude", "prelude_ready_for_execution", summary=summary, detail=detail)
-
-
-def judge_answer(turn: Turn, policy: Policy) -> Judgement:
-    """Judge whether what was promised was observed after the last change: the postlude, as pure as the gates.
-
-    What fails, or needs more than a look, is named to the model (`verification_pending`) in each round of those that
-    the policy allows but the last, in which the answer passes marked `unverified`. The checks of the turn say what was
-    observed.
-    """
-    code: PostludeCode = "verification_passed"
-    summary = "what was promised was seen after the last change"
-    open_ = [check for check in turn.checks if check.result != "met"]
-    if open_:
-        is_last = 0 < policy.limits.verification_rounds <= turn.counters.verification_rounds + 1
-        pending = any(check.result in ("failed", "uncheckable") for check in open_) and not is_last
-        names = "; ".join(f"{check.text[:120]} ({check.result})" for check in open_)
-        code = "verification_pending" if pending else "unverified"
-        summary = f"not seen yet: {names}" if pending else f"not seen after the last change: {names}"
-    counts = Counter(check.result for check in turn.checks)
-    checks = {result: counts[result] for result in get_args(CheckResult)}
-    return Judgement((), (Decision("postlude", code, summary=summary, detail={"checks": checks}),))

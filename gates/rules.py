@@ -43,7 +43,8 @@ class RulesGate(Struct, frozen=True, dict=True):
             return Ruling(Standing.DENY, "denied_by_rule", message, rules=rules)
         if host := find_unlisted_host(facts, self.policy):
             return Ruling(Standing.DENY, "denied_by_rule", explain_unlisted(host, self.policy))
-        if turn.refusals and self.policy.rules.refused_before and (refusal := find_refusal(facts, turn)):
+        refusal = find_refusal(facts, turn) if turn.refusals else None
+        if refusal is not None and self.policy.rules.refused_before:
             return Ruling(Standing.HOLD, "refused_before", refusal.message, reason=f"{refusal.code}, {refusal.seq}")
         if then == "ask":
             return Ruling(Standing.ASK, "asked_by_rule", message, rules=rules)

@@ -21,6 +21,8 @@ _REMEMBERED, _REMEMBERED_SIZE = 32, 2048
 """Arguments of a tool whose check is remembered, since a turn is judged under many policies; and their characters."""
 REFERENCES = 10_000
 """References followed for one call where no policy says how many."""
+_REFERRING = ("$ref", "$dynamicRef")
+"""Keywords that refer to another part of a schema."""
 
 
 class SchemaCheck:
@@ -61,6 +63,11 @@ class SchemaCheck:
             return [f"the tool's schema follows more than {self._references} references here; send simpler arguments"]
         finally:
             _LEFT.reset(before)
+
+
+def has_references(schema: str) -> bool:
+    """Whether a JSON Schema, as text such as `{"$ref": "#/$defs/a"}`, may hold a reference that is followed."""
+    return any(f'"{keyword}"' in schema for keyword in _REFERRING)
 
 
 @lru_cache(maxsize=1024)
@@ -164,7 +171,6 @@ _Validator: Any = jsonschema.validators.extend(  # type: ignore[no-untyped-call]
         "additionalProperties": _check_additional_properties,
         "required": _check_required,
         "uniqueItems": _check_unique,
-        "$ref": _counting("$ref"),
-        "$dynamicRef": _counting("$dynamicRef"),
+        **{keyword: _counting(keyword) for keyword in _REFERRING},
     },
 )

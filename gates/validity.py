@@ -45,36 +45,41 @@ class ValidityGate(Struct, frozen=True, eq=False):
     catalogue: Catalogue
     name: GateName = "validity"
     mode: Mode = "enforce"
-    _checks: dict[str, SchemaCheck] = field(default_factory=dict)
-    _plain: dict[str, type[Struct] | None] = field(default_factory=dict)
+    _texts: dict[str, str] = field(default_factory=dict)
+    _plain: dict[tuple[str, bool], type[Struct] | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, spec in self.catalogue.items():
             if spec.provenance != "builtin":  # whoever wrote its schema hears of a bad one before a session begins
-                self.find_check(name)
+                from foregate.gates.schema_check import REFERENCES, build_check
+
+                build_check(self.write_schema(name), False, REFERENCES, sound=False)
+
+    def write_schema(self, name: str) -> str:
+        """Return the JSON Schema of a tool's arguments."""
+        if name not in self._texts:
+            self._texts[name] = strict_json.encode_record(self.catalogue[name].parameters).decode()
+        return self._texts[name]
+
+    def is_closed(self, name: str) -> bool:
+        """Whether a tool takes no arguments but those of its schema; a built-in one does not hang on the policy."""
+        return self.catalogue[name].provenance == "builtin" or self.policy.validity.closed_arguments == "all"
 
     def find_plain_type(self, name: str) -> type[Struct] | None:
         """Return the type that a plain schema of a tool is, which is made at the tool's first call."""
-        if name not in self._plain:
-            self._plain[name] = read_plain_type(*self.write_schema(name))
-        return self._plain[name]
-
-    def write_schema(self, name: str) -> tuple[str, bool]:
-        """Return the JSON Schema of a tool's arguments, and whether it takes no others."""
-        spec = self.catalogue[name]
-        closed = self.policy.validity.closed_arguments == "all" or spec.provenance == "builtin"
-        return strict_json.encode_record(spec.parameters).decode(), closed
+        known = name, self.is_closed(name)
+        if known not in self._plain:
+            self._plain[known] = read_plain_type(self.write_schema(name), known[1])
+        return self._plain[known]
 
     def find_check(self, name: str) -> SchemaCheck:
         """Return the check of a tool's arguments; that of a built-in tool is made at its first call."""
-        if (known := self._checks.get(name)) is not None:
-            return known
-        from foregate.gates.schema_check import build_check  # loading its library takes longer than most starts do
+        # loading its library takes longer than most starts do
+        from foregate.gates.schema_check import REFERENCES, build_check, has_references
 
-        own = self.catalogue[name].provenance == "builtin"
-        found = build_check(*self.write_schema(name), self.policy.validity.max_references, own)
-        self._checks[name] = found
-        return found
+        schema, own = self.write_schema(name), self.catalogue[name].provenance == "builtin"
+        bound = self.policy.validity.max_references if has_references(schema) else REFERENCES
+        return build_check(schema, self.is_closed(name), bound, own)
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion:
         facts, edition = so_far.facts, turn.edition

@@ -13,7 +13,8 @@ from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
 from foregate.evidence.state.dataflow import find_steps
 from foregate.evidence.state.task import OpenTurn, TaskState, build_checks, build_observations
-from foregate.gates.prelude import judge, judge_answer
+from foregate.gates.postlude import judge_answer
+from foregate.gates.prelude import judge
 from foregate.policy.policy import Policy
 from foregate.policy.risk.claims import find_promise, find_untrue_claim, has_claim, wants_change, wants_deed
 from foregate.schemas.errors import RuntimeLost

@@ -133,7 +133,7 @@ class _Reach:
         )
 
     def _list_resting(self, followed: Followed) -> set[int]:
-        return {*self._reader.built, *followed.looks, *followed.facts, *followed.judged}
+        return set().union(*self._reader.built, followed.looks, followed.facts, *followed.judged)
 
     def _find_breaking(self, number: int) -> set[int]:
         if number not in self._breaking:

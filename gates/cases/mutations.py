@@ -71,6 +71,9 @@ def _list_moves(path: Path, now: Data) -> list[Data]:
 
 def move_value(policy: Policy, path: Path, value: Data) -> Policy:
     """Return the policy with one value replaced; raise ValueError where the result is none."""
+    if value is None and path[: len(RULES)] == RULES:
+        left = tuple(rule for rule in policy.rules.list if rule.id != path[-1])
+        return policy.model_copy(update={"rules": policy.rules.model_copy(update={"list": left})})
     if value is not None and isinstance(moved := _copy_with(policy, path, value), Policy):
         return moved
     return replace_values(policy, {path: value})

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import TypeVar, cast
+from typing import Literal, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.prelude import Prelude, build_gate, build_prelude
 from foregate.gates.replay.call_traits import CallTraits, describe_traits, may_match
 from foregate.gates.replay.redecide import redecide_surveyed
 from foregate.policy.followed import Condition, Path, PolicyReading, is_kept, list_paths
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.resurvey import resurvey
 from foregate.policy.risk.running import RUNNING
-from foregate.schemas.codes import GateName
+from foregate.policy.source.strict_yaml import Path as KeyPath
+from foregate.policy.source.strict_yaml import format_path
+from foregate.schemas.codes import GATES, GateName
 from foregate.schemas.judgement import Judgement, Mode, Need, Opinion, Standing
 from foregate.schemas.protocols import Gate, SoFar
 from foregate.schemas.tool_call import CallFacts, Survey, ToolCall
@@ -25,35 +27,27 @@ from foregate.schemas.turn import Turn
 
 MODES = ("rules", "narration", "drift", "uncertainty", "evidence", "plan", "critique")
 """The gates that have a mode."""
-OF_GATES = (
+_OF_GATES = (
     *("validity", "narration", "drift", "uncertainty", "evidence", "plan", "critique", "approval", "safety", "limits"),
-    "holds",
+    *("holds", "rules.unmatched", "rules.refused_before"),
 )
-"""Sections whose values no fact carries on: a gate reads them itself. Of others, a score takes them along."""
+"""Keys and sections whose values no fact carries on: a gate reads them itself. Of others, a score takes them along."""
 Judge = Callable[[Turn, Policy, Prelude, Mapping[str, CallFacts]], "T"]
 T = TypeVar("T")
+JUDGES: tuple[GateName | Literal[""], ...] = ("", *GATES)
+"""Who reads the policy while a turn is judged: the judge itself, and each gate."""
 
 
 class Followed(Struct, frozen=True):
-    """What looking at a turn's calls again, their facts and judging them rest on, and what rules may match of them."""
+    """What judging a turn again rests on under its own policy, as numbers of the reader's conditions.
 
-    looks: Set[int]
-    facts: Set[int]
-    judged: Set[int]
-    calls: frozenset[CallTraits]
-
-
-class TurnReach(Struct, frozen=True):
-    """What judging a turn again rests on under its own policy.
-
-    `is_same` says that it comes out as recorded. What looking again, the facts of the calls and the judgement rest on
-    are numbers of the reader's conditions, and `calls` what rules may match of each call.
+    Looking at its calls again, their facts, and judging them, by who of JUDGES does; `calls` is what rules may match
+    of each call.
     """
 
-    is_same: bool
     looks: Set[int]
     facts: Set[int]
-    judged: Set[int]
+    judged: Sequence[Set[int]]
     calls: frozenset[CallTraits]
 
 
@@ -64,20 +58,21 @@ class _FollowedGate(Struct, frozen=True):
     name: GateName
     mode: Mode
     reading: PolicyReading
+    noted: set[int]
 
     @property
     def shadow_asks(self) -> bool:
         return bool(getattr(self.gate, "shadow_asks", False))
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
+        opinion, before, self.reading.noted = None, self.reading.noted, self.noted
         try:
             opinion = self.gate(turn, live, so_far)
-        except Exception:
-            self.reading.note(("gate", self.name))
-            raise
-        if not is_plain_pass(opinion):
-            self.reading.note(("gate", self.name))
-        return opinion
+            return opinion
+        finally:
+            if opinion is None or not is_plain_pass(opinion):
+                self.reading.note(("gate", self.name))
+            self.reading.noted = before
 
 
 @lru_cache(maxsize=65536)
@@ -91,9 +86,9 @@ def list_condition_paths(condition: Condition) -> Sequence[Path]:
     return [condition[1]]
 
 
-def is_about_mode(condition: Condition) -> bool:
-    """Whether a condition is about whether a gate is asked."""
-    return condition[0] == "text" and condition[1][0] in MODES and condition[1][1:] == ("mode",)
+def is_of_gates(key: KeyPath) -> bool:
+    """Whether a key's value is carried on by no fact."""
+    return key[0] in _OF_GATES or format_path(key) in _OF_GATES
 
 
 def is_plain_pass(opinion: Opinion | Need) -> bool:
@@ -104,25 +99,27 @@ def is_plain_pass(opinion: Opinion | Need) -> bool:
 
 
 class ReachReader:
-    """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn."""
+    """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn, by
+    who of JUDGES is made of them."""
 
     def __init__(self, policy: Policy, catalogue: Catalogue) -> None:
         self._catalogue, self._recorded = catalogue, policy
         self._reading = PolicyReading(policy)
         self._policy = cast(Policy, self._reading.policy)
-        bench = build_prelude(self._policy, catalogue, keeps_rows=False)
         self.conditions = self._reading.conditions
-        # whether a gate is asked is known of each turn by what it said
-        self.built = tuple(one for one in self._reading.noted if not is_about_mode(self.conditions[one]))
-        self._prelude = Prelude(
-            tuple(self._follow_gate(gate) for gate in bench.gates), bench.facts, bench.holds_all, {}, keeps_rows=False
-        )
+        self._noted = {name: set[int]() for name in GATES}
+        built = dict[str, Sequence[int]]()
 
-    def _follow_gate(self, gate: Gate) -> Gate:
-        mode = cast(Mode, "".join(gate.mode))
-        if isinstance(gate, Struct) and "mode" in gate.__struct_fields__:
-            gate = cast(Gate, replace(gate, mode=mode))
-        return cast(Gate, _FollowedGate(gate, gate.name, mode, self._reading))
+        def build(name: GateName, policy: Policy, catalogue: Catalogue) -> Gate:
+            gate = build_gate(name, policy, catalogue)
+            mode = cast(Mode, "".join(gate.mode))
+            if "mode" in (kept := getattr(gate, "__dict__", {})):
+                kept["mode"] = mode
+            built[name] = list(self._reading.begin())
+            return cast(Gate, _FollowedGate(gate, name, mode, self._reading, self._noted[name]))
+
+        self._prelude = build_prelude(self._policy, catalogue, keeps_rows=False, build=build)
+        self.built = ((), *(tuple(built[name]) for name in GATES))
 
     def _note_looking(self, call: ToolCall, survey: Survey) -> None:
         """Note what looking at a call again rests on: the same for each call to which the same things are known."""
@@ -130,16 +127,17 @@ class ReachReader:
         key = (call.name, call.arguments is None, bare)
         self._reading.repeat(key, lambda: resurvey(call, bare, spec, self._policy, self._policy))
 
-    def read(self, turn: Turn, recorded: Judgement) -> TurnReach:
-        """Return what judging a turn again rests on."""
+    def read(self, turn: Turn, recorded: Judgement) -> tuple[Followed, bool]:
+        """Return what judging a turn again rests on, and whether it comes out as recorded."""
         followed, result = self.follow(turn, lambda turn, *rest: redecide_surveyed(turn, recorded, *rest))
-        is_same = result.is_unchanged and not result.spared
-        return TurnReach(is_same, followed.looks, followed.facts, followed.judged, followed.calls)
+        return followed, result.is_unchanged and not result.spared
 
     def follow(self, turn: Turn, judge: Judge[T]) -> tuple[Followed, T]:
         """Return what judging a turn rests on, and what it came to; `judge` is given what stands for the policy."""
         reading = self._reading
         reading.begin()
+        for noted in self._noted.values():
+            noted.clear()
         for survey in turn.surveys:
             call = next((one for one in turn.calls if one.id == survey.call), None)
             if call is not None:
@@ -149,7 +147,7 @@ class ReachReader:
         found = reading.begin()
         result = judge(turn, self._policy, self._prelude, facts)
         traits = frozenset(describe_traits(one, self._recorded) for one in facts.values())
-        return Followed(looks, found, reading.begin(), traits), result
+        return Followed(looks, found, [reading.begin(), *map(frozenset, self._noted.values())], traits), result
 
 
 def strip_survey(survey: Survey) -> Survey:
@@ -199,6 +197,8 @@ def _get_mode(policy: Policy, gate: str) -> str:
 
 def list_changed_rules(before: Sequence[Rule], after: Sequence[Rule]) -> list[Rule] | None:
     """Return the rules of either list that the other has not, None where those of both stand in another order."""
+    if before is after:
+        return []
     both = [rule for rule in before if rule in after]
     if both != [rule for rule in after if rule in before]:
         return None

@@ -11,7 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.gates.blind_plan import KEY
-from foregate.gates.prelude import Prelude, build_prelude, judge, judge_answer
+from foregate.gates.postlude import judge_answer
+from foregate.gates.prelude import Prelude, build_prelude, judge
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
@@ -130,12 +131,23 @@ def redecide_surveyed(
     assume: Assumption | None = None,
 ) -> Redecision:
     """Judge a turn again that was surveyed as it would be under `policy`; see `survey_again`."""
-    unknown = unknown or {}
     other = {call.digest for call in turn.calls if call.id in looked}
     now = replay_turn(turn, policy, bench, facts, other, assume=assume)
+    return compare_replayed(turn, recorded, now, bench.holds, facts, unknown or {})
+
+
+def compare_replayed(
+    turn: Turn,
+    recorded: Judgement,
+    now: Replayed,
+    holds: str,
+    facts: Mapping[str, CallFacts],
+    unknown: Mapping[str, str],
+) -> Redecision:
+    """Return how a turn that was judged again differs from what was recorded; `holds` is the policy's."""
     if not turn.calls:
         return Redecision((compare_answers(recorded, now.judgement),), (), now.asked)
-    beside = bench.holds_all and bool(unknown or now.missing)
+    beside = bool(unknown or now.missing) and holds == "whole_response"
     changes = []
     for call in turn.calls:
         old, target = recorded.find_verdict(call.id), facts[call.id].target
@@ -180,11 +192,13 @@ def replay_turn(
     looked: Collection[str] = (),
     otherwise: Callable[[Need, Turn], Answer] | None = None,
     assume: Assumption | None = None,
+    judge_round: Callable[..., Judgement | Need] = judge_any_turn,
 ) -> Replayed:
     """Judge a turn as the loop would have, which puts its own question last.
 
     Answers about the digests in `looked`, whose calls were surveyed otherwise, do not fit.
-    `otherwise` answers what no recorded answer fits, unless `assume` does.
+    `otherwise` answers what no recorded answer fits, unless `assume` does. `judge_round` judges the turn with the
+    answers that were given so far.
     """
     left = [answer for answer in turn.answers if answer.gate != "loop" and not set(looked).intersection(answer.digests)]
     afterwards = [answer for answer in turn.answers if answer.gate == "loop"]
@@ -194,7 +208,7 @@ def replay_turn(
     assumed: list[Answer] = []
     asked: list[Who] = []
     while True:
-        result = judge_any_turn(replace_answers(turn, given, afterwards), policy, bench, facts)
+        result = judge_round(replace_answers(turn, given, afterwards), policy, bench, facts)
         if isinstance(result, Judgement):
             if not afterwards:
                 return Replayed(result, missing, tuple(used), tuple(assumed), tuple(asked))

@@ -2,32 +2,60 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from contextlib import closing
+
 import pytest
 
 from foregate.audit import levers
 from foregate.audit.key_change import KeyChange, list_break_points, list_conditions
 from foregate.audit.levers import Lever, LeverSearch
 from foregate.audit.reach_index import ReachIndex
+from foregate.audit.reach_pages import ReachPage
+from foregate.audit.reach_table import EVERY_PART, TrialTable
 from foregate.audit.what_if import WhatIf
 from foregate.cli.commands.levers_report import format_levers
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.values import list_values
+from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.policies import policy_with
 from tests.varied import varied_log
 
 TRIED = (
     *("uncertainty.threshold", "scores.uncertainty.target_unmentioned", "scores.risk.effect.edit", "approval.mode"),
-    *("narration.max_holds", "files.max_hash", "critique.mode", "limits.turns"),
+    *(
+        "narration.max_holds",
+        "files.max_hash",
+        "critique.mode",
+        "limits.turns",
+        "rules.unmatched",
+        "rules.refused_before",
+    ),
+    *(
+        "critique.level",
+        "plan.binding",
+        "plan.form",
+        "drift.trigger",
+        "narration.scope",
+        "scope.max_resources",
+        "holds",
+    ),
+    *("validity.closed_arguments", "validity.max_depth", "mandate.mode", "approval.reads", "scores.risk.irreversible"),
 )
 """Keys of every sort: of a gate, carried on by a score, a gate's mode, one of looking, and one around judging."""
 SESSIONS = 8
 
 
+def list_sessions() -> tuple[SqliteLog, list[str]]:
+    """Return a log and sessions of nobody's children: a what-if counts those with their parents."""
+    log, names = varied_log()
+    return log, [name for name in names if "." not in name][:SESSIONS]
+
+
 def count_by_what_if(path: Path, after: Data) -> tuple[int, ...]:
     """Return what judging everything again finds of a change, in the order a lever tells it."""
-    log, names = varied_log()
-    names = names[:SESSIONS]
+    log, names = list_sessions()
     judged = WhatIf(log, KeyChange({path: after}), 1, assume=Assumption())
     unseen = [row.call.is_unseen for row in judged.find_changes(names) if not row.apart]
     phases, changes = (judged.phases.before, judged.phases.at), judged.tally.changes
@@ -36,12 +64,13 @@ def count_by_what_if(path: Path, after: Data) -> tuple[int, ...]:
     return *calls, judged.tally.diverged, *more, unseen.count(True)
 
 
-def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("each", [3, 100])
+def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytest.MonkeyPatch, each: int) -> None:
+    monkeypatch.setattr(levers, "_EACH", each)
     paths = {key: path for path in list_values(policy_with()) if (key := format_path(path)) in TRIED}
     assert set(paths) == set(TRIED)
     monkeypatch.setattr(levers, "is_movable", lambda path: format_path(path) in TRIED)
-    log, names = varied_log()
-    names = names[:SESSIONS]
+    log, names = list_sessions()
     index = ReachIndex(log, None)
     index.catch_up(names, 1)
     search = LeverSearch(log, names, index, 1)
@@ -54,6 +83,28 @@ def test_each_lever_turns_what_judging_everything_again_finds(monkeypatch: pytes
     for one in found:
         told = (one.turned, one.held, one.let_go, one.sessions, one.plans, one.critiques, one.prompts, one.unseen)
         assert told == count_by_what_if(paths[one.key], one.after), one.key
+
+
+class EveryTurn(TrialTable):
+    """A table that lets each trial reach all of each turn."""
+
+    def find_reached(self, page: ReachPage, numbers: Collection[int]) -> dict[int, list[tuple[int, int]]]:
+        return {turn.seq: [(one, EVERY_PART) for one in sorted(set(numbers) & set(self.every))] for turn in page.turns}
+
+
+def test_asking_what_a_trial_can_reach_finds_the_levers_of_judging_every_turn_for_every_trial(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    log, names = list_sessions()
+    names, found = names[:6], list[tuple[list[Lever], list[str]]]()
+    for table in (TrialTable, EveryTurn):
+        monkeypatch.setattr(levers, "TrialTable", table)
+        with closing(ReachIndex(log, None)) as index:
+            index.catch_up(names, 1)
+            search = LeverSearch(log, names, index, 1)
+            found.append((search.find_levers(), search.quiet))
+    assert found[0] == found[1]
+    assert len(found[0][0]) > 30
 
 
 def test_between_two_break_points_no_condition_turns() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from foregate.gates.prelude import judge_answer
+from foregate.gates.postlude import judge_answer
 from foregate.schemas.judgement import Decision
 from foregate.schemas.turn import Check, CheckResult, Counters
 from tests.gates.turns import turn

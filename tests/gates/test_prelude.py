@@ -55,7 +55,9 @@ class Says:
 
 def bench(*gates: Any, holds_all: bool = False) -> Prelude:
     """Return a prelude over these gates and the usual facts."""
-    return Prelude(gates, lambda t: compute_turn_facts(t, default_policy(), CATALOGUE), holds_all)
+    return Prelude(
+        gates, lambda t: compute_turn_facts(t, default_policy(), CATALOGUE), "whole_response" if holds_all else "call"
+    )
 
 
 def standings(result: Judgement | Need) -> dict[str, Standing]:

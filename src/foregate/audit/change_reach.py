@@ -52,7 +52,7 @@ class _PageChange:
     def __init__(self, page: ReachPage, frame: PageFrame, change: FrameChange) -> None:
         self._broken = {number for number, one in frame.conditions.items() if change.can_reach(one)}
         self._matched = {number for number, one in enumerate(page.traits) if change.can_match(one)}
-        self._all = change.change.reaches_all or not self._broken.isdisjoint(frame.built)
+        self._all = change.change.reaches_all or frame.is_built_on_any(self._broken)
 
     def can_reach(self, turn: IndexedTurn) -> bool:
         if self._all or not turn.is_same:

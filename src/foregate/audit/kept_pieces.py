@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -24,6 +24,7 @@ _TABLES = (
     """CREATE TABLE pages (name TEXT NOT NULL, session TEXT NOT NULL, after INTEGER NOT NULL, seq INTEGER NOT NULL,
   hash TEXT NOT NULL, sum TEXT NOT NULL, body BLOB NOT NULL,
   PRIMARY KEY (name, session, after)) STRICT, WITHOUT ROWID""",
+    "CREATE TABLE numbers (number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE) STRICT",
     """CREATE TABLE frames (policy TEXT NOT NULL, layers TEXT NOT NULL, value TEXT NOT NULL, said TEXT NOT NULL,
   PRIMARY KEY (policy, layers)) STRICT, WITHOUT ROWID""",
 )
@@ -122,6 +123,14 @@ class KeptPieces:
             self.connection.executemany("DELETE FROM pages WHERE name = ?", old)
             self.connection.executemany("DELETE FROM asked WHERE name = ?", old)
             self.commit()
+
+    def number(self, names: Sequence[str]) -> list[int]:
+        """Return a number for each of some names, the same each time, that stands for it in what is kept."""
+        self._begin()
+        self.connection.executemany("INSERT OR IGNORE INTO numbers (name) VALUES (?)", [(name,) for name in names])
+        known = dict(self.connection.execute("SELECT name, number FROM numbers").fetchall())
+        self.commit()
+        return [known[name] for name in names]
 
     def read(self, name: str, session: str, head: Head) -> tuple[list[bytes], int]:
         """Return what is kept of a session for a question, piece by piece, and the event behind which nothing is.

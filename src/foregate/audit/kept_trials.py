@@ -5,56 +5,65 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
+from itertools import groupby
+from operator import attrgetter
 
 import msgspec
 
 from foregate.audit.kept_pieces import Head, KeptPieces
 from foregate.audit.lever_trials import KeptCounts, Trial, TrialCounts
-from foregate.audit.pieces import SessionPiece, split_session
+from foregate.audit.pieces import SessionPiece
 from foregate.schemas import strict_json
-from foregate.schemas.protocols import Readable
 
 _ASKED = "trials"
-"""The question to which what is kept of a piece answers: by the trial, what it comes to there."""
+"""The question to which what is kept of a piece answers: by the number of each trial, what it comes to there."""
 _AT_ONCE = 64
 """Pieces that are written in one transaction."""
-_PAGES = msgspec.msgpack.Decoder(dict[str, KeptCounts | None])
+_PAGES = msgspec.msgpack.Decoder(dict[int, KeptCounts | None])
 
 
 class KeptTrials:
     """What is known of the trials of all `pieces` of sessions with these heads, kept with what else is kept of them.
 
-    A file that cannot be written costs nothing but the work of finding it again.
+    A trial stands under its number in `numbers`. A file that cannot be written costs nothing but the work of finding it
+    again.
     """
 
-    def __init__(self, log: Readable, kept: KeptPieces, heads: Mapping[str, Head]) -> None:
-        self._kept, self._heads, self._written = kept, heads, 0
-        self.pieces = [piece for session in heads for piece in split_session(log, session)]
-        self._known: dict[SessionPiece, dict[str, KeptCounts | None]] = {piece: {} for piece in self.pieces}
-        for session in heads:
-            bodies, _ = kept.read(_ASKED, session, self._heads[session])
-            own = (piece for piece in self.pieces if piece.session == session) if bodies else ()
+    def __init__(self, kept: KeptPieces, heads: Mapping[str, Head], pieces: Sequence[SessionPiece]) -> None:
+        self._kept, self._heads, self._written, self._is_kept = kept, heads, 0, True
+        self._numbers: dict[str, int] = {}
+        self._known: dict[SessionPiece, dict[int, KeptCounts | None]] = {piece: {} for piece in pieces}
+        for session, own in groupby(pieces, attrgetter("session")):
+            bodies, _ = kept.read(_ASKED, session, heads[session])
             for piece, body in zip(own, bodies, strict=False):
                 with suppress(msgspec.MsgspecError):
                     self._known[piece] = _PAGES.decode(body)
 
-    def find_new(self, piece: SessionPiece, trials: Sequence[Trial]) -> list[int]:
-        """Return the numbers of the trials of which nothing is known in a piece."""
-        known = self._known[piece]
-        return [number for number, name in enumerate(map(name_trial, trials)) if name not in known]
+    def number(self, trials: Sequence[Trial]) -> list[int]:
+        """Return the numbers under which trials are kept."""
+        names = [strict_json.canonical([list(path), value]).decode() for path, value in trials]
+        new = [name for name in names if name not in self._numbers]
+        try:
+            found = self._kept.number(new)
+        except sqlite3.DatabaseError:
+            found, self._is_kept = (
+                [-1 - place for place in range(len(self._numbers), len(self._numbers) + len(new))],
+                False,
+            )
+        self._numbers.update(zip(new, found, strict=True))
+        return [self._numbers[name] for name in names]
 
-    def add(
-        self,
-        piece: SessionPiece,
-        trials: Sequence[Trial],
-        numbers: Collection[int],
-        counts: Mapping[int, TrialCounts],
-    ) -> None:
+    def find_new(self, piece: SessionPiece, numbers: Collection[int]) -> set[int]:
+        """Return the numbers of the trials of which nothing is known in a piece."""
+        return set(numbers).difference(self._known[piece])
+
+    def add(self, piece: SessionPiece, numbers: Collection[int], counts: Mapping[int, TrialCounts]) -> None:
         """Keep what trials come to in a piece, those among them that count nothing."""
         known = self._known[piece]
-        known.update({name_trial(trials[one]): counts[one].keep() if one in counts else None for one in numbers})
+        known.update({one: counts[one].keep() if one in counts else None for one in numbers})
         with suppress(sqlite3.DatabaseError, OverflowError):
-            self._kept.keep(_ASKED, piece, self._heads[piece.session], msgspec.msgpack.encode(known))
+            if self._is_kept:
+                self._kept.keep(_ASKED, piece, self._heads[piece.session], msgspec.msgpack.encode(known))
         self._written += 1
         if self._written % _AT_ONCE == 0:
             self.commit()
@@ -64,25 +73,18 @@ class KeptTrials:
         with suppress(sqlite3.DatabaseError):
             self._kept.commit()
 
-    def sum_up(self, trials: Sequence[Trial]) -> dict[int, TrialCounts]:
-        """Return what trials come to in all sessions, each up to its first divergence."""
+    def sum_up(self, numbers: Collection[int], pieces: Sequence[SessionPiece]) -> dict[int, TrialCounts]:
+        """Return what trials come to in pieces, of each session up to its first divergence."""
         found: dict[int, TrialCounts] = {}
-        names = [name_trial(one) for one in trials]
         over, session = set[int](), ""
-        for piece in self.pieces:
+        for piece in pieces:
             if piece.session != session:
                 over, session = set(), piece.session
             known = self._known[piece]
-            for number, name in enumerate(names):
-                counts = known.get(name)
+            for number in numbers:
+                counts = known.get(number)
                 if counts is not None and number not in over:
                     found.setdefault(number, TrialCounts()).add(counts)
                     if counts.sessions:
                         over.add(number)
         return found
-
-
-def name_trial(trial: Trial) -> str:
-    """Return a text that tells a trial from every other."""
-    path, value = trial
-    return strict_json.canonical([list(path), value]).decode()

@@ -4,28 +4,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import suppress
-from functools import cached_property, partial
+from contextlib import closing, suppress
+from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from foregate.audit.change_reach import FrameChange
 from foregate.audit.kept_trials import KeptTrials
 from foregate.audit.key_change import list_break_points
-from foregate.audit.lever_trials import Trial, TrialCounts, TrialJudge, change_policy
-from foregate.audit.pieces import Progress, SessionPiece, Workers, work_on_pieces
+from foregate.audit.lever_trials import Trial, TrialCounts, TrialJudge, TrialPiece, change_policy
+from foregate.audit.pieces import KeptWorkers, Progress, SessionPiece, Workers, split_session
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import FrameKey, ReachPage
-from foregate.audit.reach_table import (
-    EVERY_PART,
-    Conditions,
-    FrameTable,
-    Part,
-    TurnPlace,
-    build_tables,
-    list_frame_conditions,
-)
+from foregate.audit.reach_table import Conditions, FrameTrials, TrialTable, list_frame_conditions
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
@@ -37,8 +29,10 @@ from foregate.schemas.protocols import Readable
 TRIES = 4
 """Values of a number on either side that are tried before the last one there is, until one turns something."""
 _MOST = 10**9
-_BESIDE = ("limits", "turns")
-"""A key that judging does not read."""
+_UNMOVED: Trial = (("limits", "turns"), 0)
+"""A trial of a key that judging does not read: of turns that do not come out as recorded anyway."""
+_EACH = 10
+"""Of so many pieces one is tried first, to learn which values are worth trying on the others in one reading."""
 
 
 class Lever(Struct, frozen=True):
@@ -70,12 +64,12 @@ class Lever(Struct, frozen=True):
         return abs(self.plans) + abs(self.critiques) + abs(self.prompts)
 
 
-class _Attempt(Struct):
+class _Attempt(NamedTuple):
     """Values of a key that are tried one after the other, until one turns something."""
 
     path: Path
     before: Data
-    values: list[Data]
+    values: Sequence[Data]
 
 
 class LeverSearch:
@@ -97,8 +91,8 @@ class LeverSearch:
         workers: Workers = 0,
         progress: Progress | None = None,
     ) -> None:
-        self._log, self._sessions, self._index, self._workers = log, sessions, index, workers
-        self._progress = progress
+        self._log, self._sessions, self._index, self._progress = log, sessions, index, progress
+        self._crew, self._known = KeptWorkers(workers), set[int]()
         self.quiet: list[str] = []
         self.unread: list[str] = []
         self.beside: list[str] = []
@@ -112,23 +106,22 @@ class LeverSearch:
         return list_frame_conditions(page for pages in self._pages.values() for page in pages)
 
     @cached_property
-    def _trials(self) -> KeptTrials:
-        return KeptTrials(self._log, self._index.kept, {name: self._index.get_head(name) for name in self._pages})
+    def _pieces(self) -> dict[SessionPiece, ReachPage]:
+        pages = self._pages.items()
+        return {piece: page for name, own in pages for piece, page in zip(split_session(self._log, name), own)}  # noqa: B905
+
+    @cached_property
+    def _kept(self) -> KeptTrials:
+        heads = {name: self._index.get_head(name) for name in self._pages}
+        return KeptTrials(self._index.kept, heads, list(self._pieces))
+
+    @cached_property
+    def _table(self) -> TrialTable:
+        return TrialTable({key: FrameTrials(one) for key, one in self._conditions.items()})
 
     @cached_property
     def _values(self) -> dict[FrameKey, dict[Path, Data]]:
         return {key: list_values(self._index.get_frame(key).policy) for key in self._conditions}
-
-    @cached_property
-    def _otherwise(self) -> list[TurnPlace]:
-        """The turns that do not come out as recorded under their own policy, so that every change counts them."""
-        pages = ((session, page) for session, pages in self._pages.items() for page in pages)
-        return [(session, turn.seq) for session, page in pages for turn in page.turns if not turn.is_same]
-
-    @cached_property
-    def _unmoved(self) -> TrialCounts:
-        """What comes of moving nothing that judging reads: of turns that do not come out as recorded anyway."""
-        return self._try_all([(_BESIDE, 0)]).get(0, TrialCounts())
 
     @cached_property
     def _main(self) -> Policy:
@@ -147,18 +140,32 @@ class LeverSearch:
         values = {path: value for path, value in movable.items() if not is_outside_judging(path)}
         self.beside = [format_path(path) for path in movable if path not in values]
         attempts = [one for path, now in values.items() for one in self._plan_attempts(path, now)]
-        found = list[Lever]()
-        while attempts := [one for one in attempts if one.values]:
-            trials = [(one.path, one.values.pop(0)) for one in attempts]
-            counts = self._try_all(trials)
-            for number, (one, (_, value)) in enumerate(zip(attempts, trials, strict=True)):
-                if number in counts and counts[number].differs_from(self._unmoved):
-                    one.values.clear()
-                    found.append(build_lever(one.path, one.before, value, counts[number]))
+        pieces, found = list(self._pieces), list[Lever]()
+        with closing(self._crew):
+            if len(pieces) > _EACH:
+                some = zip(attempts, self._settle(attempts, pieces[::_EACH]), strict=True)
+                self._try_all([_UNMOVED, *((one.path, value) for one, (tried, _) in some for value in tried)], pieces)
+            for one, (tried, counts) in zip(attempts, self._settle(attempts, pieces), strict=True):
+                if counts is not None:
+                    found.append(build_lever(one.path, one.before, tried[-1], counts))
         turned = {lever.key for lever in found}
         self.quiet = [key for path in values if (key := format_path(path)) not in turned]
         self.unread = [key for path in values if (key := format_path(path)) in self.quiet and not self._is_read(path)]
         return sorted(found, key=lambda lever: (-lever.turned, -lever.count_questions(), -lever.unseen, lever.key))
+
+    def _settle(
+        self, attempts: Sequence[_Attempt], pieces: Sequence[SessionPiece]
+    ) -> list[tuple[Sequence[Data], TrialCounts | None]]:
+        """Return which values of each attempt were tried on pieces, and what the last comes to if it turned any."""
+        tried, found = [0] * len(attempts), dict[int, TrialCounts]()
+        while left := [n for n, one in enumerate(attempts) if n not in found and tried[n] < len(one.values)]:
+            trials = [(attempts[n].path, attempts[n].values[tried[n]]) for n in left]
+            unmoved, *counted = self._try_all([_UNMOVED, *trials], pieces)
+            for n, counts in zip(left, counted, strict=True):
+                tried[n] += 1
+                if counts is not None and counts.differs_from(unmoved or TrialCounts()):
+                    found[n] = counts
+        return [(one.values[: tried[n]], found.get(n)) for n, one in enumerate(attempts)]
 
     def _is_read(self, path: Path) -> bool:
         """Whether a recorded turn rests on a key; each may rest on a rule."""
@@ -188,58 +195,50 @@ class LeverSearch:
             tried = dict.fromkeys([*(side or [other])[:TRIES], end])
             yield _Attempt(path, now, [value for value in tried if value != now])
 
-    def _try_all(self, trials: Sequence[Trial]) -> dict[int, TrialCounts]:
-        """Return by number what each trial comes to that can reach a turn and makes a policy."""
-        missing = {piece: numbers for piece in self._trials.pieces if (numbers := self._trials.find_new(piece, trials))}
-        wanted = self._list_wanted(trials, missing)
-        reached = [
-            replace(piece, only=seqs)
-            for piece in missing
-            if (seqs := tuple(seq for seq in sorted(wanted.get(piece.session, ())) if piece.after < seq <= piece.until))
-        ]
-        events = sum(len(numbers) for turns in wanted.values() for numbers in turns.values())
-        prepare = partial(TrialJudge, trials=trials, wanted=wanted)
-        judged = work_on_pieces(self._log, reached, events, prepare, self._workers)
+    def _try_all(self, trials: Sequence[Trial], pieces: Sequence[SessionPiece]) -> list[TrialCounts | None]:
+        """Return what each trial comes to in pieces that can reach a turn and makes a policy."""
+        kept = self._kept
+        numbers = kept.number(trials)
+        missing = {piece: new for piece in pieces if (new := kept.find_new(piece, numbers))}
+        reached = self._find_reached(dict(zip(numbers, trials, strict=True)), missing) if missing else {}
+        events = sum(len(some) for piece in reached.values() for some in piece.wanted.values())
+        judged = self._crew.work(self._log, reached.values(), events, TrialJudge)
         try:
-            for done, (piece, counts) in enumerate(judged, start=1):
-                own = replace(piece, only=None)
-                self._trials.add(own, trials, missing.pop(own), counts)
+            for done, (piece, (_, counts)) in enumerate(zip(reached, judged, strict=True), start=1):
+                kept.add(piece, missing.pop(piece), counts)
                 if self._progress is not None:
                     self._progress(done, len(reached))
-            for piece, numbers in missing.items():
-                self._trials.add(piece, trials, numbers, {})
+            for piece, new in missing.items():
+                kept.add(piece, new, {})
         finally:
-            self._trials.commit()
-        return self._trials.sum_up(trials)
+            kept.commit()
+        sums = kept.sum_up(numbers, pieces)
+        return [sums.get(number) for number in numbers]
 
-    def _list_wanted(
-        self, trials: Sequence[Trial], missing: Mapping[SessionPiece, Collection[int]]
-    ) -> dict[str, dict[int, list[tuple[int, int]]]]:
-        """Return by session and turn the trials that are to be judged, and what of the turn they can reach."""
-        new: dict[str, list[tuple[SessionPiece, Collection[int]]]] = {}
-        for piece, numbers in missing.items():
-            new.setdefault(piece.session, []).append((piece, numbers))
-        tables = build_tables({session: self._pages[session] for session in new})
-        wanted: dict[str, dict[int, list[tuple[int, int]]]] = {}
-        for number in sorted({number for numbers in missing.values() for number in numbers}):
-            with suppress(ValueError):
-                for (session, seq), part in self._find_reached(trials[number], tables).items():
-                    if any(piece.after < seq <= piece.until and number in one for piece, one in new.get(session, ())):
-                        wanted.setdefault(session, {}).setdefault(seq, []).append((number, int(part)))
-        return wanted
+    def _find_reached(
+        self, trials: Mapping[int, Trial], missing: Mapping[SessionPiece, Collection[int]]
+    ) -> dict[SessionPiece, TrialPiece]:
+        """Return what of pieces is to be judged, each under those of its trials that can reach it."""
+        for number, (path, value) in trials.items():
+            if number not in self._known:
+                self._known.add(number)
+                with suppress(ValueError):
+                    self._table.add(number, path, list(self._list_changes(path, value)))
+        found: dict[SessionPiece, TrialPiece] = {}
+        for piece, new in missing.items():
+            if wanted := self._table.find_reached(self._pieces[piece], new):
+                laid = piece.session, piece.after, piece.until, piece.laid
+                found[piece] = TrialPiece(*laid, tuple(wanted), trials, wanted)
+        return found
 
-    def _find_reached(self, trial: Trial, tables: Mapping[FrameKey, FrameTable]) -> dict[TurnPlace, Part]:
-        """Return the turns a trial can reach, and what of them; raise ValueError where it makes no policy."""
-        path, value = trial
-        reached = dict[TurnPlace, Part]()
-        for key, table in tables.items():
-            frame = self._index.get_frame(key)
-            touched = path[: len(RULES)] == RULES or next(table.list_about(path), None) is not None
+    def _list_changes(self, path: Path, value: Data) -> Iterator[tuple[FrameKey, FrameChange]]:
+        """Yield what a trial changes of each frame that has to do with its key; raise ValueError where it makes no
+        policy."""
+        for key, conditions in self._conditions.items():
+            touched = path[: len(RULES)] == RULES or next(conditions.list_about(path), None) is not None
             if touched and self._values[key].get(path) != value:
-                change = FrameChange(frame, change_policy(frame.policy, trial))
-                reached.update(table.find_reached(path, change))
-        reached.update(dict.fromkeys(self._otherwise, EVERY_PART))
-        return reached
+                frame = self._index.get_frame(key)
+                yield key, FrameChange(frame, change_policy(frame.policy, (path, value)))
 
 
 def build_lever(path: Path, before: Data, after: Data, counts: TrialCounts) -> Lever:

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from heapq import merge
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection, wait
@@ -205,17 +205,37 @@ def work_on_pieces(
     workers: Workers = 0,
 ) -> Iterator[tuple[SessionPiece, T]]:
     """Yield what comes of each piece, in their order; `events` is about how many are read for it."""
-    if workers == 0:
-        workers = cores()
-    if isinstance(workers, int) and workers > 1 and events > WORTH_WORKERS and isinstance(log, SqliteLog):
-        workers = ProcessCrew(workers)
-    with keep_reader(log), collect_seldom():
-        if not isinstance(workers, int):
-            yield from workers.work(pieces, log, prepare)
-        else:
-            work = prepare(log)
-            for piece in pieces:
-                yield piece, work(piece)
+    with closing(KeptWorkers(workers)) as kept:
+        yield from kept.work(log, pieces, events, prepare)
+
+
+class KeptWorkers:
+    """Who works on pieces several times in the same way; what they have prepared is kept until they are closed."""
+
+    def __init__(self, workers: Workers = 0) -> None:
+        self._workers = workers or cores()
+        self._crew = workers if not isinstance(workers, int) else None
+        self._work: Work[Any] | None = None
+
+    def work(
+        self, log: Readable, pieces: Iterable[SessionPiece], events: int, prepare: Callable[[Readable], Work[T]]
+    ) -> Iterator[tuple[SessionPiece, T]]:
+        """Yield what comes of each piece, see `work_on_pieces`; log and `prepare` are the same each time."""
+        if isinstance(self._workers, int) and self._workers > 1 and events > WORTH_WORKERS:
+            self._crew = self._crew or (ProcessCrew(self._workers) if isinstance(log, SqliteLog) else None)
+        with keep_reader(log), collect_seldom():
+            if self._crew is not None:
+                yield from self._crew.work(pieces, log, prepare)
+            else:
+                self._work = self._work or prepare(log)
+                for piece in pieces:
+                    yield piece, self._work(piece)
+
+    def close(self) -> None:
+        """Let processes go; doing it twice is harmless."""
+        if isinstance(self._crew, ProcessCrew):
+            self._crew.close()
+        self._work = None
 
 
 def gather_pieces(pieces: Iterable[SessionPiece]) -> Iterator[list[SessionPiece]]:
@@ -241,10 +261,14 @@ def hold_back_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class ProcessCrew(Struct, frozen=True):
-    """So many processes of this machine, each of which reads the log's file by itself."""
+class ProcessCrew:
+    """So many processes of this machine, each of which reads the log's file by itself. They stay until the crew is
+    closed, and do what they were prepared for first."""
 
-    count: int
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._pool: ProcessPoolExecutor | None = None
+        self._ends: tuple[Connection, ...] = ()
 
     def work(
         self, pieces: Iterable[SessionPiece], log: Readable, prepare: Callable[[Readable], Work[T]]
@@ -252,29 +276,37 @@ class ProcessCrew(Struct, frozen=True):
         """Yield what worker processes find, in the order of the pieces; few pieces are under way at a time."""
         assert isinstance(log, SqliteLog), "processes open the log by its path"
         under_way: deque[tuple[list[SessionPiece], Future[list[T]]]] = deque()
-        spawn = get_context("spawn")
-        wanted, held = spawn.Pipe(duplex=False)
-        known = (log.path, prepare, log.read_only, wanted)
-        pool = ProcessPoolExecutor(self.count, spawn, start_worker, known)
+        pool = self._pool = self._pool or self._start(log, prepare)
         try:
             for some in gather_pieces(pieces):
                 with hold_back_interrupts():
                     under_way.append((some, pool.submit(_work_on_pieces, some)))
-                if len(under_way) >= AHEAD * self.count:
+                if len(under_way) >= AHEAD * self._count:
                     done, future = under_way.popleft()
                     yield from zip(done, future.result(), strict=True)
             for done, future in under_way:
                 yield from zip(done, future.result(), strict=True)
-        except BrokenProcessPool:
+        except BaseException as error:  # Ctrl-C, say: nobody waits for pieces that are under way
+            for end in self._ends:
+                end.close()
+            self.close()
+            if not isinstance(error, BrokenProcessPool):
+                raise
             why = "a process that judges recorded turns was ended from outside; see whether memory ran out"
             raise LogError(why) from None
-        except BaseException:  # Ctrl-C, say: nobody waits for pieces that are under way
-            held.close()
-            raise
-        finally:
-            pool.shutdown(cancel_futures=True)
-            held.close()
-            wanted.close()
+
+    def _start(self, log: SqliteLog, prepare: Callable[[Readable], Work[Any]]) -> ProcessPoolExecutor:
+        spawn = get_context("spawn")
+        wanted, _ = self._ends = spawn.Pipe(duplex=False)
+        return ProcessPoolExecutor(self._count, spawn, start_worker, (log.path, prepare, log.read_only, wanted))
+
+    def close(self) -> None:
+        """Let the processes go; doing it twice is harmless."""
+        if self._pool is not None:
+            self._pool.shutdown(cancel_futures=True)
+            self._pool = None
+        for end in self._ends:
+            end.close()
 
 
 _work: Work[Any] | None = None

@@ -90,7 +90,7 @@ class PageReader:
                         values, said = (strict_json.canonical(what or {}).decode() for what in (policy, holds.layers))
                         frames.append((*key[:2], values, said))
                 texts = self._readers[key]
-                page.add(turn.seq, turn.turn, key, texts, texts.reader.read(turn.turn, turn.judgement))
+                page.add(turn.seq, turn.turn, key, texts, *texts.reader.read(turn.turn, turn.judgement))
         except (*UNREADABLE, LogError, PolicyError):
             return None
         return page.finish(), frames

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from foregate.audit.phases import list_asked
 from foregate.gates.replay.call_traits import CallTraits
-from foregate.gates.replay.reach import ReachReader, TurnReach
+from foregate.gates.replay.reach import Followed, ReachReader
 from foregate.policy.followed import Condition
 from foregate.schemas.judgement import Who
 from foregate.schemas.turn import Turn
@@ -21,7 +21,8 @@ FrameKey = tuple[str, str, str]
 
 class IndexedTurn(Struct, frozen=True, array_like=True):
     """A turn as the index knows it: its calls' digests, who was asked, whether it comes out as
-    recorded under its own policy, and the numbers of its page's frame, conditions and traits."""
+    recorded under its own policy, and the numbers of its page's frame, conditions and traits. What judging it rests on
+    stands by who of JUDGES does."""
 
     seq: int
     task: int
@@ -31,20 +32,25 @@ class IndexedTurn(Struct, frozen=True, array_like=True):
     frame: int
     looks: tuple[int, ...]
     facts: tuple[int, ...]
-    judged: tuple[int, ...]
+    judged: tuple[tuple[int, ...], ...]
     calls: tuple[int, ...]
 
     def rests_on_any(self, conditions: Set[int]) -> bool:
         """Whether a turn rests on one of some conditions."""
-        return not all(map(conditions.isdisjoint, (self.looks, self.facts, self.judged)))
+        return not all(map(conditions.isdisjoint, (self.looks, self.facts, *self.judged)))
 
 
 class PageFrame(Struct, frozen=True, array_like=True):
-    """Under what turns of a page were judged: the conditions they rest on, by number, and those that all rest on."""
+    """Under what turns of a page were judged: the conditions they rest on, by number, and those that all rest on, by
+    who of JUDGES does."""
 
     key: FrameKey
     conditions: dict[int, str]
-    built: tuple[int, ...]
+    built: tuple[tuple[int, ...], ...]
+
+    def is_built_on_any(self, conditions: Set[int]) -> bool:
+        """Whether all turns rest on one of some conditions."""
+        return not all(map(conditions.isdisjoint, self.built))
 
 
 class ReachPage(Struct, frozen=True, array_like=True):
@@ -85,16 +91,16 @@ class PageWriter:
         self._traits: dict[CallTraits, int] = {}
         self._turns: list[IndexedTurn] = []
 
-    def add(self, seq: int, turn: Turn, frame: FrameKey, texts: FrameTexts, reach: TurnReach) -> None:
+    def add(self, seq: int, turn: Turn, frame: FrameKey, texts: FrameTexts, followed: Followed, is_same: bool) -> None:
         """Add a turn that was judged under a frame."""
         if frame not in self._frames:
-            self._frames[frame] = len(self._frames), texts, set(texts.reader.built)
+            self._frames[frame] = len(self._frames), texts, set().union(*texts.reader.built)
         number, _, used = self._frames[frame]
-        used.update(reach.looks, reach.facts, reach.judged)
-        calls = tuple([self._traits.setdefault(one, len(self._traits)) for one in reach.calls])
+        used.update(followed.looks, followed.facts, *followed.judged)
+        calls = tuple([self._traits.setdefault(one, len(self._traits)) for one in followed.calls])
         digests = tuple([call.digest for call in turn.calls]) or ("",)  # an answer in words counts as one
-        rests_on = (number, tuple(reach.looks), tuple(reach.facts), tuple(reach.judged), calls)
-        self._turns.append(IndexedTurn(seq, turn.task, digests, list_asked(turn), reach.is_same, *rests_on))
+        rests_on = (tuple(followed.looks), tuple(followed.facts), tuple(map(tuple, followed.judged)), calls)
+        self._turns.append(IndexedTurn(seq, turn.task, digests, list_asked(turn), is_same, number, *rests_on))
 
     def finish(self) -> bytes:
         """Return the page."""

@@ -125,7 +125,7 @@ def plan_pieces(
 def list_reached(page: ReachPage, keys: Sequence[Path]) -> Iterator[int]:
     """Yield the turns with calls on a page that rest on one of the keys, or do not come out as recorded."""
     touched = [{number for number, text in one.conditions.items() if _is_about(text, keys)} for one in page.frames]
-    all_of = [not found.isdisjoint(one.built) for found, one in zip(touched, page.frames, strict=True)]
+    all_of = [one.is_built_on_any(found) for found, one in zip(touched, page.frames, strict=True)]
     for turn in page.turns:
         rests = all_of[turn.frame] or turn.rests_on_any(touched[turn.frame])
         if turn.digests != ("",) and (rests or not turn.is_same):
