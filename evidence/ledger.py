@@ -240,7 +240,9 @@ class AtomTable:
             parts: tuple[str, ...] = (url.group(2),)
         else:
             folder, _, last = name.strip("/").rpartition("/")
-            parts = (folder, last) if folder else ()
+            if not folder:
+                return None
+            parts = (folder, last)
         found = [self._find_whole(part) for part in parts]
         known = [heard for heard in found if heard is not None]
         if not known or len(known) < len(found):

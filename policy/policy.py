@@ -336,6 +336,11 @@ class Files(PolicySection):
     max_survey: Annotated[int, Field(ge=1)]
 
     @cached_property
+    def guarded(self) -> tuple[str, ...]:
+        """The paths that are protected or secret, by which most paths are told to be neither at once."""
+        return (*self.protected, *self.secret)
+
+    @cached_property
     def self_running(self) -> frozenset[tuple[str, ...]]:
         """The paths of each entry of `runs_by_itself`, to be asked for the path of each change."""
         return frozenset(entry.paths for entry in self.runs_by_itself)

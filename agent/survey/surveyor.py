@@ -339,8 +339,10 @@ class Surveyor:
     def _find_secrets(self, spec: ToolSpec, call: ToolCall, survey: Survey) -> tuple[str, ...]:
         """Return which kinds of secrets a commit or a send would carry, never the secrets themselves."""
         found: list[str] = []
+        leaves = spec.declared is not None or spec.effect is _SEND or survey.declared_effect is _SEND
         for resource in survey.resources:
             if resource.kind is not _REPOSITORY:
+                leaves = leaves or resource.kind is _URL
                 continue
             if resource.access is Effect.COMMIT and not resource.protected:
                 repository = git_repository.find_repository(self._workspace, self._policy, resource.id)
@@ -350,8 +352,7 @@ class Surveyor:
         if survey.command is not None:
             cwd = (call.arguments or {}).get("cwd")
             found += self._leaks.scan_command(survey.command, cwd if isinstance(cwd, str) else ".")
-        leaves = spec.declared is not None or spec.effect is _SEND or survey.declared_effect is _SEND
-        if leaves or _URL in [resource.kind for resource in survey.resources]:
+        if leaves:
             found += self._leaks.scan_call(call)
         return tuple(dict.fromkeys(found))
 

@@ -105,6 +105,8 @@ _OF_TEXTS = {"*": ".*", "?": "."}
 
 def find_protection(path: str, policy: Policy) -> str:
     """Return why a canonical path may not be touched (`git_internal`, `foregate`, `secret`), "" when it may."""
+    if not is_beneath(path, policy.files.guarded):
+        return ""
     if is_off_limits(path, policy):
         return "git_internal" if ".git" in fold_path(path) else "foregate"
     return "secret" if is_beneath(path, policy.files.secret) and not is_example(path, policy) else ""
