@@ -12,17 +12,23 @@ from msgspec.structs import fields, replace
 
 from foregate.schemas import strict_json
 from foregate.schemas.event import Body, NeedAnswered, TurnJudged
-from foregate.schemas.event_body import Remotes, TaskStarted, ToolFinished, UserMessage
+from foregate.schemas.event_body import ContextCompressed, Remotes, TaskStarted, ToolFinished, UserMessage
 from foregate.schemas.judgement import Answer, Decision, Grant, Judgement
 from foregate.schemas.noun import Noun, describe_noun, encode_noun
+from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.schemas.turn import Counters, TurnRecord
 from tests.schemas.test_codec import DECISIONS
 
 _HASHES: dict[str, Any] = {f"{name}_hash": "0" * 64 for name in ("policy", "catalogue", "prompts")}
-_RECORD = TurnRecord(response=7, task=1, turn=2, now="", surveys=(), user_messages=(), **_HASHES)
+_BARE = TurnRecord(response=7, task=1, turn=2, now="", surveys=(), user_messages=(), **_HASHES)
+_RECORD = replace(_BARE, counters=Counters(turns=1))
 _JUDGED = TurnJudged(turn=_RECORD, judgement=Judgement((), ()), survey_hash="", fingerprints={})
+_UNCOUNTED = replace(_JUDGED, turn=_BARE)
+_CUT: dict[str, Any] = {"strategy": "keep_ends", "limit": 1, "counted_by": "estimate", "before": 2, "after": 1}
+_COMPRESSED = ContextCompressed(left_out=((2, 4),), shortened=(), open=(), summary="", **_CUT)
+_ASKED = FillRequest(notice="", about={}, request="", context=_COMPRESSED)
 _CALL: dict[str, Any] = {"call": "c1", "tool": "t", "target": "", "duration": 1, "origin": Origin.WORKSPACE}
 _FINISHED = ToolFinished(ok=True, content="null", evidence=(), changes=(), **_CALL)
 _ANSWERED = NeedAnswered(answer=Answer("plan", "person", "", (), "", ""))
@@ -40,7 +46,7 @@ def _decide(**given: Any) -> TurnJudged:
 
 EQUAL: dict[str, tuple[Noun, Noun]] = {
     "a mapping that is no dict": (_decide(detail=MappingProxyType({})), _decide()),
-    "a noun": (replace(_JUDGED, turn=replace(_RECORD, counters=Counters())), _JUDGED),
+    "a noun": (_UNCOUNTED, replace(_UNCOUNTED, notice="")),
     "a word in a part of a part": (
         replace(_ANSWERED, grants=(Grant("a", "b", "c", until=_build("session")),)),
         replace(_ANSWERED, grants=(Grant("a", "b", "c"),)),
@@ -54,6 +60,9 @@ OTHER: list[Noun] = [
     replace(_FINISHED, evidence=(_SEEN,)),
     TaskStarted(task=1, depth=0, leave=None),
     Remotes({"b": "x", "a": "y"}),
+    PlanStepChanged(
+        plan="", step=1, status="running", ask=FillRequest(notice="", about={}, request="", context=_COMPRESSED)
+    ),
 ]
 
 

@@ -27,6 +27,14 @@ def test_every_match_is_replaced_by_a_mark_of_its_hash() -> None:
     assert mask_value(f"é {KEY}, ☃{KEY}.", PATTERNS) == f"é {MARK}, ☃{MARK}."
 
 
+def test_a_text_in_which_nothing_matched_is_looked_through_again_for_something_else() -> None:
+    text = f"the key is {KEY}"
+    assert mask_value(text, PATTERNS[1:]) is text
+    assert mask_value(text, PATTERNS) == f"the key is {MARK}"
+    assert mask_value(f"{text}.", PATTERNS[1:]) == f"{text}."
+    assert mask_value(text, PATTERNS) == f"the key is {MARK}"
+
+
 def test_texts_are_masked_at_any_depth_and_keys_and_numbers_kept() -> None:
     value = {"a": [KEY, {"b": (KEY, 3, None, True)}], KEY: 1}
     assert mask_value(value, PATTERNS) == {"a": [MARK, {"b": [MARK, 3, None, True]}], KEY: 1}
