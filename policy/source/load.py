@@ -33,21 +33,32 @@ SHIPPED = ("cheap", "balanced", "strong", "classic")
 """The names of the policies that come with Foregate, each a file beside default.yaml."""
 
 
-class LoadedPolicy(Struct, frozen=True):
+class LoadedPolicy(Struct, frozen=True, dict=True):
     """The policy in force and where each value comes from.
 
-    `provenance` maps dotted paths to `default`, `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under
-    their id. `tightened` are the keys the workspace file changed, `ignored` those it left looser than they are already.
-    `sources` names the files, in the order they were laid over each other. `workspace` holds the workspace file's own
-    values, which a session records, so that another user file can be laid beneath them later.
+    `tree` holds the values with their places, from which `provenance` is worked out when it is asked for. `tightened`
+    are the keys the workspace file changed, `ignored` those it left looser than they are already. `sources` names the
+    files, in the order they were laid over each other. `workspace` holds the workspace file's own values, which a
+    session records, so that another user file can be laid beneath them later.
     """
 
     policy: Policy
-    provenance: Mapping[str, str] = field(default_factory=dict)
+    tree: Tree
     tightened: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     sources: tuple[str, ...] = ("default.yaml",)
     workspace: Mapping[str, Data] = field(default_factory=dict)
+
+    @cached_property
+    def provenance(self) -> Mapping[str, str]:
+        """Dotted paths with `default`, `policy.yaml:12` or `workspace .foregate.yaml:3`; rules stand under their id."""
+        return find_provenance(self.tree)
+
+    @property
+    def moved(self) -> Mapping[str, str]:
+        """What of `provenance` is not the default's."""
+        found = self.provenance.items() if self.tree.places else ()
+        return {key: origin for key, origin in found if origin != "default"}
 
 
 @cache
@@ -125,7 +136,7 @@ def layer_policy(user: Layer | None, own: Layer | None = None) -> LoadedPolicy:
         tightened, ignored = tighten_tree(tree, own, policy, default_policy())
         policy = build_policy(tree, layers)
     sources = ("default.yaml", *(layer.name for layer in layers))
-    return LoadedPolicy(policy, find_provenance(tree), tightened, ignored, sources, own.data if own is not None else {})
+    return LoadedPolicy(policy, tree, tightened, ignored, sources, own.data if own is not None else {})
 
 
 def lay_over_checked(tree: Tree, layer: Layer) -> Policy:
@@ -258,7 +269,7 @@ def record_layers(loaded: LoadedPolicy | None, guarded: Sequence[str] = ()) -> d
     """
     found: dict[str, Json] = {"given": loaded is None, "guarded": list(guarded)}
     if loaded is not None:
-        found["from"] = {key: scrub(origin) for key, origin in loaded.provenance.items() if origin != "default"}
+        found["from"] = {key: scrub(origin) for key, origin in loaded.moved.items()}
         found["workspace"] = dict(loaded.workspace)
     return {name: value for name, value in found.items() if value}
 
