@@ -61,8 +61,9 @@ def parse(text: str, *, max_bytes: int = MAX_BYTES, max_depth: int = MAX_DEPTH) 
 def canonical(value: Json) -> bytes:
     """Return the RFC 8785 bytes of `value`; raise InvalidJson where there are none (NaN, lone surrogates)."""
     try:
-        if _is_plain(value):
-            return _ENCODER.encode(value)
+        data = _ENCODER.encode(value)
+        if (data.isascii() and not _DOUBTFUL.search(data)) or _is_plain(value):
+            return data
         return _write_value(value).encode("utf-8")
     except UnicodeEncodeError:
         raise InvalidJson("a text holds a lone surrogate, which has no UTF-8 form; remove it") from None
@@ -235,6 +236,8 @@ _ENCODER = msgspec.json.Encoder(order="deterministic")
 _SAME_ORDER = "\ud7ff"
 """Up to this character texts stand in the same order by their characters, as UTF-8 and as UTF-16."""
 _RECORDS = msgspec.json.Decoder()
+_DOUBTFUL = compile_late(rb"[0-9][.e]|null")
+"""Bytes that a float may have become: `1.5`, `1e30`, and `null` for one that is not finite."""
 _ESCAPE = compile_late(r"\\.", re.DOTALL)
 _SURROGATES = compile_late(r"\\\\|\\u[dD][89abAB].{2}\\u[dD][c-fC-F].{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})")
 _BRACKET = compile_late(r"[\[\]{}]")
