@@ -6,13 +6,16 @@ from collections.abc import Collection
 from contextlib import closing
 
 import pytest
+from msgspec.structs import astuple
 
 from foregate.audit import levers
 from foregate.audit.key_change import KeyChange, list_break_points, list_conditions
+from foregate.audit.lever_trials import TrialCounts, TrialJudge, TrialPiece
 from foregate.audit.levers import Lever, LeverSearch
+from foregate.audit.pieces import split_session
 from foregate.audit.reach_index import ReachIndex
 from foregate.audit.reach_pages import ReachPage
-from foregate.audit.reach_table import EVERY_PART, TrialTable
+from foregate.audit.reach_table import EVERY_PART, FACTS, TrialTable
 from foregate.audit.what_if import WhatIf
 from foregate.cli.commands.levers_report import format_levers
 from foregate.gates.replay.assumption import Assumption
@@ -47,10 +50,10 @@ TRIED = (
 SESSIONS = 8
 
 
-def list_sessions() -> tuple[SqliteLog, list[str]]:
+def list_sessions(count: int | None = SESSIONS) -> tuple[SqliteLog, list[str]]:
     """Return a log and sessions of nobody's children: a what-if counts those with their parents."""
     log, names = varied_log()
-    return log, [name for name in names if "." not in name][:SESSIONS]
+    return log, [name for name in names if "." not in name][:count]
 
 
 def count_by_what_if(path: Path, after: Data) -> tuple[int, ...]:
@@ -95,8 +98,8 @@ class EveryTurn(TrialTable):
 def test_asking_what_a_trial_can_reach_finds_the_levers_of_judging_every_turn_for_every_trial(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    log, names = list_sessions()
-    names, found = names[:6], list[tuple[list[Lever], list[str]]]()
+    log, names = list_sessions(None)
+    names, found = names[-6:], list[tuple[list[Lever], list[str]]]()
     for table in (TrialTable, EveryTurn):
         monkeypatch.setattr(levers, "TrialTable", table)
         with closing(ReachIndex(log, None)) as index:
@@ -135,3 +138,24 @@ def test_the_table_and_the_keys_that_turned_none_fit_the_terminal_and_are_whole(
         "Not judged by recorded turns, so not tried: 1 key of limits (--json names them).",
     ):
         assert sentence in told
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("scores.risk.effect.edit", 1000), ("scope.max_resources", 0)],
+)
+def test_what_is_carried_by_facts_alone_is_judged_by_who_looks_at_them(key: str, value: int) -> None:
+    log, names = list_sessions(None)
+    judge, trial, turned = TrialJudge(log), (tuple(key.split(".")), value), 0
+    with closing(ReachIndex(log, None)) as index:
+        index.catch_up(names, 1)
+        for piece in (piece for name in names for piece in split_session(log, name)):
+            (page,) = index.find_pages(piece.session) or ()
+            told = []
+            for part in (FACTS, EVERY_PART):
+                wanted = {turn.seq: [(1, part)] for turn in page.turns}
+                counts = judge(TrialPiece(*astuple(piece)[:4], tuple(wanted), {1: trial}, wanted))
+                told.append(counts.get(1, TrialCounts()))
+            assert not told[0].differs_from(told[1])
+            turned += told[1].turned
+    assert turned

@@ -8,6 +8,7 @@ import pytest
 
 from foregate.gates.prelude import build_gate, build_prelude, read_as_recorded
 from foregate.gates.replay.askings import Askings, differs_in_scores_alone
+from foregate.gates.replay.reach import JUDGES, ReachReader, list_condition_paths
 from foregate.gates.replay.redecide import Redecision, compare_replayed, redecide_surveyed
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
@@ -70,3 +71,13 @@ def test_what_another_policy_makes_of_a_turn_is_what_judging_all_of_it_makes(nam
             found.append(wanted.is_unchanged)
     assert len(found) > len(recorded_turns()) // 2
     assert name not in TURNING or not all(found)
+
+
+def test_what_the_judge_itself_reads_is_noted_as_read_by_no_gate() -> None:
+    readers, found = dict[str, ReachReader](), set[str]()
+    for recorded in recorded_turns():
+        reader = readers.setdefault(recorded.turn.policy_hash, ReachReader(*read_frame(recorded)))
+        followed, _ = reader.read(recorded.turn, recorded.judgement)
+        for name, noted in zip(JUDGES, followed.judged, strict=True):
+            found |= {name for one in noted if ("holds",) in list_condition_paths(reader.conditions[one])}
+    assert found == {""}
