@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import permutations
 from typing import Any
 
@@ -16,7 +16,7 @@ from foregate.gates.prelude import Prelude, build_prelude, conclude_judgement, f
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.source.load import default_policy
 from foregate.schemas.codes import GATES
-from foregate.schemas.judgement import Consequence, Grant, Judgement, Mode, Need, Opinion, Ruling, Standing
+from foregate.schemas.judgement import Consequence, Grant, Judgement, Mode, Need, Opinion, Ruling, Standing, build_pass
 from foregate.schemas.plan import PlanInForce, ScopeItem
 from foregate.schemas.protocols import SoFar
 from foregate.schemas.tool_call import ToolCall
@@ -40,6 +40,7 @@ class Says:
     asks: str = ""
     fails: bool = False
     forgets: bool = False
+    uses: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
         if self.fails:
@@ -48,9 +49,9 @@ class Says:
             return Need(self.name, "planner", "k", tuple(c.id for c in live), tuple(c.digest for c in live))
         told = [c for c in live if not self.only or c.id in self.only]
         ruling = Ruling(self.standing, f"{self.name}_{self.standing.value}")
-        clear = Ruling(Standing.ALLOW, f"{self.name}_passed")
+        clear = build_pass(self.name)
         rulings = {c.id: ruling if c in told else clear for c in live}
-        return Opinion({} if self.forgets else rulings, self.consequence)
+        return Opinion({} if self.forgets else rulings, self.consequence, uses=self.uses)
 
 
 def bench(*gates: Any, holds_all: bool = False) -> Prelude:
@@ -218,7 +219,16 @@ def test_the_order_of_gates_that_need_no_advice_never_changes_what_runs(gates: l
 def test_no_gate_but_approval_lets_go_what_another_asks_about() -> None:
     later = standings(judge(OF, bench(Says(ASK), Says(ALLOW, "later"))))
     assert set(later.values()) == {DENY}
-    assert set(standings(judge(OF, bench(Says(ASK), Says(ALLOW, "approval")))).values()) == {ALLOW}
+    assert set(standings(judge(OF, bench(Says(ASK), Says(ALLOW, "approval", only=("nobody",))))).values()) == {ALLOW}
+
+
+def test_what_a_gate_that_lets_everything_pass_uses_of_a_plan_is_used() -> None:
+    plan = PlanInForce(1, "goal", (ScopeItem(Effect.EDIT, ResourceKind.FILE, "a.txt"),))
+    result = judge(
+        turn(EDIT, plan=plan), bench(Says(ALLOW), Says(ALLOW, "plan", only=("nobody",), uses={EDIT.id: (0,)}))
+    )
+    assert isinstance(result, Judgement)
+    assert result.uses == {EDIT.id: (0,)}
 
 
 def test_a_call_uses_up_no_step_of_a_plan_that_was_made_for_a_call_that_is_held() -> None:

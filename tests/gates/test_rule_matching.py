@@ -116,6 +116,12 @@ def test_an_effect_on_one_resource_counts_for_a_deny() -> None:
     assert allowed(call, effect=["move", "edit"])
 
 
+@pytest.mark.parametrize("matchers", [{"protected": ["secret"]}, {"secrets": True}])
+def test_a_rule_about_what_nobody_could_look_at_cannot_be_applied(matchers: dict[str, Any]) -> None:
+    with pytest.raises(PolicyError, match="too long"):
+        decided(facts("edit_file", problem="the path is too long"), {"then": "deny", **matchers})
+
+
 def test_protection_and_secrets_come_from_the_survey() -> None:
     assert denied(facts("read_file", file(".env", Effect.OBSERVATION, protected="secret")), protected=["secret"])
     assert not denied(EDIT, protected=["secret"])
