@@ -16,7 +16,7 @@ from foregate.telemetry.diagnostics import get_diagnostics
 
 LEAST = 1000
 """Events between two snapshots at least: folding that many takes two tenths of a second, and starting one of them."""
-_SHARE = 2048
+_SHARE = 1024
 """Bytes of a snapshot for each event until the next one. Packed they are some 500, and an event has 3 KB, so this adds
 little to what is written, and a state that is dear to write is written seldom."""
 _READ = 1000
