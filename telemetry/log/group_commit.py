@@ -14,6 +14,7 @@ from msgspec import Struct, field
 
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.protocols import Lease
+from foregate.telemetry.log import tables
 from foregate.telemetry.log.parts import Part
 from foregate.telemetry.log.sqlite_file import build_error, write_transaction
 
@@ -199,6 +200,10 @@ class GroupCommit:
         if ours.rowcount != 1:
             raise SessionHeld(f"session `{session}` was taken over by another process; nothing more was written here")
         self._connection.executemany("INSERT INTO events (session, seq, text, hash) VALUES (?, ?, ?, ?)", rows)
+        for _, number, text, _ in rows:
+            if '"need_' in text or '"task_ended"' in text:
+                for note in (tables.NOTE_RAISED, tables.NOTE_ENDED):
+                    self._connection.execute(note, (session, number))
 
     def _insert_parts(self, session: str, cuts: list[Cut]) -> None:
         """Insert where parts of events belong, and the parts that are not there; what is there is not believed."""

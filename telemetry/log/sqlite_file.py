@@ -32,7 +32,7 @@ def open_log(path: Path, *, create: bool) -> sqlite3.Connection:
         elif not path.exists():
             raise LogError(f"there is no log at `{path}`; check the path")
         connection = unfinished.enter_context(closing(_connect(path, "mode=rw")))
-        if (version := _find_version(connection, path)) not in tables.UPGRADES.values():
+        if not (version := _find_version(connection, path)) or version in tables.UPGRADES:
             if not version:
                 retry_while_busy(path, lambda: connection.execute("PRAGMA journal_mode=WAL").fetchone())
             with write_transaction(connection, path):

@@ -83,6 +83,14 @@ async def test_a_question_that_is_answered_or_asked_anew_takes_no_answer(log: Lo
     assert await log.hand_in("s", 2, "late") == ""
 
 
+async def test_no_trigger_reads_each_event_of_a_new_log(tmp_path: Path) -> None:
+    log = SqliteLog(tmp_path / "events.db")
+    await say(log, "s", asks(), answers(), asks())
+    assert await log.list_asked() == [("s", 3)]
+    assert log._fetch_rows("SELECT name FROM sqlite_schema WHERE type = 'trigger'", ()) == []
+    log.close()
+
+
 async def test_words_of_a_user_that_look_like_a_question_are_none(log: Log) -> None:
     assert isinstance(log, QuestionStore)
     text = '{"kind":"need_raised","body":{"need":{"who":"person"}}} "need_raised"'
@@ -117,6 +125,12 @@ async def test_questions_of_a_log_of_an_earlier_version_are_found(tmp_path: Path
 
 async def test_a_process_of_an_earlier_version_that_still_writes_keeps_the_list_as_well(tmp_path: Path) -> None:
     path = tmp_path / "events.db"
+    with sqlite3.connect(path) as old:
+        for statement in tables.TABLES[6]:
+            old.execute(statement)
+        old.execute(f"PRAGMA application_id = {tables.APPLICATION}")
+        old.execute("PRAGMA user_version = 6")
+    old.close()
     log = SqliteLog(path)
     await say(log, "mine", asks())
     (row,) = log.lines("mine")
