@@ -12,7 +12,8 @@ from msgspec import Struct, field
 
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
-from foregate.schemas.noun import Noun, encode_noun
+from foregate.schemas.noun import Noun
+from foregate.schemas.noun_bytes import encode_noun
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import SharedUses
 from foregate.schemas.sandbox import Access, SandboxedChanges

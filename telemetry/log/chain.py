@@ -13,7 +13,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, TamperedLog
 from foregate.schemas.event import FORMAT, GENESIS, Actor, Body, Draft, Event
 from foregate.schemas.event_body import KINDS, Kind, get_kind
-from foregate.schemas.noun import encode_noun
+from foregate.schemas.noun_bytes import encode_noun
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
 

@@ -31,14 +31,14 @@ HELP = f"{READING} pydantic rich asyncio sqlite3 msgspec jsonschema foregate.age
 BOUNDS = {
     "--help": ((18, 36), HELP),
     "policy --help": ((18, 36), HELP),
-    "audit --help": ((23, 50), READING),
+    "audit --help": ((24, 50), READING),
     "audit list": ((86, 140), f"{READING} typer._adapters"),
     "audit list --gate plan --json": ((86, 140), f"{READING} typer._adapters"),
     "log stats": ((65, 140), f"{NEVER} {SPOKEN} {YAML}"),
     "policy show": ((88, 108), f"{NEVER} {SPOKEN} {YAML}"),
-    "run hello": ((393, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tags.tag_dialects"),
+    "run hello": ((394, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tags.tag_dialects"),
     "run read a.txt": (
-        (393, 195),
+        (394, 195),
         f"{NEVER} {SPOKEN} {YAML} jsonschema foregate.console foregate.pages foregate.cases",
     ),
 }

@@ -14,7 +14,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import Body, NeedAnswered, TurnJudged
 from foregate.schemas.event_body import ContextCompressed, Remotes, TaskStarted, ToolFinished, UserMessage
 from foregate.schemas.judgement import Answer, Decision, Grant, Judgement
-from foregate.schemas.noun import Noun, describe_noun, encode_noun
+from foregate.schemas.noun import Noun
+from foregate.schemas.noun_bytes import describe_noun, encode_noun
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged
 from foregate.schemas.tool_call import EvidenceKind, EvidenceRecord, Origin
 from foregate.schemas.tool_spec import Resource, ResourceKind
