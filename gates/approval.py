@@ -14,6 +14,7 @@ from foregate.gates.permitting import cite_leave, is_permitted, offer_permission
 from foregate.gates.plan_scope import approve_item, find_covering_items, find_scripts, has_own_folder
 from foregate.gates.questions import Ask, build_approval_request, build_offered_grants
 from foregate.policy.policy import Policy
+from foregate.policy.risk.losses import is_wanted_anyway
 from foregate.policy.risk.mandate import (
     hash_values,
     is_asked_beside_more,
@@ -122,6 +123,8 @@ class ApprovalGate(Struct, frozen=True):
             codes = ruling.rules or (ruling.code,)
             why = self.add_reason(ruling.message, facts, turn) if gate == "plan" else ruling.message
             return Ask(facts, gate, ruling.code, codes, why)
+        if facts.unspoken and is_wanted_anyway(facts, turn):
+            return Ask(facts, self.name, "outside_mandate", ("outside_mandate",), name_outside(facts.unspoken))
         why = self.explain_mode(facts, turn, covered, f"the planned step: {step.pattern}" if step is not None else "")
         return Ask(facts, self.name, "approval_required", ("approval_required",), why) if why else None
 

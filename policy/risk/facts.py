@@ -55,7 +55,7 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
         survey = surveys.get(call.id) or Survey(call.id, problem="nobody looked at this call")
         try:
             bare = compute_facts(call, survey, turn, policy, catalogue)
-            if survey.changes or survey.secrets:
+            if survey.changes or survey.secrets or turn.grants:
                 bare = replace(bare, unspoken=list_unspoken(bare, turn, read_user_request(turn, policy), policy))
             authority = find_authority(bare, turn, policy, spent) if survey.values is not None else ""
             if turn.permissions and (permission := find_permission(bare, turn, policy)) is not None:

@@ -86,7 +86,15 @@ def list_unspoken(facts: CallFacts, turn: Turn, request: RequestFacts, policy: P
     if "secrets" in policy.mandate.naming:
         holders = [name[1] for sentence in facts.survey.secrets if (name := _HOLDER.match(sentence))]
         found += [build_value("secret", name) for name in holders if not is_named(name, request.things)][:1]
+    if "losses" in policy.mandate.naming and not found and is_wanted_anyway(facts, turn):
+        found.append(build_value("lost", facts.target))
     return tuple(found)
+
+
+def is_wanted_anyway(facts: CallFacts, turn: Turn) -> bool:
+    """Whether a person wants exactly this deletion although nobody said what may go: that names nothing yet."""
+    wanted = (grant.digest for grant in turn.grants if grant.gate == "uncertainty")
+    return bool(turn.edition) and facts.effect is Effect.DELETE and facts.call.digest in wanted
 
 
 def build_value(role: Literal["lost", "secret"], name: str) -> ArgumentValue:

@@ -8,10 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.gates.uncertainty import UncertaintyGate, build_question
-from foregate.schemas.judgement import Standing
+from foregate.schemas.judgement import Grant, Standing
+from foregate.schemas.strict_json import as_texts, get_list
 from foregate.schemas.tool_call import Atom, Origin, Score
 from foregate.schemas.turn import Turn
-from tests.gates.turns import call, codes, facts_of, judged, row, survey, turn
+from tests.gates.turns import call, codes, facts_of, judged, need_of, row, survey, turn
 from tests.policies import policy_with
 
 POLICY = policy_with({"plan.mode": "off", "critique.mode": "off", "evidence.mode": "off"})
@@ -99,3 +100,13 @@ def test_a_person_whose_answer_left_one_of_two_things_open_is_told_so() -> None:
     asked = [facts_of(DELETE)]
     assert build_question(asked, ("target", "scope"), ("target",)).startswith("Your answer does not say it. ")
     assert build_question(asked, ("target", "scope"), ("constraint",)).startswith("Before ")
+
+
+def test_who_wants_an_unsure_deletion_anyway_is_asked_for_the_name_of_what_goes() -> None:
+    wanted = Grant("uncertainty", "uncertainty_clarification", "delete", digest=DELETE.digest)
+    asked = need_of(vague(grants=(wanted,), edition=1, attended=True), POLICY)
+    assert (asked.gate, asked.code) == ("approval", "outside_mandate")
+    (shown,) = get_list(asked.request, "calls")
+    assert as_texts(get_list(shown, "to_name")) == ("zebra.txt",)
+    recorded_before = judged(vague(grants=(wanted,), edition=0, attended=True), POLICY)
+    assert "outside_mandate" not in codes(recorded_before).values()
