@@ -84,7 +84,7 @@ class Check(Noun, frozen=True):
     target: str = ""
 
 
-EDITION = 1
+EDITION = 2
 """By which edition turns are judged now; see `TurnBasis.edition`."""
 
 TurnActor = Literal["model", "runner", "postlude", "sandbox"]
@@ -143,7 +143,8 @@ class TurnBasis(Noun, frozen=True, kw_only=True):
     """The newest looks of the session that contradict earlier ones."""
     edition: int = 0
     """By which edition it is judged. In turns of edition 0, a gate's question held a call once more that a person
-    wanted done anyway, some calls that were held along with others stand in no row, and refusals say other words."""
+    wanted done anyway, some calls that were held along with others stand in no row, and refusals say other words. Up to
+    edition 1, a deletion that a person wanted done anyway did not take the name of what goes."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True, gc=True):

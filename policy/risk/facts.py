@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from foregate.policy.policy import Policy, ToolEntry
 from foregate.policy.risk.answers import list_answered_slots
 from foregate.policy.risk.declared import find_tool_entry, is_believed
-from foregate.policy.risk.losses import explain_losses, list_unspoken
+from foregate.policy.risk.losses import explain_losses, is_wanted_anyway, list_unspoken
 from foregate.policy.risk.mandate import find_authority, is_meant, list_used_keys
 from foregate.policy.risk.permitted import find_permission
 from foregate.policy.risk.reading import has_leading_words, is_held_work, is_read, read_command_line
@@ -55,7 +55,7 @@ def compute_turn_facts(turn: Turn, policy: Policy, catalogue: Catalogue) -> Mapp
         survey = surveys.get(call.id) or Survey(call.id, problem="nobody looked at this call")
         try:
             bare = compute_facts(call, survey, turn, policy, catalogue)
-            if survey.changes or survey.secrets or turn.grants:
+            if survey.changes or survey.secrets or (turn.grants and is_wanted_anyway(bare, turn)):
                 bare = replace(bare, unspoken=list_unspoken(bare, turn, read_user_request(turn, policy), policy))
             authority = find_authority(bare, turn, policy, spent) if survey.values is not None else ""
             if turn.permissions and (permission := find_permission(bare, turn, policy)) is not None:

@@ -94,7 +94,7 @@ def list_unspoken(facts: CallFacts, turn: Turn, request: RequestFacts, policy: P
 def is_wanted_anyway(facts: CallFacts, turn: Turn) -> bool:
     """Whether a person wants exactly this deletion although nobody said what may go: that names nothing yet."""
     wanted = (grant.digest for grant in turn.grants if grant.gate == "uncertainty")
-    return bool(turn.edition) and facts.effect is Effect.DELETE and facts.call.digest in wanted
+    return turn.edition >= 2 and facts.effect is Effect.DELETE and facts.call.digest in wanted
 
 
 def build_value(role: Literal["lost", "secret"], name: str) -> ArgumentValue:
