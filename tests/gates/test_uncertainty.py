@@ -108,5 +108,8 @@ def test_who_wants_an_unsure_deletion_anyway_is_asked_for_the_name_of_what_goes(
     assert (asked.gate, asked.code) == ("approval", "outside_mandate")
     (shown,) = get_list(asked.request, "calls")
     assert as_texts(get_list(shown, "to_name")) == ("zebra.txt",)
+    other = call("delete_path", "a.txt", 2)
+    both = vague(DELETE, other, says="delete a.txt", grants=(wanted,), attended=True)
+    assert need_of(both, POLICY).calls == ("c1",)
     recorded_before = judged(vague(grants=(wanted,), edition=1, attended=True), POLICY)
     assert recorded_before.verdicts[0].standing is Standing.ALLOW

@@ -39,6 +39,11 @@ def test_keys_stand_in_the_order_of_utf_16(value: dict[str, int]) -> None:
     assert strict_json.canonical(value) == rfc8785.dumps(value)
 
 
+@pytest.mark.parametrize("number", [1.0, -0.0, 100.0, 1e16, 1e21, 1e30, 1e-7, 1.5, 5e-324, -2.0])
+def test_a_float_is_written_as_the_rfc_writes_it_and_not_as_the_encoder_does(number: float) -> None:
+    assert strict_json.canonical({"a": [number]}) == rfc8785.dumps({"a": [number]})
+
+
 @given(st.recursive(SCALARS.filter(lambda v: not isinstance(v, float)), st.lists))
 def test_what_is_written_canonically_reads_back_equal(value: object) -> None:
     assert strict_json.parse(strict_json.canonical(value).decode()) == value

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.event import Draft, NeedAnswered, NeedRaised
-from foregate.schemas.event_body import UserMessage
+from foregate.schemas.event_body import Report, TaskEnded, UserMessage
 from foregate.schemas.judgement import Answer, Need, Who
 from foregate.schemas.protocols import Log, QuestionStore
 from foregate.telemetry.log import tables
@@ -81,6 +81,14 @@ async def test_a_question_that_is_answered_or_asked_anew_takes_no_answer(log: Lo
     assert await log.read_handed("s", 2) == ""
     await say(log, "s", answers())
     assert await log.hand_in("s", 2, "late") == ""
+
+
+async def test_the_end_of_its_task_ends_what_was_asked(log: Log) -> None:
+    assert isinstance(log, QuestionStore)
+    counts = dict.fromkeys(("duration", "turns", "model_calls", "tool_calls", "tokens", "cost"), 0)
+    ended = TaskEnded(status="blocked", text="", note="", report=Report(), **counts)
+    await say(log, "s", asks(), Draft(ended, "foregate"))
+    assert await log.list_asked() == []
 
 
 async def test_no_trigger_reads_each_event_of_a_new_log(tmp_path: Path) -> None:
