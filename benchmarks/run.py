@@ -40,7 +40,7 @@ SHORT: dict[str, Sequence[str]] = {
     "guard": (),
     "policies": (),
     "sandbox": (),
-    "commands": ("--every", "5"),
+    "commands": ("--every", "10"),
     "projects": (),
     "sharing": (),
     "audit": (),
@@ -79,7 +79,9 @@ def main() -> int:
     start, failed = time.monotonic(), list[str]()
     rows: list[Sequence[str]] = []
     for name in given.names or forms:
+        begun = time.monotonic()
         found, good = run(name, forms[name], ROOT / folder, given.tree.resolve())
+        print(f"{name:9} took {time.monotonic() - begun:.0f} s", flush=True)
         failed += [] if good else [name]
         rows += compare(name, before[name], found, good)
     print_table(rows, given.before)

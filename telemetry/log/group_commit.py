@@ -58,7 +58,7 @@ class GroupCommit:
         self._changed = threading.Condition(self._guard)
         self._ready: dict[int, SessionQueue] = {}
         self._jobs: list[tuple[Callable[[sqlite3.Connection], object], Future[object]]] = []
-        self._urgent = self._closing = False
+        self._urgent = self._closing = self._is_idle = False
         self._thread = threading.Thread(target=self._run_thread, name=f"foregate-log {path.name}", daemon=True)
         self._thread.start()
 
@@ -74,12 +74,15 @@ class GroupCommit:
             held.cuts += cuts
             for row in rows:
                 held.size += len(row[2])
-            if not self._ready:
-                self._changed.notify()
             self._ready[id(held)] = held
+            if self._is_idle:
+                self._changed.notify()
 
-    async def settle(self, held: SessionQueue) -> None:
-        """Return when all rows of `held` are durable; raise LogError when they cannot be."""
+    async def settle(self, held: SessionQueue, *, is_alone: bool = False) -> None:
+        """Return when all rows of `held` are durable; raise LogError when they cannot be.
+
+        `is_alone` says that no other session could have something to write in the same commit.
+        """
         if held.durable >= held.seq and held.failed is None:
             return
         held.raise_failure()
@@ -89,8 +92,11 @@ class GroupCommit:
             if wanting:
                 done = loop.create_future()
                 held.waiting.append((held.seq, done))
+                if is_alone:
+                    self._hurry()
         if wanting:
-            loop.call_soon(self._hurry)  # whoever else is about to settle appends first, and one commit is for all
+            if not is_alone:
+                loop.call_soon(self._hurry)  # whoever else is about to settle appends first, and one commit is for all
             await done
         held.raise_failure()
 
@@ -137,8 +143,11 @@ class GroupCommit:
     def _run_thread(self) -> None:
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._ready or self._must_write())
-                self._changed.wait_for(self._must_write, LINGER)
+                if not self._changed.wait_for(self._must_write, LINGER) and not self._ready:
+                    self._is_idle = True
+                    self._changed.wait_for(lambda: self._ready or self._must_write())
+                    self._is_idle = False
+                    continue  # what came lingers, so that neighbours share its commit
                 batch = [(held, held.rows, held.cuts) for held in self._ready.values()]
                 for held, *_ in batch:
                     held.rows, held.cuts, held.size = [], [], 0
@@ -228,9 +237,11 @@ class GroupCommit:
             for held in done:
                 if held.failed is not None:
                     held.rows, held.cuts = [], []
-                for wait in list(held.waiting):
-                    if held.failed is not None or wait[0] <= held.durable:
-                        held.waiting.remove(wait)
+                waiting, held.waiting = held.waiting, []
+                for wait in waiting:
+                    if held.failed is None and wait[0] > held.durable:
+                        held.waiting.append(wait)
+                    else:
                         loops.setdefault(wait[1].get_loop(), []).append(wait[1])
         for loop, futures in loops.items():
             try:

@@ -146,7 +146,7 @@ class SqliteLog(SqliteReader):
 
     async def settle(self, lease: Lease) -> None:
         """Return when everything appended under the lease is durable; see Log."""
-        await self._writer.settle(self._find_queue(lease))
+        await self._writer.settle(self._find_queue(lease), is_alone=len(self._held) == 1)
 
     async def _settle_own(self, session: str) -> None:
         if held := self._held.get(session):
