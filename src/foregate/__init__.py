@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from foregate.schemas.version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from foregate.agent.models.openai.endpoint import Retries
     from foregate.agent.models.openai.model import OpenAIModel
+    from foregate.agent.models.openai.retries import Retries
     from foregate.agent.planning.ask.planner import Planning
     from foregate.agent.planning.format.configuration import Configuration, load_configuration
     from foregate.agent.planning.format.other_values import with_values
@@ -179,7 +179,7 @@ __all__ += ["ForegateError", "InvalidJson", "LogError", "ModelError", "NotText",
 __all__ += ["SessionHeld", "SyncError", "TamperedLog", "ToolsRefused", "UsageError", "WorkspaceError"]
 
 _HOMES = {
-    "foregate.agent.models.openai.endpoint": "Retries",
+    "foregate.agent.models.openai.retries": "Retries",
     "foregate.agent.models.openai.model": "OpenAIModel",
     "foregate.agent.planning.ask.planner": "Planning",
     "foregate.agent.planning.format.configuration": "Configuration load_configuration",

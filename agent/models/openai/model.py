@@ -8,20 +8,11 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mappi
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from foregate.agent.models.openai.endpoint import (
-    NO_JSON,
-    OPENAI_URL,
-    PLACEHOLDER_KEY,
-    Endpoint,
-    FeatureDeclined,
-    OnRetry,
-    Retries,
-    Sleep,
-    Transient,
-    call_with_retries,
-    translate_error,
-)
-from foregate.agent.models.openai.wire import Assembler, Emitter, Prices, WireRequest, encode_body
+from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
+from foregate.agent.models.openai.endpoint import OPENAI_URL, PLACEHOLDER_KEY, Endpoint
+from foregate.agent.models.openai.refusals import NO_JSON, FeatureDeclined, translate_error
+from foregate.agent.models.openai.request import WireRequest, encode_body
+from foregate.agent.models.openai.retries import OnRetry, Retries, Sleep, Transient, call_with_retries
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError, UsageError
 from foregate.schemas.message import ModelRequest

@@ -9,7 +9,7 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Model
 
 if TYPE_CHECKING:
-    from foregate.agent.models.openai.endpoint import OnRetry
+    from foregate.agent.models.openai.retries import OnRetry
     from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, Role
 
 

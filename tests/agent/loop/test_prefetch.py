@@ -17,7 +17,7 @@ from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.tag_dialects import ServiceTags
 from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.loop.runner import run
-from foregate.agent.models.openai.endpoint import Retries
+from foregate.agent.models.openai.retries import Retries
 from foregate.agent.session.result import RunResult
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.event import TurnJudged

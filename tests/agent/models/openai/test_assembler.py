@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.models.openai.endpoint import Endpoint, Retries, Transient
-from foregate.agent.models.openai.wire import Assembler, Emitter, Prices
+from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
+from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.agent.models.openai.retries import Retries, Transient
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.event import ModelResponded

@@ -10,7 +10,9 @@ import httpx2
 import openai
 import pytest
 
-from foregate.agent.models.openai.endpoint import Endpoint, FeatureDeclined, Retries, Transient, translate_error
+from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.agent.models.openai.refusals import FeatureDeclined, translate_error
+from foregate.agent.models.openai.retries import Retries, Transient
 from foregate.schemas.errors import ModelError
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message, piece
 from tests.agent.models.openai.test_model import HELLO, model_at

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from foregate.agent.models.openai.endpoint import Retries, Transient, call_with_retries, read_retry_after
+from foregate.agent.models.openai.retries import Retries, Transient, call_with_retries, read_retry_after
 from foregate.schemas.errors import ModelError
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

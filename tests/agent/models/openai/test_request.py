@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.agent.models.openai.wire import WireRequest, encode_body
+from foregate.agent.models.openai.request import WireRequest, encode_body
 from foregate.schemas.errors import ModelError
 from foregate.schemas.message import ALLOWED, UNANSWERED, Message, ModelRequest, WireNames, format_messages
 from foregate.schemas.tool_call import ToolCall
