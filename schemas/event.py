@@ -21,6 +21,7 @@ from foregate.schemas.review import AnyReviewBody
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.turn import TurnRecord
+from foregate.schemas.wire_message import WireMessage
 
 
 class RecordedUsage(Noun, frozen=True, kw_only=True):
@@ -58,7 +59,8 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, gc=True, t
     `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
     judge only the first stage, `continues` the response a further stage goes on with. Of a plan's own calls `tasks`
     and `places` say which task each is of and its place there. `refused` says why the calls of an answer that fills in
-    a task were left out. `raw` is what the model wrote where a dialect read its calls from that.
+    a task were left out. `raw` is what the model wrote where a dialect read its calls from that. `wire` is what only
+    its endpoint understands.
     """
 
     text: str
@@ -76,6 +78,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, gc=True, t
     tasks: tuple[int, ...] | None = None
     refused: str = ""
     raw: str = ""
+    wire: WireMessage | None = None
 
     @classmethod
     def of(
@@ -112,7 +115,7 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, gc=True, t
         )
 
 
-_ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred", "raw")
+_ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred", "raw", "wire")
 """What of a response is recorded as it is."""
 _read_alike = attrgetter(*_ALIKE)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -18,16 +18,18 @@ from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
+from foregate.schemas.wire_message import WireMessage, read_fields
 
 
 class Message(Struct, frozen=True, gc=False):
-    """One message. `calls` and `order` only on `assistant`; `call` (the answered call's own id) only on `tool`."""
+    """One message. `calls`, `order`, `wire` only on `assistant`; `call` (the answered call's own id) only on `tool`."""
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str
     calls: tuple[ToolCall, ...] = ()
     call: str = ""
     order: Block | None = None
+    wire: WireMessage | None = None
 
 
 class ModelRequest(Struct, frozen=True):
@@ -53,6 +55,8 @@ class ModelRequest(Struct, frozen=True):
 ALLOWED = compile_late(r"[a-zA-Z0-9_-]+")
 MAX_NAME = 64
 MAX_ID = 40
+_ID = 9
+"""Letters and digits of a call's id for an endpoint that did not give it: what Mistral's demands, all others take."""
 UNANSWERED = json.dumps(
     {"foregate": {"message": "No answer to this call was recorded. Do not assume that it ran."}, "ok": False}
 )
@@ -98,31 +102,54 @@ class WireNames:
         return len(name) <= self._longest and ALLOWED.fullmatch(name) is not None
 
 
-def format_messages(history: Sequence[Message], names: WireNames) -> list[dict[str, Json]]:
+def format_messages(
+    history: Sequence[Message], names: WireNames, endpoint: str | None = None, *, keep_own: bool = True
+) -> list[dict[str, Json]]:
     """Return the messages, each answer right behind the message that called, as endpoints demand.
 
-    Ids are the session's own. A call without an answer gets one that says so. Raises ModelError for an answer to a
-    call nobody made, and for calls or answers of one id.
+    What `endpoint` said itself goes back as it came, with its own ids; without `keep_own` only its ids do. To any other
+    goes what every endpoint has. Without an endpoint, ids are the session's own. A call without an answer gets one that
+    says so. Raises ModelError for an answer to a call nobody made, and for calls or answers of one id.
     """
     answers = _index_answers(history)
-    ids = WireNames([call.id for message in history for call in message.calls], MAX_ID)
+    spelled = WireNames([call.id for message in history for call in message.calls], MAX_ID)
     result: list[dict[str, Json]] = []
-    seen: set[str] = set()
+    seen, taken = set[str](), set[str]()
     for message in history:
         if message.role == "tool":
             if message.call not in seen:
                 raise ModelError(f"the conversation answers a call nobody made (`{message.call}`); start a new session")
-        elif message.calls:
-            result.append(_format_calling(message, names, ids))
-            for call in message.calls:
+            continue
+        own = message.wire if message.wire is not None and message.wire.endpoint == endpoint else None
+        fields = read_fields(own.fields) if own is not None and keep_own else {}
+        if message.calls:
+            ids = [spelled.to_wire(call.id) for call in message.calls]
+            if endpoint is not None:
+                ids = list(_choose_ids(message.calls, own is not None, taken))
+            result.append({**_format_calling(message, names, ids, own if keep_own else None), **fields})
+            for call, wire_id in zip(message.calls, ids, strict=True):
                 if call.id in seen:
                     raise ModelError(f"the conversation holds two calls with the id `{call.id}`; start a new session")
                 seen.add(call.id)
-                answer = answers.get(call.id, UNANSWERED)
-                result.append({"role": "tool", "tool_call_id": ids.to_wire(call.id), "content": answer})
+                content = answers.get(call.id, UNANSWERED)
+                result.append({"role": "tool", "tool_call_id": wire_id, "content": content})
         elif message.text or message.role != "assistant":
-            result.append({"role": message.role, "content": message.text})
+            result.append({"role": message.role, "content": message.text, **fields})
     return result
+
+
+def _choose_ids(calls: Sequence[ToolCall], are_own: bool, taken: set[str]) -> Iterator[str]:
+    """Yield an id for each call of a message, which joins those taken.
+
+    It is the one its endpoint gave, else one made of ours that every endpoint takes.
+    """
+    for call in calls:
+        chosen, attempt = call.wire_id if are_own and call.wire_id != call.id else "", 0
+        while not chosen or chosen in taken:
+            chosen = hashlib.sha256(f"{call.id}:{attempt}".encode("utf-8", "surrogatepass")).hexdigest()[:_ID]
+            attempt += 1
+        taken.add(chosen)
+        yield chosen
 
 
 def _index_answers(history: Sequence[Message]) -> dict[str, str]:
@@ -135,15 +162,14 @@ def _index_answers(history: Sequence[Message]) -> dict[str, str]:
     return answers
 
 
-def _format_calling(message: Message, names: WireNames, ids: WireNames) -> dict[str, Json]:
-    calls: list[Json] = [
-        {
-            "id": ids.to_wire(call.id),
-            "type": "function",
-            "function": {"name": names.to_wire(call.name), "arguments": _format_arguments(call)},
-        }
-        for call in message.calls
-    ]
+def _format_calling(message: Message, names: WireNames, ids: Sequence[str], own: WireMessage | None) -> dict[str, Json]:
+    calls: list[Json] = []
+    for at, (call, wire_id) in enumerate(zip(message.calls, ids, strict=True)):
+        fields = own.read_call(at, len(ids)) if own is not None else {}
+        function = fields.pop("function", None)
+        said: dict[str, Json] = {"name": names.to_wire(call.name), "arguments": _format_arguments(call)}
+        said |= function if isinstance(function, dict) else {}
+        calls.append({"id": wire_id, "type": "function", "function": said, **fields})
     return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
 
 
@@ -159,6 +185,7 @@ class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     text: str
     call: str
     calls: tuple[RecordedCall, ...]
+    wire: WireMessage | None = None
 
 
 def write_messages(messages: Sequence[Message]) -> bytes:
@@ -167,7 +194,8 @@ def write_messages(messages: Sequence[Message]) -> bytes:
             role=message.role,
             text=message.text,
             call=message.call,
-            calls=tuple(RecordedCall(id=call.id, name=call.name, arguments=call.raw) for call in message.calls),
+            calls=tuple(_keep_call(call, message.wire) for call in message.calls),
+            wire=message.wire,
         )
         for message in messages
     ]
@@ -177,4 +205,11 @@ def write_messages(messages: Sequence[Message]) -> bytes:
 def read_messages(data: bytes) -> list[Message]:
     """Return the messages that were kept, so that what is sent is what is in the log; raise InvalidJson for others."""
     kept = strict_json.load(tuple[KeptMessage, ...], strict_json.parse(data.decode(), max_bytes=len(data) + 1))
-    return [Message(one.role, one.text, tuple(call.call for call in one.calls), one.call) for one in kept]
+    return [
+        Message(one.role, one.text, tuple(call.call for call in one.calls), one.call, wire=one.wire) for one in kept
+    ]
+
+
+def _keep_call(call: ToolCall, wire: WireMessage | None) -> RecordedCall:
+    wire_id = call.wire_id if wire is not None and call.wire_id != call.id else ""
+    return RecordedCall(id=call.id, name=call.name, arguments=call.raw, wire_id=wire_id)

@@ -14,6 +14,7 @@ from foregate.schemas.noun import Noun
 from foregate.schemas.recorded_call import restore_call
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.wire_message import WireMessage
 
 BlockKind = Literal["parallel", "sequential"]
 _KINDS = ("parallel", "sequential")
@@ -117,7 +118,8 @@ class ModelResponse(Struct, frozen=True, gc=False):
     `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.
     `order` says how the calls are meant to run, None for as they are written; a call in none of its blocks runs before
     them. `deferred` are the places of calls whose arguments name the results of earlier ones. `raw` is what the model
-    wrote where calls were read from its text, of which `text` is the rest.
+    wrote where calls were read from its text, of which `text` is the rest. `wire` is what only its endpoint
+    understands.
     """
 
     text: str = ""
@@ -130,6 +132,7 @@ class ModelResponse(Struct, frozen=True, gc=False):
     order: Block | None = None
     deferred: tuple[int, ...] = ()
     raw: str = ""
+    wire: WireMessage | None = None
 
     def stamp_calls(self, seq: int) -> ModelResponse:
         """Return the response with storable text and its calls, read anew, under the session's own ids for event `seq`.

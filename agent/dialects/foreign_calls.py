@@ -50,7 +50,7 @@ def take_response(response: ModelResponse, tools: Sequence[ToolSpec], names: Nam
 
 def take_call(call: ToolCall, catalogue: Catalogue, names: Names = _NO_NAMES) -> ToolCall:
     """Return what a call is taken for, the call itself where it is nothing else."""
-    if call.sent is not None:
+    if call.sent is not None and call.sent.name != call.name:
         return call
     taken = take_arguments(call.name, call.arguments or {}, catalogue, names)
     if taken is None or (taken.tool == call.name and not taken.notes):
@@ -59,7 +59,7 @@ def take_call(call: ToolCall, catalogue: Catalogue, names: Names = _NO_NAMES) ->
         ours = ToolCall.from_defect(taken.tool, call.raw, call.defect, id=call.id, wire_id=call.wire_id)
     else:
         ours = replace(ToolCall.of(taken.tool, taken.arguments, id=call.id), wire_id=call.wire_id)
-    return replace(ours, sent=SentCall(call.name, call.raw))
+    return replace(ours, sent=call.sent or SentCall(call.name, call.raw))
 
 
 def take_arguments(

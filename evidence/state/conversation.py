@@ -18,6 +18,7 @@ from foregate.schemas.event_body import ContextCompressed, SessionStarted, TaskP
 from foregate.schemas.message import Message
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged
+from foregate.schemas.wire_message import WireMessage
 
 UNKNOWN = "has an unknown outcome"
 CAME: Mapping[event_body.KnownOutcome, str] = {"done": "took effect", "not_done": "did not take effect"}
@@ -36,9 +37,9 @@ def build_message(event: Event, answered: bool) -> Message | None:
             return None  # its calls stand in the message it goes on with
         case ModelResponded(program=RecordedDataflow() as recorded) as body:
             whole = Dataflow.from_record(event.seq, recorded)
-            return Message("assistant", body.text, whole.calls, order=whole.order)
-        case ModelResponded(response=response):
-            return Message("assistant", response.text, response.calls, order=response.order)
+            return Message("assistant", body.text, whole.calls, order=whole.order, wire=_restore_wire(body))
+        case ModelResponded(response=response) as body:
+            return Message("assistant", response.text, response.calls, order=response.order, wire=_restore_wire(body))
         case event_body.ToolFinished() as body if answered:
             return Message("tool", format_result(body), call=body.call)
         case event_body.CallAnswered() as body if answered:
@@ -57,6 +58,10 @@ def build_message(event: Event, answered: bool) -> Message | None:
             return Message("user", format_object({"foregate": {"notice": text}, **about}))
         case _:
             return None
+
+
+def _restore_wire(body: ModelResponded) -> WireMessage | None:
+    return body.wire.with_reasoning(body.reasoning) if body.wire is not None else None
 
 
 def build_notice(text: str) -> Message:
@@ -112,6 +117,8 @@ class Measure:
         found = _FRAME + self.of(message.text)
         for call in message.calls:
             found += _FRAME + self.of(call.name) + self.of(call.raw)
+        if message.wire is not None:
+            found += self.of(message.wire.fields) + sum(map(self.of, message.wire.calls))
         return found
 
 

@@ -1,10 +1,10 @@
 """Masking what the policy calls sensitive, and the secrets Foregate itself holds, before an event is written.
 
 Masked is text that came from outside and that nothing decides by again: what a finished tool showed, what a remedy
-showed, and the model's reasoning. Everything else stays as it was said, for replay reads it again: the arguments of a
-call are parsed and hashed anew (a masked argument would be another call, and its permit would not fit), the words of
-user and model are what the gates judge, and names, digests and hashes are compared. Because state is a fold over what
-is written, the model, the atoms and a replay all see the same masked text.
+showed, the model's reasoning, and what only its endpoint understands. Everything else stays as it was said, for replay
+reads it again: the arguments of a call are parsed and hashed anew (a masked argument would be another call, and its
+permit would not fit), the words of user and model are what the gates judge, and names, digests and hashes are compared.
+Because state is a fold over what is written, the model, the atoms and a replay all see the same masked text.
 
 What is masked is given as one tuple: RE2 patterns, and secrets that are known by their values.
 """
@@ -94,8 +94,13 @@ def mask_draft(draft: Draft, patterns: Hidden) -> Draft:
             body = _mask_fields(body, patterns, content=content, error=error)
         case OutcomeUnknown(reason=reason):
             body = _mask_fields(body, patterns, reason=reason)
-        case ModelResponded(reasoning=reasoning, raw=raw):
+        case ModelResponded(reasoning=reasoning, raw=raw, wire=wire, calls=calls):
             body = _mask_fields(body, patterns, reasoning=reasoning, raw=raw)
+            if wire is not None and (masked := wire.map_texts(lambda text: mask_text(text, patterns))) is not wire:
+                body = replace(body, wire=masked)
+            named = tuple([_mask_fields(call, patterns, wire_id=call.wire_id) for call in calls])
+            if any(one is not call for one, call in zip(named, calls, strict=True)):
+                body = replace(body, calls=named)
         case CallAnswered(observed=RemedyResult(output=output) as observed):
             shown = _mask_fields(observed, patterns, output=output)
             body = body if shown is observed else replace(body, observed=shown)

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.agent.models.openai.mending import mend_arguments, mend_name
+from foregate.agent.models.openai.own_fields import end_pieces, join_piece, measure_text
 from foregate.agent.models.openai.refusals import NO_JSON, translate_in_band
 from foregate.agent.models.openai.request import mend_surrogates
 from foregate.agent.models.openai.retries import Transient
+from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
 from foregate.schemas.message import WireNames
 from foregate.schemas.model_response import FINISH_REASONS, REFUSED, Follower, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
-from foregate.schemas.tool_call import ToolCall
+from foregate.schemas.tool_call import SentCall, ToolCall
+from foregate.schemas.wire_message import WireMessage, write_fields
 
 FINISHES = {"function_call": "tool_calls", "max_tokens": "length", "model_length": "length"}
 """Other words for our finish reasons: the legacy one, and what some endpoints call an answer that was cut."""
@@ -24,6 +30,13 @@ CALL_OVERHEAD = 64
 """What a call weighs beside its text, so that a million empty calls are too many."""
 
 LONGEST_LABEL = 256
+LONGEST_ID = 64 * 1024
+"""Characters of a call's id: some providers carry the signature of what was thought in it."""
+_THOUGHTS = ("reasoning_content", "reasoning")
+"""The fields in which endpoints send what was thought."""
+_KNOWN = frozenset({"content", "function_call", "role", "tool_calls"})
+_CALL, _FUNCTION = frozenset({"function", "id", "index", "type"}), frozenset({"arguments", "name"})
+_LEGACY = "function_call"
 UNNAMED = "unnamed"
 """The name of a call that came without one, or with one that is no text."""
 LONGEST_COMPLETE = 16 * 1024
@@ -71,6 +84,8 @@ class _Call(Struct):
     wire_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
+    own: dict[str, Any] = field(default_factory=dict)
+    is_legacy: bool = False
 
     def is_complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object already."""
@@ -98,7 +113,10 @@ class Assembler:
         self._latest: dict[Json, _Call] = {}
         self._half = ""
         self._words = self._called = 0
-        self._refused = False
+        self._refused = self._is_unnamed = False
+        self._own: dict[str, Any] = {}
+        self._content: Any = None
+        self._plain: list[str] = []
         self._in_turn = True
         self._usage: Json = None
         self._model = self._finish = ""
@@ -118,40 +136,76 @@ class Assembler:
             if choice.get("index", 0) in (0, None):
                 self._add_choice(choice)
 
+    def end(self) -> None:
+        """Take in that the endpoint says no more comes.
+
+        Without a finish reason what has come is whole where its calls are, or where the reason came and was empty.
+        """
+        whole = bool(self._calls) and all(call.is_complete() for call in self._calls)
+        self.complete = self.complete or whole or self._is_unnamed
+
     def build_response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
         """Return what was said; call it once, after the last chunk."""
         self._emit(self._half, last=True)
+        text, reasoning = "".join(self._text), mend_surrogates("".join(self._reasoning))
         finish = FINISHES.get(self._finish, self._finish)
         if finish not in FINISH_REASONS:
             shown = self._endpoint.clean(self._finish) or "none"
             notes = (*notes, f"the endpoint gave no known finish reason: {shown}")
             finish = "other"
-        calls = tuple(self._build_call(call) for call in self._calls)
+        once = self._list_calls()
+        calls = tuple(self._build_call(call) for call in once)
         if self._refused:
             notes = (*notes, REFUSED)
         if self._usage is None:
             notes = (*notes, "the endpoint reported no usage")
         return ModelResponse(
-            text="".join(self._text),
+            text=text,
             calls=calls,
-            reasoning=mend_surrogates("".join(self._reasoning)),
+            reasoning=reasoning,
             usage=prices.build_usage(self._usage),
             finish_reason="tool_calls" if calls and finish == "stop" else finish,
             model=self._endpoint.clean(self._model) or model,
             notes=notes,
+            wire=self._build_wire(self._endpoint.mark(model), once, text, reasoning),
         )
 
+    def _build_wire(self, mark: str, calls: Sequence[_Call], text: str, reasoning: str) -> WireMessage:
+        """Return what only the endpoint understands of the message: what it holds otherwise than a response does."""
+        own = {name: value for name, value in end_pieces(self._own).items() if value or name in _THOUGHTS}
+        content = end_pieces(self._content)
+        if content is not None or "".join(self._plain) != text:
+            own["content"] = "".join(self._plain) if content is None else content
+        thought = next((name for name in _THOUGHTS if own.get(name) == reasoning), "")
+        own.pop(thought, None)
+        of_calls = tuple(write_fields(end_pieces(call.own)) for call in calls)
+        return WireMessage(mark, write_fields(own), of_calls if any(of_calls) else (), thought)
+
+    def _list_calls(self) -> list[_Call]:
+        """Return the calls, each once: an endpoint may send one again, as a whole or in the form of older ones."""
+        found: dict[tuple[str, str, str], _Call] = {}
+        for number, call in enumerate(self._calls):
+            said = call.name, "".join(call.pieces)
+            legacy = call.is_legacy and any(said == key[1:] for key in found)
+            if not legacy:
+                found.setdefault((call.wire_id or f"{number}", *said), call)
+        return list(found.values())
+
     def _add_choice(self, choice: Mapping[str, Json]) -> None:
+        if choice.get("error") or choice.get("finish_reason") == "error":
+            raise translate_in_band(choice.get("error") or "finish reason `error`", self._endpoint)
         whole = isinstance(choice.get("message"), Mapping)
         delta = choice["message"] if whole else choice.get("delta")
         if isinstance(delta, Mapping):
             self._add_content(delta)
+            self._add_own(delta)
             for item in _objects(delta.get("tool_calls")):
                 self._add_call(item, whole)
             legacy = delta.get("function_call")
             if isinstance(legacy, Mapping):
-                self._add_call({"index": "function_call", "function": legacy}, False)
+                self._add_call({"index": _LEGACY, "function": legacy}, False)
         self._finish = _string(choice.get("finish_reason")) or self._finish
+        self._is_unnamed = self._is_unnamed or choice.get("finish_reason") == ""
         self.complete = self.complete or whole or bool(self._finish)
 
     def _add_content(self, delta: Mapping[str, Json]) -> None:
@@ -163,10 +217,25 @@ class Assembler:
         self._words += len(thought) + len(said)
         if self._words > self._limit:
             raise self._build_size_error("text")
+        content = delta.get("content")
+        if isinstance(content, str):
+            self._plain.append(content)
+        if isinstance(content, list) or (isinstance(content, str) and self._content is not None):
+            parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
+            before = [{"type": "text", "text": one} for one in self._plain if one] if self._content is None else []
+            self._content = join_piece(self._content, [*before, *parts])
         if thought:
             self._reasoning.append(thought)
         if said:
             self._emit(self._half + said)
+
+    def _add_own(self, delta: Mapping[str, Json]) -> None:
+        own = {name: value for name, value in delta.items() if name not in _KNOWN}
+        if own:
+            self._words += sum(measure_text(value) for name, value in own.items() if name not in _THOUGHTS)
+            if self._words > self._limit:
+                raise self._build_size_error("text")
+            join_piece(self._own, own)
 
     def _emit(self, text: str, last: bool = False) -> None:
         """Keep and hand on text; the first half of a surrogate pair waits for its second."""
@@ -194,11 +263,18 @@ class Assembler:
             raise self._build_size_error("tool calls")
         self._latest[_key(item.get("index"))] = call
         call.wire_id = call.wire_id or wire_id
+        call.is_legacy = item.get("index") == _LEGACY
         repeated = call.name == name and (call.pieces or self._names.is_known(name))
         if not repeated:
             call.name += name
         if piece:
             call.pieces.append(piece)
+        own = {key: value for key, value in item.items() if key not in _CALL}
+        inner = {key: value for key, value in function.items() if key not in _FUNCTION}
+        if own or inner:
+            own |= {"function": inner} if inner else {}
+            self._called += measure_text(own)
+            join_piece(call.own, own)
 
     def _announce_call(self) -> None:
         """Hand on the newest call when another begins; from one on whose arguments are not all there, all wait."""
@@ -224,14 +300,21 @@ class Assembler:
         return None if name and piece.strip() and call.is_complete() else call
 
     def _build_call(self, call: _Call) -> ToolCall:
-        raw = mend_surrogates("".join(call.pieces))
-        name = self._names.to_own(mend_surrogates(call.name))
+        raw, said = mend_surrogates("".join(call.pieces)), mend_surrogates(call.name)
+        name = self._names.to_own(mend_name(said, self._names.is_known))
         if len(name) > LONGEST_LABEL and len(call.name) > LONGEST_LABEL:
             name = f"{name[:LONGEST_LABEL]} ..."
-        wire_id = mend_surrogates(call.wire_id[:LONGEST_LABEL])
+        wire_id = mend_surrogates(call.wire_id) if len(call.wire_id) <= LONGEST_ID else ""
         if not name.strip():
             return ToolCall.from_defect(UNNAMED, raw, "this call names no tool; send it with a name", wire_id=wire_id)
-        return ToolCall.parse(name, raw if raw.strip() else "{}", wire_id=wire_id)
+        read = ToolCall.parse(name, raw if raw.strip() else "{}", wire_id=wire_id)
+        if read.arguments is None and (meant := mend_arguments(raw)) != raw:
+            read = ToolCall.parse(name, meant, wire_id=wire_id)
+        is_mended = read.raw != raw and raw.strip()
+        is_renamed = not self._names.is_known(said) and self._names.is_known(self._names.to_wire(name))
+        if is_mended or is_renamed:
+            return replace(read, sent=SentCall(*map(strict_json.scrub, (said, raw))))
+        return read
 
     def _build_size_error(self, what: str) -> ModelError:
         return ModelError(f"the response holds more than {self._limit} characters of {what}; ask for less at once")

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
 from foregate.schemas.errors import UsageError
+from foregate.schemas.strict_json import sha256
 
 OPENAI_URL = "https://api.openai.com/v1"
 """Said where an address is missing, and never asked unless somebody names it."""
@@ -35,6 +36,10 @@ class Endpoint:
         if not (url or "").strip():
             raise UsageError(f"the model has no address; name its `base_url` (OpenAI's own is {OPENAI_URL})")
         return cls(_check_url((url or "").strip()), key or PLACEHOLDER_KEY)
+
+    def mark(self, model: str) -> str:
+        """Return what stands in logs for this endpoint and one of its models: 16 hexadecimal digits, no address."""
+        return sha256(f"{self.url}\n{model}".encode("utf-8", "surrogatepass"))[:16]
 
     def clean(self, text: object) -> str:
         """Return words of the endpoint fit for a terminal: one line, printable, short, without the key."""

@@ -91,7 +91,7 @@ class OpenAIModel:
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raise ModelError, in one sentence that says what to do, when that finally fails."""
         await self.resolve()
-        wire, emitter = WireRequest(request), Emitter(on_text)
+        wire, emitter = WireRequest(request, self._endpoint.mark(self._model)), Emitter(on_text)
         stream = on_text is not None if self._stream is None else self._stream
 
         async def attempt() -> ModelResponse:
@@ -149,10 +149,7 @@ class OpenAIModel:
         deadline = asyncio.timeout(longest)
         try:
             async with deadline:
-                if not body.get("stream"):
-                    assembler.add(await self._request_whole(client, body))
-                else:
-                    await self._follow(self._request_chunks(client, body), assembler, deadline)
+                await self._follow(self._request_chunks(client, body), assembler, deadline)
         except TimeoutError:
             if not deadline.expired():
                 raise
@@ -171,7 +168,10 @@ class OpenAIModel:
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 running = not assembler.complete
-                assembler.add(chunk)
+                if chunk is END:
+                    assembler.end()
+                else:
+                    assembler.add(chunk)
                 if running and assembler.complete:
                     deadline.reschedule(asyncio.get_running_loop().time() + AFTER_FINISH)
 
@@ -187,31 +187,30 @@ class OpenAIModel:
         except (ValueError, RecursionError):
             raise Transient(f"{self.url} sent something that is not valid JSON", NO_JSON) from None
 
-    async def _request_whole(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> Json:
-        with self._translating(body):
-            return read_json(await client.post("/chat/completions", cast_to=object, content=encode_body(body)))
-
     async def _request_chunks(self, client: AsyncOpenAI, body: Mapping[str, Json]) -> AsyncGenerator[Json, None]:
-        """Yield the chunks of a stream, or the whole answer of an endpoint that never streams; close it at the end."""
+        """Yield the chunks of an answer, the whole of one that is no stream; close it at the end."""
         from openai import AsyncStream
 
-        from foregate.agent.models.openai.transport import EVENT_STREAM
+        from foregate.agent.models.openai.transport import BOUNDED, EVENT_STREAM
 
         with self._translating(body):
             stream: AsyncStream[Any] = await client.post(
                 "/chat/completions",
                 cast_to=object,
                 content=encode_body(body),
-                options={"headers": {"Accept": EVENT_STREAM}},
+                options={"headers": {"Accept": EVENT_STREAM if body.get("stream") else "application/json"}},
                 stream=True,
                 stream_cls=AsyncStream[Any],
             )
             async with stream:
-                if "json" in stream.response.headers.get("content-type", ""):
-                    yield json.loads(await stream.response.aread())
+                if not body.get("stream") or "json" in stream.response.headers.get("content-type", ""):
+                    for chunk in read_answer(await stream.response.aread()):
+                        yield chunk
                     return
                 async for chunk in stream:
                     yield chunk
+                if stream.response.extensions[BOUNDED].has_ended:
+                    yield END
 
     async def _request_listing(self) -> Json:
         import openai
@@ -239,6 +238,22 @@ class OpenAIModel:
 
             self._built = await asyncio.to_thread(build)
         return self._built
+
+
+END: Any = object()
+"""Comes after the chunks of a stream whose endpoint has said that no more follow."""
+
+
+def read_answer(data: bytes) -> Iterator[Json]:
+    """Yield the JSON value of an answer, or those of its events where it is a stream under another name."""
+    text = data.decode("utf-8-sig", "replace").strip()
+    if not text.startswith(("data:", "event:", "id:", "retry:", ":")):
+        yield json.loads(text)
+        return
+    for line in text.splitlines():
+        said = line.removeprefix("data:").strip()
+        if line.startswith("data:") and said:
+            yield END if said == "[DONE]" else json.loads(said)
 
 
 def read_json(answer: Any) -> Json:

@@ -25,17 +25,22 @@ NOTES = {
 
 
 class WireRequest:
-    """A request ready to be written for the wire, again and again in simpler forms; `names` spells its tools'."""
+    """A request ready to be written for the wire, again and again in simpler forms; `names` spells its tools'.
 
-    def __init__(self, request: ModelRequest) -> None:
-        self.request, self.names = request, WireNames([spec.name for spec in request.tools])
+    `mark` is that of the endpoint which gets it, see `Endpoint.mark`.
+    """
+
+    def __init__(self, request: ModelRequest, mark: str = "") -> None:
+        self.request, self.mark = request, mark
+        self.names = WireNames([spec.name for spec in request.tools])
 
     def build_body(self, model: str, *, stream: bool, declined: Collection[str] = ()) -> dict[str, Json]:
         """Return the body without the features `declined`; raise ModelError for a conversation no endpoint takes."""
         request = self.request
         form = next((form for form in FORMATS if form not in declined), "") if request.schema is not None else ""
         told = "" if request.schema is None or form == "json_schema" else _render_schema_request(request.schema)
-        messages = _add_to_system(format_messages(request.messages, self.names), told)
+        sent = format_messages(request.messages, self.names, self.mark, keep_own="own_fields" not in declined)
+        messages = _add_to_system(sent, told)
         body: dict[str, Json] = {"model": model, "messages": messages}
         if request.tools:
             longest = MAX_DESCRIPTION if "long_descriptions" in declined else 0

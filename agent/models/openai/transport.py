@@ -6,6 +6,7 @@ Only this module imports the heavy libraries at the top; the adapter loads it wi
 from __future__ import annotations
 
 import codecs
+import re
 from collections.abc import AsyncIterator
 from typing import cast
 
@@ -18,6 +19,11 @@ from foregate.schemas.errors import ModelError
 EVENT_STREAM = "text/event-stream"
 SENT_HEADERS = ("host", "content-length", "transfer-encoding", "content-type", "accept")
 OWN_HEADERS = (("Accept-Encoding", "identity"), ("User-Agent", "foregate"))
+BOUNDED = "foregate.bounded"
+"""The extension of a response under which its stream stands."""
+_END = re.compile(rb"(?m)^data:\s*\[DONE\]")
+_EMPTY = re.compile(rb"(?m)^data:[ \t]*\r?\n")
+"""A line that holds no data, as in `data: `: some servers send one every few seconds."""
 MAX_BODY = 64 * 1024 * 1024
 """Bytes of one JSON body, or of one event of a stream: room for 8 MiB of arguments with every character escaped."""
 
@@ -71,7 +77,8 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             and request.headers.get("accept") == EVENT_STREAM
             and response.headers.get("content-type", "").lower().startswith(EVENT_STREAM)
         )
-        response.stream = BoundedStream(cast(httpx2.AsyncByteStream, response.stream), self._endpoint, events)
+        stream = BoundedStream(cast(httpx2.AsyncByteStream, response.stream), self._endpoint, events)
+        response.stream = response.extensions[BOUNDED] = stream
         return response
 
     async def aclose(self) -> None:
@@ -80,22 +87,43 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
 
 
 class BoundedStream(httpx2.AsyncByteStream):
-    """Passes bytes on as valid UTF-8: at most MAX_BODY of them, or of them between two blank lines when `events`."""
+    """Passes bytes on as valid UTF-8, without a byte order mark and without lines of `data:` that hold none.
+
+    It passes at most MAX_BODY of them, or of them between two blank lines when `events`. `has_ended` tells whether the
+    line came that says that no event follows.
+    """
 
     def __init__(self, inner: httpx2.AsyncByteStream, endpoint: Endpoint, events: bool) -> None:
         self._inner, self._endpoint, self._events = inner, endpoint, events
+        self.has_ended = False
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         """Yield the chunks; raise ModelError for an answer without end."""
-        decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        pending = 0
+        decoder = codecs.getincrementaldecoder("utf-8-sig")("replace")
+        pending, half = 0, bytearray()
         async for chunk in self._inner:
             fresh = self._events and (b"\n\n" in chunk or b"\r\n\r\n" in chunk)
             pending = len(chunk) if fresh else pending + len(chunk)
             if pending > MAX_BODY:
                 raise ModelError(f"{self._endpoint.url} sent more than {MAX_BODY} bytes in one piece; ask for less")
-            yield decoder.decode(chunk).encode("utf-8")
-        yield decoder.decode(b"", final=True).encode("utf-8")
+            whole = decoder.decode(chunk).encode("utf-8")
+            if not self._events:
+                yield whole
+                continue
+            lines, end, rest = whole.rpartition(b"\n")
+            half += lines + end
+            if end:
+                yield self._keep_events(bytes(half))
+                half = bytearray()
+            half += rest
+        yield self._keep_events(bytes(half) + decoder.decode(b"", final=True).encode("utf-8"))
+
+    def _keep_events(self, lines: bytes) -> bytes:
+        """Return whole lines without those that only keep the connection open."""
+        if not self._events:
+            return lines
+        self.has_ended = self.has_ended or _END.search(lines) is not None
+        return _EMPTY.sub(b"", lines)
 
     async def aclose(self) -> None:
         """Close the stream below."""

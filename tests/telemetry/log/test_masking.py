@@ -72,7 +72,7 @@ MASKED = {
     "tool_finished": {"content", "error"},
     "outcome_unknown": {"reason"},
     "call_answered": {"observed.output"},
-    "model_response": {"reasoning", "raw"},
+    "model_response": {"reasoning", "raw", "calls.0.wire_id", "wire.fields", "wire.calls.0"},
 }
 """Which fields of which kind are masked: what came from outside and nothing decides by again."""
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
-from tests.agent.models.openai.wire_rules import reasoning_refusal, refusals
+from tests.agent.models.openai.wire_rules import IDS, reasoning_refusal, refusals
 
 KEY = "sk-test-0123456789abcdef"
 JSON = "application/json"
@@ -87,8 +87,9 @@ class ScriptedServer:
         models: Sequence[str] = ("m",),
         listing: Reply | None = None,
         keyless: bool = False,
+        ids: str = IDS,
     ) -> None:
-        self.keyless = keyless
+        self.keyless, self.ids = keyless, ids
         self.steps, self.refuses, self.models, self.listing = list(steps), refuses, models, listing
         self.reasoning = reasoning
         self.requests: list[dict[str, Any]] = []
@@ -130,7 +131,7 @@ class ScriptedServer:
         body = json.loads(data.decode("utf-8"))
         self.requests.append(body)
         self.asked.set()
-        if wrong := list(refusals(body)):
+        if wrong := list(refusals(body, self.ids)):
             return failure(400, wrong[0], code="invalid_request_error")
         if body["model"] not in self.models:
             return failure(404, f"The model `{body['model']}` does not exist", code="model_not_found")

@@ -283,7 +283,11 @@ def test_whatever_an_endpoint_sends_there_is_a_response_or_a_known_failure(chunk
 
 
 @given(
-    st.lists(st.tuples(st.sampled_from(["read", "write"]), st.dictionaries(st.text(), st.text())), max_size=4),
+    st.lists(
+        st.tuples(st.sampled_from(["read", "write"]), st.dictionaries(st.text(), st.text())),
+        max_size=4,
+        unique_by=json.dumps,
+    ),
     st.randoms(),
 )
 def test_however_pieces_are_cut_and_interleaved_the_calls_are_the_same(
@@ -304,3 +308,111 @@ def test_however_pieces_are_cut_and_interleaved_the_calls_are_the_same(
     assert [(call.name, call.raw) for call in calls] == [
         (name, raw) for (name, _), raw in zip(wanted, raws, strict=True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("events", "raws"),
+    [
+        pytest.param([piece(0, "{}", id="c", name="write")] * 2, ["{}"], id="a chunk twice"),
+        pytest.param(
+            [piece(0, '{"a":', id="c", name="write"), piece(0, "1}"), piece(0, '{"a":1}', id="c", name="write")],
+            ['{"a":1}'],
+            id="pieces and the whole call again",
+        ),
+        pytest.param(
+            [piece(0, '{"a":', id="c", name="write"), piece(0, "1}"), piece(0, '{"a":1}')],
+            ['{"a":1}'],
+            id="pieces and all arguments again",
+        ),
+        pytest.param(
+            [piece(0, "{}", id="c", name="write"), piece(0, '{"a":'), piece(0, "1}")],
+            ['{"a":1}'],
+            id="an empty object first",
+        ),
+        pytest.param(
+            [piece(0, '{"a":1}', id="c", name="write"), piece(0, "{}")], ['{"a":1}'], id="an empty object last"
+        ),
+        pytest.param(
+            [piece(0, '{"a":1}', id="c", name="write"), piece(1, '{"a":2}', id="c", name="write")],
+            ['{"a":1}', '{"a":2}'],
+            id="one id, two calls",
+        ),
+        pytest.param(
+            [piece(0, '{"a":1}', id="c", name="write"), piece(1, '{"a":1}', id="d", name="write")],
+            ['{"a":1}', '{"a":1}'],
+            id="two ids, two calls",
+        ),
+        pytest.param(
+            [
+                piece(0, '{"a":1}', id="c", name="write"),
+                delta(function_call={"name": "write", "arguments": '{"a":1}'}),
+            ],
+            ['{"a":1}'],
+            id="the older form beside the newer",
+        ),
+        pytest.param([piece(0, '"{\\"a\\":1}"', id="c", name="write")], ['{"a":1}'], id="encoded twice"),
+        pytest.param([piece(0, '```json\n{"a":1}\n```', id="c", name="write")], ['{"a":1}'], id="in a fence"),
+        pytest.param([piece(0, "null", id="c", name="write")], ["{}"], id="null"),
+        pytest.param([piece(0, '{"a":1}{"a":2}', id="c", name="write")], ['{"a":1}{"a":2}'], id="nothing is certain"),
+        pytest.param([piece(0, '{"a":1} so', id="c", name="write")], ['{"a":1} so'], id="words behind"),
+    ],
+)
+async def test_a_call_that_is_sent_again_or_spelled_badly_is_the_one_call_it_can_only_be(
+    events: list[Any], raws: list[str]
+) -> None:
+    async with ScriptedServer(Stream([*events, delta("tool_calls")])) as server:
+        response = await model_at(server, stream=True).respond(TOOLS)
+    assert [call.raw for call in response.calls] == raws
+    assert all(call.sent is None or call.sent.arguments != call.raw for call in response.calls)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "functions.write",
+        "functions.write:0",
+        "default_api:write",
+        " write ",
+        "write<|channel|>commentary",
+        "tools.write",
+    ],
+)
+async def test_a_tool_is_known_under_the_names_that_providers_give_it_and_the_log_keeps_what_was_sent(
+    name: str,
+) -> None:
+    async with ScriptedServer(Stream([piece(0, "{}", id="c", name=name), delta("tool_calls")])) as server:
+        (call,) = (await model_at(server, stream=True).respond(TOOLS)).calls
+    assert (call.name, call.sent and call.sent.name) == ("write", name)
+
+
+@pytest.mark.parametrize("name", ["functions.erase", "wri te", "write.py", "", "<|channel|>"])
+async def test_a_name_that_means_no_tool_for_certain_stays_what_it_is(name: str) -> None:
+    async with ScriptedServer(Stream([piece(0, "{}", id="c", name=name), delta("tool_calls")])) as server:
+        (call,) = (await model_at(server, stream=True).respond(TOOLS)).calls
+    assert call.name in (name, "unnamed")
+    assert call.sent is None
+
+
+HI = 'data: {"choices":[{"delta":{"content":"hi"},"finish_reason":"stop"}]}\n\n'
+AROUND = {
+    "a byte order mark": f"\ufeff{HI}",
+    "empty events": f"data: \n\ndata:\r\n\r\n{HI}data: \n\n",
+    "comments": f": ping\n\n{HI}",
+    "an empty reason": HI.replace("stop", "") + "data: [DONE]\n\n",
+}
+
+
+@pytest.mark.parametrize("body", AROUND.values(), ids=AROUND)
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_a_stream_is_read_whatever_stands_around_its_events(body: str, kind: str) -> None:
+    async with ScriptedServer(Reply(body.encode(), content_type=kind)) as server:
+        response = await model_at(server, stream=True).respond(HELLO)
+    assert response.text == "hi"
+
+
+async def test_a_choice_that_ends_in_an_error_is_tried_again_and_says_the_endpoint_s_words() -> None:
+    broken = delta("error", content="It sa")
+    broken["choices"][0]["error"] = {"code": 502, "message": "upstream is gone"}
+    async with ScriptedServer(Stream([broken])) as server:
+        with pytest.raises(ModelError, match="upstream is gone"):
+            await model_at(server, stream=True, retries=Retries(attempts=1)).respond(HELLO)

@@ -56,16 +56,20 @@ async def test_calls_keep_the_endpoints_id_and_are_parsed() -> None:
 
 
 async def test_two_calls_with_one_id_both_survive_and_go_back_under_ids_of_their_own() -> None:
-    async with ScriptedServer(message(None, finish="tool_calls", tool_calls=[CALL, CALL]), message("ok")) as server:
+    other = {**CALL, "function": {**CALL["function"], "arguments": '{"b":2}'}}
+    async with ScriptedServer(message(None, finish="tool_calls", tool_calls=[CALL, other]), message("ok")) as server:
         model, request = model_at(server), ModelRequest(HELLO.messages, [tool()])
         response = (await model.respond(request)).stamp_calls(4)
         answers = [Message("tool", "{}", call=call.id) for call in response.calls]
         await model.respond(
-            ModelRequest([*HELLO.messages, Message("assistant", "", response.calls), *answers], [tool()])
+            ModelRequest(
+                [*HELLO.messages, Message("assistant", "", response.calls, wire=response.wire), *answers], [tool()]
+            )
         )
     sent = server.requests[1]["messages"]
-    assert [call["id"] for call in sent[2]["tool_calls"]] == ["c4_1", "c4_2"]
-    assert [answer["tool_call_id"] for answer in sent[3:]] == ["c4_1", "c4_2"]
+    first, second = (call["id"] for call in sent[2]["tool_calls"])
+    assert first == CALL["id"] != second
+    assert [answer["tool_call_id"] for answer in sent[3:]] == [first, second]
 
 
 @pytest.mark.parametrize("arguments", ["", "  ", None])

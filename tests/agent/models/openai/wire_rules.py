@@ -15,14 +15,18 @@ FORMED = {"model", "messages", "tools", "tool_choice", "response_format", "strea
 KEYS = FORMED | {"temperature", "stop", *LIMITS}
 
 
-def refusals(body: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with a request body."""
+IDS = r"[a-zA-Z0-9_-]{1,40}"
+"""The ids of calls that OpenAI takes."""
+
+
+def refusals(body: Mapping[str, Any], ids: str = IDS) -> Iterator[str]:
+    """Yield what is wrong with a request body for an endpoint that takes such ids of calls."""
     yield from (f"Unrecognized request argument supplied: {key}" for key in body.keys() - KEYS)
     if not isinstance(body.get("model"), str) or not body["model"]:
         yield "you must provide a model parameter"
     if not body.get("messages"):
         yield "[] is too short - 'messages'"
-    yield from _messages(body.get("messages", []))
+    yield from _messages(body.get("messages", []), ids)
     yield from _tools(body)
     yield from _format(body)
     yield from _numbers(body)
@@ -59,7 +63,7 @@ def _numbers(body: Mapping[str, Any]) -> Iterator[str]:
             yield f"Invalid '{name}': integer below minimum value. Expected a value >= 1."
 
 
-def _messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+def _messages(messages: Sequence[Mapping[str, Any]], ids: str) -> Iterator[str]:
     open_ids: list[str] = []
     seen: set[str] = set()
     for number, message in enumerate(messages):
@@ -87,13 +91,13 @@ def _messages(messages: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             yield f"'messages[{number}].tool_calls' is empty or not allowed here"
         for call in message["tool_calls"]:
             open_ids.append(call["id"])
-            yield from _call(call, seen)
+            yield from _call(call, seen, ids)
     if open_ids:
         yield f"An assistant message with 'tool_calls' must be followed by tool messages: {open_ids}"
 
 
-def _call(call: Mapping[str, Any], seen: set[str]) -> Iterator[str]:
-    if call.get("type") != "function" or not re.fullmatch(r"[a-zA-Z0-9_-]{1,40}", call.get("id", "")):
+def _call(call: Mapping[str, Any], seen: set[str], ids: str) -> Iterator[str]:
+    if call.get("type") != "function" or not re.fullmatch(ids, call.get("id", "")):
         yield f"Invalid tool call: {call.get('id')}"
     if call["id"] in seen:
         yield f"Duplicate value for 'tool_call_id': {call['id']}"

@@ -1,0 +1,81 @@
+"""The fields of a message that only its endpoint understands, collected from the pieces of a stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from foregate.schemas.strict_json import Json
+
+_NAMED = frozenset({"format", "id", "index", "name", "object", "role", "type"})
+"""Fields that name something: a piece repeats them whole, where others go on with their text."""
+_PARTS = ("text", "thinking")
+"""Parts of a content that come in pieces, one after the other and without an index."""
+_NEAR = 64
+"""Items of a list, from its end, among which the one is looked for that a piece goes on with."""
+
+
+class _Pieces(list[str]):
+    """A text that is not whole yet."""
+
+
+def join_piece(old: Any, new: Json, name: str = "") -> Any:
+    """Return a value that is collected, `old` or None, with its next piece; `end_pieces` makes JSON of it.
+
+    Texts go on, objects do so field by field and lists item by item; anything else is replaced. `old` may be changed.
+    """
+    if new is None:
+        return old
+    if isinstance(new, str):
+        if name in _NAMED or not isinstance(old, _Pieces):
+            return new if name in _NAMED else _Pieces([new])
+        old.append(new)
+        return old
+    if isinstance(new, Mapping):
+        found = old if isinstance(old, dict) else {}
+        for key, value in new.items():
+            found[key] = join_piece(found.get(key), value, key)
+        return found
+    if isinstance(new, list):
+        items = old if isinstance(old, list) and not isinstance(old, _Pieces) else []
+        for item in new:
+            at = _find_item(items, item)
+            if at < len(items):
+                items[at] = join_piece(items[at], item)
+            else:
+                items.append(join_piece(None, item))
+        return items
+    return new
+
+
+def end_pieces(value: Any) -> Any:
+    """Return what was collected as JSON."""
+    if isinstance(value, _Pieces):
+        return "".join(value)
+    if isinstance(value, dict):
+        return {key: end_pieces(item) for key, item in value.items()}
+    return [end_pieces(item) for item in value] if isinstance(value, list) else value
+
+
+def measure_text(value: Json) -> int:
+    """Return about how many characters a value takes as JSON."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        return sum(len(key) + measure_text(item) + 4 for key, item in value.items())
+    return sum(measure_text(item) + 2 for item in value) if isinstance(value, list) else 8
+
+
+def _find_item(items: list[Any], piece: Json) -> int:
+    """Return the item a piece goes on with, by its index, or the part of a content just before; else the next place."""
+    if not isinstance(piece, Mapping) or not items:
+        return len(items)
+    index = piece.get("index")
+    if index is None:
+        last = items[-1]
+        goes_on = isinstance(last, dict) and piece.get("type") in _PARTS and last.get("type") == piece.get("type")
+        return len(items) - 1 if goes_on else len(items)
+    for at in range(len(items) - 1, max(-1, len(items) - 1 - _NEAR), -1):
+        if isinstance(items[at], dict) and items[at].get("index") == index:
+            return at
+    return len(items)
