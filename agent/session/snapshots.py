@@ -14,10 +14,10 @@ from foregate.schemas.errors import LogError, UnreadableSnapshot
 from foregate.schemas.protocols import Lease, Log, Snapshot, SnapshotStore
 from foregate.telemetry.diagnostics import get_diagnostics
 
-LEAST, _MOST = 1000, 16_000
-"""Events between two snapshots, at least and at most: folding so many takes a twentieth of a second or nearly one."""
-_SHARE = 256
-"""Bytes of a snapshot for each event until the next one. Packed they are some 80, and an event has 1 to 3 KB, so this
+LEAST = 1000
+"""Events between two snapshots at least: folding that many takes two tenths of a second, and starting one of them."""
+_SHARE = 1024
+"""Bytes of a snapshot for each event until the next one. Packed they are some 300, and an event has 1 to 3 KB, so this
 adds little to what is written, and a state that is dear to write is written seldom."""
 _READ = 1000
 """Events that are read at once; of all others only what they fold to is in memory."""
@@ -56,7 +56,7 @@ class SnapshotTaker:
 
 
 def _find_next(seq: int, size: int) -> int:
-    return seq + min(max(LEAST, size // _SHARE), _MOST)
+    return seq + max(LEAST, size // _SHARE)
 
 
 async def fold_session(
