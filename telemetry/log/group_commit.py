@@ -1,4 +1,8 @@
-"""One writer at a time: whatever is waiting when it commits becomes durable together."""
+"""One writer at a time: whatever is waiting when it commits becomes durable together.
+
+A thread writes. A session that is alone in its log writes itself what it waits for, since to hand it over and to be
+told takes longer than the commit; where the thread writes, or another process does, the thread gets it all the same.
+"""
 
 from __future__ import annotations
 
@@ -49,12 +53,15 @@ class SessionQueue(Struct, eq=False):
             raise type(self.failed)(str(self.failed))
 
 
+Batch = tuple[SessionQueue, list[Row], list[Cut]]
+
+
 class GroupCommit:
     """One thread owns the writing connection and commits whatever has queued up since its last commit."""
 
     def __init__(self, connection: sqlite3.Connection, path: Path) -> None:
         self._connection, self._path = connection, path
-        self._guard = threading.RLock()
+        self._guard, self._writing = threading.RLock(), threading.Lock()
         self._changed = threading.Condition(self._guard)
         self._ready: dict[int, SessionQueue] = {}
         self._jobs: list[tuple[Callable[[sqlite3.Connection], object], Future[object]]] = []
@@ -86,19 +93,41 @@ class GroupCommit:
         if held.durable >= held.seq and held.failed is None:
             return
         held.raise_failure()
-        loop = asyncio.get_running_loop()
-        with self._guard:
-            wanting = held.failed is None and held.durable < held.seq
+        if not (is_alone and self._write_here()):
+            loop = asyncio.get_running_loop()
+            with self._guard:
+                wanting = held.failed is None and held.durable < held.seq
+                if wanting:
+                    done = loop.create_future()
+                    held.waiting.append((held.seq, done))
             if wanting:
-                done = loop.create_future()
-                held.waiting.append((held.seq, done))
-                if is_alone:
-                    self._hurry()
-        if wanting:
-            if not is_alone:
-                loop.call_soon(self._hurry)  # whoever else is about to settle appends first, and one commit is for all
-            await done
+                loop.call_soon(self._hurry)  # whoever else is about to settle appends first: one commit is for all
+                await done
         held.raise_failure()
+
+    def _write_here(self) -> bool:
+        """Write what is ready; return False, with nothing done, where the thread is at it or the file is not free."""
+        if not self._writing.acquire(blocking=False):
+            return False
+        try:
+            if self._jobs or self._closing:
+                return False
+            self._connection.execute("BEGIN IMMEDIATE")
+            self._store_batch(self._take_batch(), has_begun=True)
+        except sqlite3.OperationalError:
+            return False  # the thread meets the same, waits for it and says so
+        finally:
+            self._writing.release()
+        return True
+
+    def _take_batch(self) -> list[Batch]:
+        """Return all rows that are ready; only for whoever holds `_writing`, so that no row overtakes another."""
+        with self._guard:
+            batch = [(held, held.rows, held.cuts) for held in self._ready.values()]
+            for held, *_ in batch:
+                held.rows, held.cuts, held.size = [], [], 0
+            self._ready.clear()
+            return batch
 
     def _hurry(self) -> None:
         with self._guard:
@@ -148,19 +177,18 @@ class GroupCommit:
                     self._changed.wait_for(lambda: self._ready or self._must_write())
                     self._is_idle = False
                     continue  # what came lingers, so that neighbours share its commit
-                batch = [(held, held.rows, held.cuts) for held in self._ready.values()]
-                for held, *_ in batch:
-                    held.rows, held.cuts, held.size = [], [], 0
-                self._ready.clear()
-                jobs, self._jobs, self._urgent = self._jobs, [], False
-                last = self._closing and not batch and not jobs
-            if last:
-                self._connection.close()
-                return
-            if batch:
-                self._store_batch(batch)
-            for job, future in jobs:
-                self._run_one(job, future)
+            with self._writing:
+                with self._changed:
+                    batch = self._take_batch()
+                    jobs, self._jobs, self._urgent = self._jobs, [], False
+                    last = self._closing and not batch and not jobs
+                if last:
+                    self._connection.close()
+                    return
+                if batch:
+                    self._store_batch(batch)
+                for job, future in jobs:
+                    self._run_one(job, future)
 
     def _must_write(self) -> bool:
         """Whether somebody waits, so that nothing lingers."""
@@ -176,11 +204,11 @@ class GroupCommit:
         except BaseException as error:
             future.set_exception(error)
 
-    def _store_batch(self, batch: list[tuple[SessionQueue, list[Row], list[Cut]]]) -> None:
+    def _store_batch(self, batch: list[Batch], *, has_begun: bool = False) -> None:
         """Commit the batch as one; when that fails, each session on its own, so that one cannot fail the others."""
         sound = [given for given in batch if given[0].failed is None]
         try:
-            with write_transaction(self._connection, self._path):
+            with write_transaction(self._connection, self._path, has_begun=has_begun):
                 for held, rows, cuts in sound:
                     self._insert_rows(held, rows)
                     self._insert_parts(held.lease.session, cuts)
