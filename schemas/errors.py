@@ -67,6 +67,17 @@ class ToolsRefused(ModelError):
     """The endpoint takes no tools for this model; a dialect can still be written into its text."""
 
 
+class ContextTooLong(ModelError):
+    """The request is longer than the model takes.
+
+    `limit` is what it takes and `asked` what it was sent, both as the endpoint counts; 0 where it does not say.
+    """
+
+    def __init__(self, message: str, limit: int = 0, asked: int = 0) -> None:
+        super().__init__(message)
+        self.limit, self.asked = limit, asked
+
+
 class RuntimeLost(ForegateError):
     """Where a source's tools run is gone, so no further call to them can work; the message says what was lost.
 

@@ -102,7 +102,7 @@ class Assembler:
     """Takes an answer, or its chunks in order, and makes the response of them.
 
     `limit` bounds the characters of text and reasoning, and as many again of calls. `add` raises Transient for what
-    is no answer, ModelError beyond the limit.
+    is no answer, InBand for a refusal, ModelError beyond the limit.
     """
 
     def __init__(self, names: WireNames, emitter: Emitter, endpoint: Endpoint, limit: int) -> None:
@@ -125,10 +125,12 @@ class Assembler:
 
     def add(self, payload: Json) -> None:
         """Take in a whole answer or one chunk of a stream."""
+        if isinstance(payload, list) and any(item.get("error") for item in _objects(payload[:1])):
+            raise translate_in_band(payload)
         if not isinstance(payload, Mapping):
             raise Transient(f"{self._endpoint.url} sent an answer that is not a JSON object", NO_JSON)
         if payload.get("error"):
-            raise translate_in_band(payload["error"], self._endpoint)
+            raise translate_in_band(payload["error"])
         self._model = self._model or _string(payload.get("model"))
         if isinstance(payload.get("usage"), Mapping):
             self._usage = payload["usage"]
@@ -193,7 +195,7 @@ class Assembler:
 
     def _add_choice(self, choice: Mapping[str, Json]) -> None:
         if choice.get("error") or choice.get("finish_reason") == "error":
-            raise translate_in_band(choice.get("error") or "finish reason `error`", self._endpoint)
+            raise translate_in_band(choice.get("error") or "finish reason `error`")
         whole = isinstance(choice.get("message"), Mapping)
         delta = choice["message"] if whole else choice.get("delta")
         if isinstance(delta, Mapping):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
 from foregate.agent.models.openai.endpoint import OPENAI_URL, PLACEHOLDER_KEY, Endpoint
-from foregate.agent.models.openai.refusals import NO_JSON, FeatureDeclined, translate_error
+from foregate.agent.models.openai.refusals import NO_JSON, FeatureDeclined, InBand, explain_refusal, translate_error
 from foregate.agent.models.openai.request import WireRequest, encode_body
 from foregate.agent.models.openai.retries import OnRetry, Retries, Sleep, Transient, call_with_retries
 from foregate.schemas import strict_json
@@ -155,7 +155,9 @@ class OpenAIModel:
                 raise
             if not assembler.complete:
                 raise Transient(f"{self.url} did not finish within {longest:g} seconds", "ask for less") from None
-        except Transient:
+        except (Transient, InBand) as failure:
+            if not assembler.complete and isinstance(failure, InBand):
+                raise explain_refusal(failure.refusal, self._endpoint, body) from None
             if not assembler.complete:
                 raise
         if not assembler.complete:

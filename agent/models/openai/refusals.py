@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from foregate.agent.models.openai.endpoint import Endpoint
-from foregate.agent.models.openai.retries import Transient, read_retry_after
-from foregate.schemas.errors import ModelError, ToolsRefused
+from foregate.agent.models.openai.overflow import is_overflow, measure_overflow
+from foregate.agent.models.openai.refusal import Refusal, read_refusal
+from foregate.agent.models.openai.retries import Transient
+from foregate.agent.models.openai.waits import read_wait
+from foregate.schemas.errors import ContextTooLong, ModelError, ToolsRefused
 from foregate.schemas.strict_json import Json, get_object, get_text
 
 if TYPE_CHECKING:
-    from openai import APIConnectionError, APIError, APIStatusError
+    from openai import APIConnectionError, APIError
 
 
 LIMITS = ("max_tokens", "max_completion_tokens")
@@ -38,6 +41,10 @@ NO_TOOLS = (
 OF_TOOLS = ("tool use", "tool call", "function calling", "function call", "tools are not", "tool choice")
 NONE_OF_IT = ("not support", "unsupported", "not enabled", "not available", "not allowed")
 
+NO_CREDIT = ("insufficient_quota", "billing_not_active", "insufficient_balance", "insufficient_funds")
+FINAL = ("invalid_request_error", "badrequesterror", "bad_request_error", "invalid_argument", "validationexception")
+"""Types of an error without a status that no repetition changes."""
+
 NO_JSON = "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint (it usually ends in /v1)"
 AGAIN = "try again later"
 CHECK = "check that the server runs and that OPENAI_BASE_URL is right"
@@ -48,68 +55,76 @@ class FeatureDeclined(Exception):
     """The endpoint refuses the feature this names, without which the request can be asked."""
 
 
+class InBand(Exception):
+    """An answer of status 200 holds a `refusal`."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.words)
+        self.refusal = refusal
+
+
 def translate_error(error: APIError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
     """Return what to raise for a failure of the client: Transient, FeatureDeclined or ModelError."""
     from openai import APIConnectionError, APIStatusError, APITimeoutError
 
     if isinstance(error, APIStatusError):
-        return _translate_status(error, endpoint, body)
+        refusal = read_refusal(error.status_code, error.body)
+        return explain_refusal(refusal, endpoint, body, error.response.headers)
     if isinstance(error, APITimeoutError):
         if any(type(cause).__name__ == "ConnectTimeout" for cause in _list_causes(error)):
             return Transient(f"{endpoint.url} takes no connection: nothing there answered in time", CHECK)
         return Transient(f"{endpoint.url} did not answer in time", "try again, or allow more time")
     if isinstance(error, APIConnectionError):
         return _translate_connection(error, endpoint)
-    return translate_in_band(error.body if isinstance(error.body, Mapping) else {"message": error.message}, endpoint)
+    said = error.body if isinstance(error.body, (Mapping, list)) else {"message": error.body or error.message}
+    return explain_refusal(read_refusal(0, said), endpoint, body)
 
 
-def translate_in_band(error: Json, endpoint: Endpoint) -> Exception:
+def translate_in_band(error: Json) -> InBand:
     """Return what to raise for an `error` that came inside an answer of status 200."""
-    error = error if isinstance(error, Mapping) else {"message": error}
-    code = error.get("code")
-    said = endpoint.clean(error.get("message")) or "no reason given"
-    if isinstance(code, int) and 400 <= code < 500 and code not in RETRYABLE:
-        return ModelError(f"{endpoint.url} refused the request ({code}: {said}); change the request or the model")
-    return Transient(f"{endpoint.url} failed while answering ({said})", AGAIN)
+    return InBand(read_refusal(0, error))
 
 
-def _translate_status(error: APIStatusError, endpoint: Endpoint, body: Mapping[str, Json]) -> Exception:
-    status, message = error.status_code, _read_message(error.body)
-    said = endpoint.clean(message)
-    if status == 429 and error.code in ("insufficient_quota", "billing_not_active"):
-        return ModelError(f"the account behind the key at {endpoint.url} has no credit left; top it up or use another")
-    if "tools" in body and _is_about_missing_tools(status, message, str(error.param or "")):
-        refused = f"{endpoint.url} takes no tools for the model `{body.get('model', '')}`"
+def explain_refusal(
+    refusal: Refusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None = None
+) -> Exception:
+    """Return what to raise for a refusal of `body`: Transient, FeatureDeclined or ModelError."""
+    status, words = refusal.status, refusal.words
+    said, model = endpoint.clean(words), endpoint.clean(body.get("model"))
+    because = f"{status}: {said}" if status and said else f"{status or said or 'no reason given'}"
+    if refusal.says(*NO_CREDIT) or status == 402:
+        why = f"the account behind the key at {endpoint.url} has no credit left ({because})"
+        return ModelError(f"{why}; top it up or use another")
+    if is_overflow(refusal):
+        why = f"the conversation is too long for the model `{model}` ({because})"
+        return ContextTooLong(f"{why}; start a new session or use another model", *measure_overflow(refusal))
+    if "tools" in body and _is_about_missing_tools(refusal):
+        refused = f"{endpoint.url} takes no tools for the model `{model}` ({because})"
         return ToolsRefused(f"{refused}; use another model, or `--dialect json`")
-    if status in RETRYABLE or (status >= 500 and status != 501):
-        wait = read_retry_after(error.response.headers, datetime.now(UTC))
-        what = "limits the rate of requests" if status == 429 else "failed"
-        return Transient(f"{endpoint.url} {what} ({status}{said and ': '}{said})", AGAIN, wait)
-    if status in SIMPLER and (feature := _find_declined_feature(message, str(error.param or ""), body)):
+    if status in RETRYABLE or (status >= 500 and status != 501) or (not status and not refusal.says(*FINAL)):
+        what = "limits the rate of requests" if status == 429 else "failed" if status else "failed while answering"
+        wait = read_wait(headers or {}, refusal, datetime.now(UTC))
+        return Transient(f"{endpoint.url} {what} ({because})", AGAIN, wait)
+    if status in SIMPLER and (feature := _find_declined_feature(words, refusal.param, body)):
         return FeatureDeclined(feature)
-    return ModelError(_build_sentence(error, endpoint, str(body.get("model", "")), said))
+    return ModelError(_build_sentence(refusal, endpoint.url, model, because))
 
 
-def _build_sentence(error: APIStatusError, endpoint: Endpoint, model: str, said: str) -> str:
+def _build_sentence(refusal: Refusal, url: str, model: str, because: str) -> str:
     """Return the one sentence for a refusal that no repetition will change."""
-    url, status, code = endpoint.url, error.status_code, error.code or ""
-    because = f": {said}" if said else ""
-    message = _read_message(error.body).lower()
+    status, words = refusal.status, refusal.words.lower()
     if 300 <= status < 400:
         why = f"{url} redirects elsewhere, which is never followed with a key"
         return f"{why}; set OPENAI_BASE_URL to the final address"
-    if status == 401:
-        return f"the endpoint refused the key; set OPENAI_API_KEY to a key that {url} accepts"
+    if status == 401 or refusal.says("invalid_api_key", "api_key_invalid"):
+        return f"the endpoint refused the key ({because}); set OPENAI_API_KEY to a key that {url} accepts"
     if status == 403:
-        return f"{url} does not allow this key to use the model `{model}` (403{because}); use another key or model"
-    if code == "model_not_found" or (status == 404 and "model" in message):
-        return f"{url} does not know the model `{model}`; set FOREGATE_MODEL to one it has"
+        return f"{url} does not allow this key to use the model `{model}` ({because}); use another key or model"
+    if refusal.says("model_not_found") or (status == 404 and "model" in words):
+        return f"{url} does not know the model `{model}` ({because}); set FOREGATE_MODEL to one it has"
     if status == 404:
-        return f"{url} has no such address (404{because}); {NO_JSON}"
-    if code == "context_length_exceeded" or "context length" in message:
-        why = f"the conversation is too long for the model `{model}`{because}"
-        return f"{why}; start a new session or use another model"
-    return f"{url} refused the request ({status}{because}); change the request or the model"
+        return f"{url} has no such address ({because}); {NO_JSON}"
+    return f"{url} refused the request ({because}); change the request or the model"
 
 
 def _find_declined_feature(message: str, param: str, body: Mapping[str, Json]) -> str:
@@ -131,25 +146,13 @@ def _find_declined_feature(message: str, param: str, body: Mapping[str, Json]) -
     return asked if asked and any(word in words for word in spoken) else ""
 
 
-def _is_about_missing_tools(status: int, message: str, param: str) -> bool:
+def _is_about_missing_tools(refusal: Refusal) -> bool:
     """Whether a refusal says that there are no tools for the model at all; a failure only does in words we know."""
-    words = message.lower()
-    if status in TOOLLESS and any(said in words for said in NO_TOOLS):
+    words = refusal.words.lower()
+    if refusal.status in TOOLLESS and any(said in words for said in NO_TOOLS):
         return True
-    of_tools = param == "tools" or any(said in words for said in OF_TOOLS)
-    return status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
-
-
-def _read_message(body: object) -> str:
-    """Return an error body's words and the places it names, never what it repeats of our request."""
-    if isinstance(body, Mapping):
-        inner = body.get("error", body)
-        body = inner.get("message", inner.get("detail")) if isinstance(inner, Mapping) else inner
-    if isinstance(body, list):
-        found = [item for item in body[:20] if isinstance(item, Mapping)]
-        places = [(item.get("loc"), item.get("msg")) for item in found]
-        return " ".join(f"{'.'.join(map(str, loc))} {msg}" for loc, msg in places if isinstance(loc, list))[:4000]
-    return body[:4000] if isinstance(body, str) else ""
+    of_tools = refusal.param == "tools" or any(said in words for said in OF_TOOLS)
+    return refusal.status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
 
 
 def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:

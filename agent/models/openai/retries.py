@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping
-from datetime import datetime
-from email.utils import parsedate_to_datetime
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
@@ -24,8 +22,8 @@ class Retries(Struct, frozen=True):
     """How patient to be. All times in seconds.
 
     At most `attempts` requests; none begins later than `seconds` after the first. Waits double from `first` up to
-    `longest`, each drawn between half and all of that; what the endpoint asks for in `Retry-After` replaces the
-    wait, up to `retry_after`.
+    `longest`, each drawn between half and all of that; what the endpoint asks for replaces the wait, up to
+    `retry_after`.
     """
 
     attempts: int = 6
@@ -110,19 +108,3 @@ async def call_with_retries(
         tries = retrying.statistics["attempt_number"]
         times = "1 attempt" if tries == 1 else f"{tries} attempts"
         raise ModelUnreachable(f"{failure.why} ({times}); {failure.advice}") from None
-
-
-def read_retry_after(headers: Mapping[str, str], now: datetime) -> float | None:
-    """Return the seconds that `Retry-After` (seconds or an HTTP date) or `retry-after-ms` asks for, else None."""
-    for name, scale in (("retry-after-ms", 1000.0), ("retry-after", 1.0)):
-        value = headers.get(name, "").strip()
-        try:
-            seconds = float(value) / scale
-        except ValueError:
-            continue
-        return max(seconds, 0.0) if math.isfinite(seconds) else None
-    try:
-        then = parsedate_to_datetime(headers.get("retry-after", ""))
-    except (ValueError, OverflowError):
-        return None
-    return max((then - now).total_seconds(), 0.0) if then.tzinfo is not None else None

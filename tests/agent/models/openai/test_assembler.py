@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
 from foregate.agent.models.openai.endpoint import Endpoint
+from foregate.agent.models.openai.refusals import InBand
 from foregate.agent.models.openai.retries import Retries, Transient
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError
@@ -274,7 +275,7 @@ JUNK = st.recursive(
 def test_whatever_an_endpoint_sends_there_is_a_response_or_a_known_failure(chunks: list[Any]) -> None:
     try:
         response = assembled(*chunks)
-    except (Transient, ModelError):
+    except (Transient, InBand, ModelError):
         return
     recorded = strict_json.dump(ModelResponded.of(response.stamp_calls(3)))
     stored = strict_json.load(ModelResponded, recorded).response

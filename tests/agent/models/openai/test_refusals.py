@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
+from typing import Any
 
 import httpx2
 import openai
@@ -13,7 +14,7 @@ import pytest
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.refusals import FeatureDeclined, translate_error
 from foregate.agent.models.openai.retries import Retries, Transient
-from foregate.schemas.errors import ModelError
+from foregate.schemas.errors import ContextTooLong, ModelError
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, Stream, delta, failure, message, piece
 from tests.agent.models.openai.test_model import HELLO, model_at
 
@@ -70,7 +71,7 @@ async def test_no_attempt_begins_after_the_budget_of_seconds() -> None:
     ("reply", "sentence"),
     [
         (failure(403, "not yours"), "does not allow this key to use the model `m`"),
-        (failure(404, "no such model"), "does not know the model `m`; set FOREGATE_MODEL"),
+        (failure(404, "no such model"), r"does not know the model `m` \(404: no such model\); set FOREGATE_MODEL"),
         (failure(404, "nothing here"), "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint"),
         (failure(400, "bad"), r"refused the request \(400: bad\); change the request or the model"),
         (failure(422, "odd"), r"refused the request \(422: odd\)"),
@@ -89,10 +90,58 @@ async def test_a_final_failure_is_one_sentence_at_once(reply: Reply, sentence: s
     assert not sleeps
 
 
+ODD = "it is odd"
+"""Words of an endpoint."""
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [{"error": {"code": 400, "message": ODD, "status": "INVALID_ARGUMENT"}}],
+        {"detail": [{"loc": ["body"], "msg": ODD}]},
+        {"error": ODD},
+        {"message": ODD, "type": "invalid_request_error"},
+        ODD.encode(),
+        {"error": {"message": "Provider returned error", "metadata": {"raw": f'{{"error": "{ODD}"}}'}}},
+    ],
+)
+@pytest.mark.parametrize("status", [400, 401, 402, 403, 404, 422])
+async def test_the_endpoints_own_words_are_in_the_sentence_whatever_holds_them(body: Any, status: int) -> None:
+    async with ScriptedServer(Reply(body, status)) as server:
+        with pytest.raises(ModelError, match=ODD):
+            await model_at(server).respond(HELLO)
+
+
+@pytest.mark.parametrize("code", [400, "400", "invalid_request_error"])
+async def test_a_refusal_inside_an_answer_is_not_tried_again(code: Any) -> None:
+    said = {"error": {"message": ODD, "code": code, "type": code}}
+    async with ScriptedServer(Reply(said), Stream([said])) as server:
+        for read in (None, print):
+            with pytest.raises(ModelError, match=ODD):
+                await model_at(server).respond(HELLO, read)
+
+
+@pytest.mark.parametrize("code", [429, "429", "503", "overloaded_error", None])
+async def test_a_passing_failure_inside_an_answer_is_tried_again(code: Any) -> None:
+    sleeps: list[float] = []
+    said = {"error": {"message": "please try again in 3s", "code": code}}
+    async with ScriptedServer(Stream([said]), message("hi")) as server:
+        assert (await model_at(server, sleeps).respond(HELLO, print)).text == "hi"
+    assert sleeps == [3.0]
+
+
+async def test_a_request_that_is_too_long_says_so_with_the_numbers() -> None:
+    said = {"code": 400, "message": "no", "type": "exceed_context_size_error", "n_prompt_tokens": 9500, "n_ctx": 4096}
+    async with ScriptedServer(Reply({"error": said}, 400)) as server:
+        with pytest.raises(ContextTooLong, match=r"too long for the model `m` \(400: no\)") as caught:
+            await model_at(server).respond(HELLO)
+    assert (caught.value.limit, caught.value.asked) == (4096, 9500)
+
+
 async def test_a_wrong_key_is_refused_in_words_that_do_not_hold_it() -> None:
     secret = "sk-wrong-aaaaaaaaaaaaaaaa"
     async with ScriptedServer() as server:
-        with pytest.raises(ModelError, match="refused the key; set OPENAI_API_KEY") as caught:
+        with pytest.raises(ModelError, match=r"the key .401: Incorrect API .*; set OPENAI_API_KEY") as caught:
             await model_at(server, api_key=secret).respond(HELLO)
     assert secret not in str(caught.value)
 
