@@ -31,6 +31,7 @@ default `$XDG_DATA_HOME/foregate`, else `~/.local/share/foregate`. Foregate crea
 one that others may write to |
 | `OPENAI_BASE_URL`, `OPENAI_API_KEY` | the address of the model's endpoint, without which none is asked, and its key |
 | `FOREGATE_MODEL` | the model's name; `--model` beats it |
+| `FOREGATE_API` | how the endpoint is asked: `chat` (Chat Completions, without it) or `responses` |
 | `FOREGATE_POLICY` | a YAML file over the default policy, or `classic`; `--policy` beats it |
 | `FOREGATE_CONFIG` | a YAML file over the default [configuration](configuration.md); `--config` beats it |
 | `FOREGATE_MCP` | a JSON file that lists MCP servers; `--mcp` beats it; \

@@ -1,1 +1,1 @@
-"""The adapter for endpoints that speak Chat Completions: one file for what is asked, answered, refused, tried again."""
+"""The adapter for OpenAI-compatible endpoints: a file each for what is asked, answered, refused and tried again."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 from urllib.parse import urlsplit
 
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import sha256
 
+Api = Literal["chat", "responses"]
+"""Chat Completions or Responses."""
+APIS: tuple[Api, ...] = get_args(Api)
 OPENAI_URL = "https://api.openai.com/v1"
 """Said where an address is missing, and never asked unless somebody names it."""
 PLACEHOLDER_KEY = "no-key-needed"
@@ -19,13 +23,14 @@ SHOWN = 300
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """An address (`url`, without a trailing slash) and the key for it, which no representation shows."""
+    """An address (`url`, without a trailing slash), the key for it, which no representation shows, and its API."""
 
     url: str
     key: str = field(repr=False)
+    api: Api = "chat"
 
     @classmethod
-    def of(cls, url: str | None, key: str | None) -> Endpoint:
+    def of(cls, url: str | None, key: str | None, api: Api = "chat") -> Endpoint:
         """Return the endpoint; raise UsageError for an address or a key that cannot be one, and for no address.
 
         Without `key` it gets a placeholder, since servers of one's own often want some key and check none.
@@ -35,11 +40,11 @@ class Endpoint:
             raise UsageError("the key holds a space or a character that no key has; set OPENAI_API_KEY anew")
         if not (url or "").strip():
             raise UsageError(f"the model has no address; name its `base_url` (OpenAI's own is {OPENAI_URL})")
-        return cls(_check_url((url or "").strip()), key or PLACEHOLDER_KEY)
+        return cls(_check_url((url or "").strip()), key or PLACEHOLDER_KEY, api)
 
     def mark(self, model: str) -> str:
         """Return what stands in logs for this endpoint and one of its models: 16 hexadecimal digits, no address."""
-        return sha256(f"{self.url}\n{model}".encode("utf-8", "surrogatepass"))[:16]
+        return sha256(f"{self.api} {self.url}\n{model}".encode("utf-8", "surrogatepass"))[:16]
 
     def clean(self, text: object) -> str:
         """Return words of the endpoint fit for a terminal: one line, printable, short, without the key."""

@@ -1,17 +1,18 @@
-"""A model behind an OpenAI-compatible endpoint: Chat Completions over the `openai` library."""
+"""A model behind an OpenAI-compatible endpoint: Chat Completions or Responses over the `openai` library."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import aclosing, contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
-from foregate.agent.models.openai.endpoint import OPENAI_URL, PLACEHOLDER_KEY, Endpoint
+from foregate.agent.models.openai.endpoint import APIS, OPENAI_URL, PLACEHOLDER_KEY, Api, Endpoint
 from foregate.agent.models.openai.refusals import NO_JSON, FeatureDeclined, InBand, explain_refusal, translate_error
 from foregate.agent.models.openai.request import WireRequest, encode_body
+from foregate.agent.models.openai.responses import PATHS, ResponsesReader, translate_body
 from foregate.agent.models.openai.retries import OnRetry, Retries, Sleep, Transient, call_with_retries
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError, UsageError
@@ -36,8 +37,9 @@ class OpenAIModel:
 
     `timeout` is the longest silence and `longest` the longest time of one attempt, in seconds. `stream` None streams
     when somebody reads along. `limit` bounds the characters of text, and as many again of tool calls, of one response.
-    Prices are micro-units per million tokens. When text already handed to
-    `on_text` is void because the answer begins again, a `Follower` is told so, and anybody else in a line of the text.
+    Prices are micro-units per million tokens. `api` says whether the endpoint is asked by Chat Completions or by
+    Responses. When text already handed to `on_text` is void because the answer begins again, a `Follower` is told so,
+    and anybody else in a line of the text.
     `proxy` is the only proxy used. `on_retry` hears in a sentence why a request failed that is tried again.
     Raises UsageError for an address or key that cannot be one. There is no default address: only `base_url` is asked.
     """
@@ -48,6 +50,7 @@ class OpenAIModel:
         *,
         base_url: str | None = None,
         api_key: str | None = None,
+        api: Api = "chat",
         timeout: float = 600.0,
         connect_timeout: float = 10.0,
         longest: float = 1800.0,
@@ -61,7 +64,7 @@ class OpenAIModel:
         on_retry: OnRetry | None = None,
     ) -> None:
         self._model = model.strip()
-        self._endpoint = Endpoint.of(base_url, api_key)
+        self._endpoint = Endpoint.of(base_url, api_key, api)
         self._timeouts = (timeout, connect_timeout, longest)
         self._stream, self._retries, self._limit, self._proxy = stream, retries, limit, proxy
         self._find_price: Callable[[str], tuple[int, int]] = lambda model: (input_price, output_price)
@@ -91,7 +94,7 @@ class OpenAIModel:
     async def respond(self, request: ModelRequest, on_text: Callable[[str], None] | None = None) -> ModelResponse:
         """Answer; raise ModelError, in one sentence that says what to do, when that finally fails."""
         await self.resolve()
-        wire, emitter = WireRequest(request, self._endpoint.mark(self._model)), Emitter(on_text)
+        wire, emitter = WireRequest(request, self._endpoint.mark(self._model), self._endpoint.api), Emitter(on_text)
         stream = on_text is not None if self._stream is None else self._stream
 
         async def attempt() -> ModelResponse:
@@ -195,22 +198,27 @@ class OpenAIModel:
 
         from foregate.agent.models.openai.transport import BOUNDED, EVENT_STREAM
 
+        is_chat = self._endpoint.api == "chat"
+        sent = body if is_chat else translate_body(body)
+        read: Callable[[Json], Iterable[Json]] = (lambda event: (event,)) if is_chat else ResponsesReader().read
         with self._translating(body):
             stream: AsyncStream[Any] = await client.post(
-                "/chat/completions",
+                PATHS[self._endpoint.api],
                 cast_to=object,
-                content=encode_body(body),
+                content=encode_body(sent),
                 options={"headers": {"Accept": EVENT_STREAM if body.get("stream") else "application/json"}},
                 stream=True,
                 stream_cls=AsyncStream[Any],
             )
             async with stream:
                 if not body.get("stream") or "json" in stream.response.headers.get("content-type", ""):
-                    for chunk in read_answer(await stream.response.aread()):
-                        yield chunk
+                    for event in read_answer(await stream.response.aread()):
+                        for chunk in [event] if event is END else read(event):
+                            yield chunk
                     return
-                async for chunk in stream:
-                    yield chunk
+                async for event in stream:
+                    for chunk in read(event):
+                        yield chunk
                 if stream.response.extensions[BOUNDED].has_ended:
                     yield END
 
@@ -265,17 +273,20 @@ def read_json(answer: Any) -> Json:
 
 
 def from_environment(
-    environ: Mapping[str, str], *, model: str = "", on_retry: OnRetry | None = None
+    environ: Mapping[str, str], *, model: str = "", api: Api | Literal[""] = "", on_retry: OnRetry | None = None
 ) -> OpenAIModel | None:
     """Return the model that OPENAI_BASE_URL, OPENAI_API_KEY and FOREGATE_MODEL name, None when none of them is set.
 
-    `model` goes before FOREGATE_MODEL; for `on_retry` see OpenAIModel. Raises UsageError for values that cannot be
-    meant, and for a key or a model without an address: a key may be there for another program.
+    `model` goes before FOREGATE_MODEL and `api` before FOREGATE_API; for `on_retry` see OpenAIModel. Raises UsageError
+    for values that cannot be meant, and for a key or model without an address: a key may be there for another program.
     """
     url, key = environ.get("OPENAI_BASE_URL", "").strip(), environ.get("OPENAI_API_KEY", "").strip()
     model = model.strip() or environ.get("FOREGATE_MODEL", "").strip()
     if url:
-        return OpenAIModel(model, base_url=url, api_key=key or None, on_retry=on_retry)
+        chosen = api or environ.get("FOREGATE_API", "").strip() or "chat"
+        if chosen not in APIS:
+            raise UsageError(f"FOREGATE_API is `{chosen}`, which no endpoint has; set it to {' or '.join(APIS)}")
+        return OpenAIModel(model, base_url=url, api_key=key or None, api=chosen, on_retry=on_retry)
     if key or model:
         named = f"the model `{model}` is named" if model else "OPENAI_API_KEY is set"
         cure = f"set OPENAI_BASE_URL (OpenAI's own is {OPENAI_URL}), or `--model rehearsal` to try without one"

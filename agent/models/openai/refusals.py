@@ -132,6 +132,8 @@ def _find_declined_feature(message: str, param: str, body: Mapping[str, Json]) -
     words = f"{param} {message}".lower()
     if "stream_options" in body and ("stream_options" in words or "include_usage" in words):
         return "stream_options"
+    if "include" in body and ("include" in words or "encrypted content" in words):
+        return "include"
     if "tools" in body and "description" in words and ("too long" in words or "at most" in words):
         return "long_descriptions"
     if "stop" in body and (param == "stop" or "'stop'" in words or "`stop`" in words or "stop sequence" in words):

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 
+from foregate.agent.models.openai.endpoint import Api
 from foregate.agent.models.openai.refusals import LIMITS
 from foregate.schemas.message import ModelRequest, WireNames, format_messages
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import ToolSpec
 
+ENCRYPTED = "reasoning.encrypted_content"
+"""What is asked of Responses beside the answer: thoughts in a form that goes back, for the endpoint stores nothing."""
 MAX_STOPS = 4
 MAX_DESCRIPTION = 1024
 FORMATS = ("json_schema", "json_object")
@@ -17,6 +20,7 @@ NOTES = {
     "json_schema": "the endpoint refuses strict JSON Schemas: JSON mode with the schema in the prompt was used",
     "json_object": "the endpoint refuses JSON mode too: only the prompt asked for JSON",
     "stream_options": "the endpoint refuses to report usage in a stream",
+    "include": "the endpoint refuses to send its thoughts in a form that goes back",
     "temperature": "the endpoint refuses the temperature: its own was used",
     "max_tokens": "the endpoint refuses `max_tokens`: the bound on tokens was sent as `max_completion_tokens`",
     "max_completion_tokens": "the endpoint refuses `max_completion_tokens` too: no bound on tokens was sent",
@@ -27,11 +31,11 @@ NOTES = {
 class WireRequest:
     """A request ready to be written for the wire, again and again in simpler forms; `names` spells its tools'.
 
-    `mark` is that of the endpoint which gets it, see `Endpoint.mark`.
+    `mark` is that of the endpoint which gets it, see `Endpoint.mark`, and `api` the API it is asked by.
     """
 
-    def __init__(self, request: ModelRequest, mark: str = "") -> None:
-        self.request, self.mark = request, mark
+    def __init__(self, request: ModelRequest, mark: str = "", api: Api = "chat") -> None:
+        self.request, self.mark, self.api = request, mark, api
         self.names = WireNames([spec.name for spec in request.tools])
 
     def build_body(self, model: str, *, stream: bool, declined: Collection[str] = ()) -> dict[str, Json]:
@@ -59,6 +63,8 @@ class WireRequest:
         limit = next((name for name in LIMITS if name not in declined), "")
         if request.max_tokens is not None and limit:
             body[limit] = request.max_tokens
+        if self.api == "responses" and "include" not in declined:
+            body["include"] = [ENCRYPTED]
         if stream:
             body["stream"] = True
             if "stream_options" not in declined:
@@ -71,6 +77,7 @@ class WireRequest:
             **dict.fromkeys(FORMATS, self.request.schema is not None),
             **dict.fromkeys(LIMITS, self.request.max_tokens is not None),
             "stream_options": stream,
+            "include": self.api == "responses",
             "temperature": self.request.temperature is not None,
             "long_descriptions": any(len(spec.description) > MAX_DESCRIPTION for spec in self.request.tools),
         }

@@ -35,7 +35,7 @@ class ConfigurationSection(BaseModel):
 
 
 class ModelConfiguration(ConfigurationSection):
-    """One model. `session` is the session's own; an empty `base_url` or `model` is what the environment names.
+    """One model. `session` is the session's own; an empty `base_url`, `model` or `api` is what the environment names.
 
     `max_tokens` is per response. An address holds no name and password: the key comes from the environment.
     """
@@ -43,6 +43,7 @@ class ModelConfiguration(ConfigurationSection):
     provider: Literal["session", "openai", "rehearsal"]
     base_url: str = Field(pattern=r"^(https?://[^\s@]+)?$")
     model: str
+    api: Literal["", "chat", "responses"]
     temperature: float = Field(ge=0, le=2)
     max_tokens: int = Field(ge=1)
 

@@ -64,7 +64,7 @@ def open_model(wanted: ModelConfiguration, environ: Mapping[str, str], on_retry:
 
     if wanted.provider == "rehearsal":
         return RehearsalModel()
-    made = from_environment(name_endpoint(wanted, environ), model=wanted.model, on_retry=on_retry)
+    made = from_environment(name_endpoint(wanted, environ), model=wanted.model, api=wanted.api, on_retry=on_retry)
     if made is None:
         raise UsageError("`provider: openai` in the configuration names no endpoint; give it a `base_url`")
     return made

@@ -317,6 +317,7 @@ def choose_model(setting: SessionOptions) -> tuple[Model, tuple[str, ...]]:
         models = choose_configuration(setting)[0].models
         if named := next((one for one in (models.execution, models.planning) if one.base_url), None):
             environ, wanted = name_endpoint(named, environ), wanted or named.model
+            environ = {**environ, "FOREGATE_API": named.api} if named.api else environ
     model = from_environment(environ, model=wanted, on_retry=setting.on_retry)
     return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
 

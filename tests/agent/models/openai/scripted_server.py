@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from tests.agent.models.openai.responses_rules import responses_refusals
 from tests.agent.models.openai.wire_rules import IDS, reasoning_refusal, refusals
 
 KEY = "sk-test-0123456789abcdef"
@@ -126,12 +127,13 @@ class ScriptedServer:
             return failure(401, f"Incorrect API key provided: {headers.get('authorization')}", code="invalid_api_key")
         if self.paths[-1].endswith("/models"):
             return self.listing or Reply({"data": [{"id": name} for name in self.models]})
-        if not self.paths[-1].endswith("/v1/chat/completions"):
+        if not self.paths[-1].endswith(("/v1/chat/completions", "/v1/responses")):
             return Reply(b"<html>not found</html>", 404, content_type="text/html")
         body = json.loads(data.decode("utf-8"))
         self.requests.append(body)
         self.asked.set()
-        if wrong := list(refusals(body, self.ids)):
+        is_chat = self.paths[-1].endswith("completions")
+        if wrong := list(refusals(body, self.ids) if is_chat else responses_refusals(body)):
             return failure(400, wrong[0], code="invalid_request_error")
         if body["model"] not in self.models:
             return failure(404, f"The model `{body['model']}` does not exist", code="model_not_found")
