@@ -47,6 +47,7 @@ SHORT: dict[str, Sequence[str]] = {
     "promises": (),
     "cube": (),
     "dial": (),
+    "endpoints": (),
 }
 """The benchmarks with the arguments of their short forms."""
 LONG: dict[str, Sequence[str]] = {

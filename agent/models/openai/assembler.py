@@ -331,7 +331,9 @@ def _string(value: Json) -> str:
 
 
 def _objects(value: Json) -> list[Mapping[str, Json]]:
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []
+    """Return the objects of a list; some endpoints send one by itself."""
+    items = value if isinstance(value, list) else [value]
+    return [item for item in items if isinstance(item, Mapping)]
 
 
 def _count(value: Json) -> int:
