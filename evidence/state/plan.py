@@ -13,6 +13,7 @@ from foregate.schemas.event_body import TaskEnded
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect
+from foregate.schemas.wire_message import WireMessage
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
 Ended: TypeAlias = event_body.ToolFinished | event_body.CallAnswered | event_body.OutcomeUnknown
@@ -35,7 +36,8 @@ class CallState:
 
     `effect` says that it is nothing to be repeated: it had an effect, at most once, and was no command. `cured` says
     that the same call may pass now, for a hold's remedy was performed. `code` is why it did not run, or what ended it.
-    `ended` is what ended it in full, `came` what came of it where the outcome was unknown first.
+    `ended` is what ended it in full, `came` what came of it where the outcome was unknown first. `own` holds the fields
+    of the call that only its endpoint understands.
     """
 
     call: ToolCall
@@ -51,6 +53,7 @@ class CallState:
     exit_code: int | None = None
     ended: Ended | None = None
     came: event_body.KnownOutcome | None = None
+    own: str = ""
 
     @property
     def id(self) -> str:
@@ -115,7 +118,8 @@ class StepState:
     `request` is the hash of what the execution model was last asked, `thoughts` what it thought aloud. `sent` counts
     how often each of the task's own calls was sent in this attempt. `final` names why the failure ends the whole plan,
     "" where it does not; `choice` is what a person chose after it failed. `heard` says that there was a response for
-    the task in whichever attempt, `responded` in this one since it was asked; `latest` are the ids of its calls.
+    the task in whichever attempt, `responded` in this one since it was asked; `latest` are the ids of its calls. `wire`
+    is what only its endpoint understands of the newest response.
     """
 
     task: task_plan.PlanTask
@@ -136,6 +140,7 @@ class StepState:
     began: str = ""
     worked: int = 0
     sent: dict[int, int] = field(default_factory=dict)
+    wire: WireMessage | None = None
 
     @property
     def open_places(self) -> list[int]:
@@ -301,9 +306,11 @@ class PlanState:
             step = self.steps[number]
             step.latest, step.responded, step.heard, step.refused = (), True, True, body.refused
             step.words, step.thoughts = (body.text, body.reasoning) if body.places is None else ("", "")
-        for call, place, number in zip(calls, places, tasks, strict=True):
+            step.wire = body.wire.with_reasoning(body.reasoning) if body.wire is not None else step.wire
+        own = body.wire.calls if body.wire is not None and len(body.wire.calls) == len(calls) else ("",) * len(calls)
+        for call, place, number, fields in zip(calls, places, tasks, own, strict=True):
             step = self.steps[number]
-            self._calls[call.id] = made = CallState(call, place, step.task.may_fail)
+            self._calls[call.id] = made = CallState(call, place, step.task.may_fail, own=fields)
             step.calls.append(made)
             step.latest = (*step.latest, call.id)
             step.sent[place] = step.sent.get(place, 0) + 1

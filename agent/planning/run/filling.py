@@ -40,6 +40,7 @@ from foregate.schemas.protocols import Model
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanTask
 from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.wire_message import WireMessage, read_fields, write_fields
 
 RESENT = 2
 """Times one call is sent in an attempt: a hold whose remedy was performed, or whose question was answered, is cured."""
@@ -204,7 +205,16 @@ def _render_exchange(
     words = "\n".join(filter(None, (render_task_heading(step.task, len(state.steps)), thoughts, step.words)))
     ended = [(one, one.ended) for one in step.calls if one.ended]
     answers = [Message("tool", render_answer(one, body, catalogue, formatting), call=one.id) for one, body in ended]
-    return [Message("assistant", words, tuple(one.call for one, _ in ended)), *answers]
+    return [Message("assistant", words, tuple(one.call for one, _ in ended), wire=_join_wire(step)), *answers]
+
+
+def _join_wire(step: StepState) -> WireMessage | None:
+    """Return what only its endpoint understands of an exchange: of each call, and of the newest response."""
+    if step.wire is None:
+        return None
+    fields = {name: value for name, value in read_fields(step.wire.fields).items() if name != "content"}
+    own = tuple(one.own for one in step.calls if one.ended)
+    return WireMessage(step.wire.endpoint, write_fields(fields), own if any(own) else ())
 
 
 def render_answer(made: CallState, body: Ended, catalogue: Catalogue, formatting: FormattingSection) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from foregate.agent.planning.format.configuration import Configuration
 from foregate.agent.planning.run.answering import PlanReport
@@ -24,9 +25,10 @@ from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.message import Message, ModelRequest, WireNames, format_messages, read_messages
 from foregate.schemas.model_response import ModelResponse
-from foregate.schemas.strict_json import Json, get_object
+from foregate.schemas.strict_json import Json, get_list, get_object
 from foregate.schemas.task_plan import FillRequest, PlanStepChanged, PlanTask
 from foregate.schemas.tool_call import ToolResult
+from foregate.schemas.wire_message import WireMessage
 from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 
@@ -281,6 +283,20 @@ async def test_thoughts_are_shown_only_where_that_is_wanted(wanted: bool) -> Non
     assert report.tasks[0].summary == "It is a cat."
     said = await world.bodies(ModelResponded)
     assert (said[0].text, said[0].reasoning) == ("It is a cat.", "I wonder about cats.")
+
+
+async def test_what_only_the_endpoint_understands_of_a_filled_in_task_goes_back_with_its_calls() -> None:
+    own = WireMessage("e", '{"content":["x"]}', ('{"extra_content":{"signature":"s"}}',), thought="reasoning_content")
+    filled = calls(("read_file", {"path": "a.txt"}), text="I look.")
+    looks = replace(filled, reasoning="First the file.", wire=own)
+    world, model = World(), Listening(looks, says("It says so."))
+    await ran(world, model, task(1, action="read_file", target="a.txt"), task(2, action="analyze_error"))
+    made = next(message for message in model.last if message.calls)
+    (sent, answer) = format_messages([made, next(one for one in model.last if one.role == "tool")], WireNames([]), "e")
+    assert sent["reasoning_content"] == "First the file."
+    assert isinstance(sent["content"], str)
+    (asked,) = get_list(sent, "tool_calls")
+    assert (asked["extra_content"], asked["id"]) == ({"signature": "s"}, answer["tool_call_id"])
 
 
 async def test_a_call_a_model_only_thought_of_is_not_made() -> None:
