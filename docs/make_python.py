@@ -56,7 +56,7 @@ GROUPS = {
     "Trajectories": "Trajectory TrajectoryStep Action RestoredSession restore_trajectory",
     "Errors": (
         "ForegateError InvalidJson PolicyError LogError SessionHeld TamperedLog WorkspaceError NotText SyncError "
-        "ModelError ToolsRefused RuntimeLost UsageError"
+        "ModelError ContextTooLong ToolsRefused RuntimeLost UsageError"
     ),
 }
 TESTING = "ScriptedModel says calls answers ScriptedPerson ScriptError MemoryLog MemoryBlobs MemoryWorkspace"

@@ -179,6 +179,21 @@ class Model(Protocol):
         """Answer; text is handed to `on_text` piece by piece as it arrives."""
 
 
+@runtime_checkable
+class LearningModel(Model, Protocol):
+    """A model that keeps how long a conversation may be for its endpoint.
+
+    `room` is in tokens of the messages, as the session counts them; 0 where it is not known.
+    """
+
+    @property
+    def room(self) -> int:
+        """The tokens the messages may take."""
+
+    def learn_room(self, tokens: int) -> None:
+        """Keep that the endpoint takes no more than this."""
+
+
 class Reply(Struct, frozen=True):
     """A person's answer to a need: the choice, and words where there are any.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from msgspec import convert
@@ -13,11 +12,11 @@ from msgspec.structs import replace
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.answers import answer_remaining, cancel_open_task, draft_answer
+from foregate.agent.loop.asking import request_response
 from foregate.agent.loop.cancelling import refuse_while_asking, turn_elsewhere
 from foregate.agent.loop.dispatch import dispatch
-from foregate.agent.loop.internal_calls import Prefetch, build_remark, find_bare_promise, verify_answer
+from foregate.agent.loop.internal_calls import build_remark, find_bare_promise, verify_answer
 from foregate.agent.loop.unmet import UNKNOWN_WAY, find_unmet
-from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session
 from foregate.agent.session.snapshots import fold_session
@@ -25,7 +24,6 @@ from foregate.agent.session.turn_builder import TurnInHand
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import OpenTurn, TaskState
-from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.gates.plan_scope import find_scripts
 from foregate.gates.prelude import judge
 from foregate.gates.questions import describe_call
@@ -35,7 +33,6 @@ from foregate.schemas.errors import LogError, ModelError, RuntimeLost, UsageErro
 from foregate.schemas.event import Continuation, Draft, ModelResponded
 from foregate.schemas.event_body import PolicyChanged, Report
 from foregate.schemas.judgement import Judgement, Need, Standing
-from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.plan import Leave
 from foregate.schemas.strict_json import Json, get_list
@@ -120,19 +117,9 @@ async def ask_model(session: Session) -> RunResult | None:
     task = session.state.running_task
     await session.update_catalogue()
     await session.update_permissions()
-    words_only, state = task.words_only or task.words_only_task, session.state
     await reconcile_remote_calls(session)
-    context, trouble = session.policy.context, partial(describe_open_trouble, state)
-    if due := plan_compression(state.conversation, trouble, context, lambda: get_measure(session.model.name)):
-        await session.record(Draft(due, "foregate"))
-    tools = () if words_only else tuple(session.catalogue.values())
-    request = ModelRequest(state.messages, tools, words_only)
     try:
-        if session.prefetch and tools:
-            async with Prefetch(session) as follower:  # the looks taken early are over when the response is there
-                response = await session.model.respond(request, follower)
-        else:
-            response = await session.model.respond(request, session.on_text)
+        response = await request_response(session, words_only=task.words_only or task.words_only_task)
     except ModelError as error:
         return await session.end_task("failed", blocker=str(error), need="a model that answers")
     await record_response(session, response)

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from foregate.policy.policy import Policy
     from foregate.policy.source.load import default_policy, load_policy
     from foregate.schemas.errors import (
+        ContextTooLong,
         ForegateError,
         InvalidJson,
         LogError,
@@ -175,7 +176,16 @@ __all__ += ["TaskResult", "load_configuration", "with_values"]
 # Exports
 __all__ += ["Action", "RestoredSession", "Trajectory", "TrajectoryStep", "restore_trajectory"]
 # Errors
-__all__ += ["ForegateError", "InvalidJson", "LogError", "ModelError", "NotText", "PolicyError", "RuntimeLost"]
+__all__ += [
+    "ContextTooLong",
+    "ForegateError",
+    "InvalidJson",
+    "LogError",
+    "ModelError",
+    "NotText",
+    "PolicyError",
+    "RuntimeLost",
+]
 __all__ += ["SessionHeld", "SyncError", "TamperedLog", "ToolsRefused", "UsageError", "WorkspaceError"]
 
 _HOMES = {
@@ -201,8 +211,8 @@ _HOMES = {
     "foregate.policy.policy": "Policy",
     "foregate.policy.source.load": "default_policy load_policy",
     "foregate.schemas.errors": (
-        "ForegateError InvalidJson LogError ModelError NotText PolicyError RuntimeLost SessionHeld SyncError "
-        "TamperedLog ToolsRefused UsageError WorkspaceError"
+        "ContextTooLong ForegateError InvalidJson LogError ModelError NotText PolicyError RuntimeLost SessionHeld "
+        "SyncError TamperedLog ToolsRefused UsageError WorkspaceError"
     ),
     "foregate.schemas.event": "Draft Event ModelResponded NeedAnswered NeedRaised TurnJudged",
     "foregate.schemas.event_body": (

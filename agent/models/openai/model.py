@@ -70,6 +70,7 @@ class OpenAIModel:
         self._find_price: Callable[[str], tuple[int, int]] = lambda model: (input_price, output_price)
         self._sleep, self._on_retry = sleep, on_retry
         self._declined: frozenset[str] = frozenset()
+        self._room = 0
         self._built: AsyncOpenAI | None = None
 
     @property
@@ -86,6 +87,15 @@ class OpenAIModel:
     def key(self) -> str:
         """The endpoint's key, for whoever has to keep it out of what is shown; "" where the endpoint wants none."""
         return "" if self._endpoint.key == PLACEHOLDER_KEY else self._endpoint.key
+
+    @property
+    def room(self) -> int:
+        """The tokens that messages may take for this model; 0 until a refusal says how many."""
+        return self._room
+
+    def learn_room(self, tokens: int) -> None:
+        """Keep that the messages may take no more than these tokens."""
+        self._room = tokens
 
     def set_prices(self, find_price: Callable[[str], tuple[int, int]]) -> None:
         """Count what requests cost from now on: what a model's tokens in and out cost, in micro-units per million."""

@@ -96,8 +96,8 @@ def explain_refusal(
         why = f"the account behind the key at {endpoint.url} has no credit left ({because})"
         return ModelError(f"{why}; top it up or use another")
     if is_overflow(refusal):
-        why = f"the conversation is too long for the model `{model}` ({because})"
-        return ContextTooLong(f"{why}; start a new session or use another model", *measure_overflow(refusal))
+        why = f"what is asked is too long for the model `{model}` ({because})"
+        return ContextTooLong(f"{why}; ask for less, start a new session or use another", *measure_overflow(refusal))
     if "tools" in body and _is_about_missing_tools(refusal):
         refused = f"{endpoint.url} takes no tools for the model `{model}` ({because})"
         return ToolsRefused(f"{refused}; use another model, or `--dialect json`")

@@ -149,7 +149,7 @@ async def test_what_was_decided_by_counting_is_not_counted_again_on_resume(monke
     world.policy = policy_with({"context.max_tokens": 6000, "context.keep_first": 1, "context.keep_last": 1})
     steps: list[Any] = [calls(("read_file", {"path": "a.txt"}), text="x" * 900) for _ in range(8)]
     session = await world.open(ScriptedModel([*steps, says("done")]))
-    monkeypatch.setattr("foregate.agent.loop.runner.get_measure", lambda model: COUNTED)
+    monkeypatch.setattr("foregate.agent.loop.asking.get_measure", lambda model: COUNTED)
     await run(session, "read a.txt again and again")
     done = await world.bodies(ContextCompressed)
     assert done

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -70,6 +70,12 @@ def failure(status: int, text: str = "it broke", *, headers: Mapping[str, str] |
     )
 
 
+def refuse_length(limit: int, asked: int) -> Reply:
+    """Return what llama.cpp says of a request that is too long."""
+    numbers = {"n_ctx": limit, "n_prompt_tokens": asked}
+    return failure(400, "the request exceeds the available context size", type="exceed_context_size_error", **numbers)
+
+
 class ScriptedServer:
     """Answers well-formed requests with the steps in order; leaving it fails when steps are left over.
 
@@ -77,7 +83,8 @@ class ScriptedServer:
     model does; `models` are those it has, and `listing` is what
     it says when asked for them, if that is something else. With `keyless` any key will do. `requests` keeps the
     body and `headers` the headers of every request, refused ones too; `asked` is set by the first request,
-    `gone` when a client hangs up.
+    `gone` when a client hangs up. A request of more than `window` tokens, of three bytes each, gets what `too_long`
+    makes of that number and of its own.
     """
 
     def __init__(
@@ -89,10 +96,12 @@ class ScriptedServer:
         listing: Reply | None = None,
         keyless: bool = False,
         ids: str = IDS,
+        window: int = 0,
+        too_long: Callable[[int, int], Reply] | None = None,
     ) -> None:
         self.keyless, self.ids = keyless, ids
         self.steps, self.refuses, self.models, self.listing = list(steps), refuses, models, listing
-        self.reasoning = reasoning
+        self.reasoning, self.window, self.too_long = reasoning, window, too_long or refuse_length
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
         self.paths: list[str] = []
@@ -140,6 +149,8 @@ class ScriptedServer:
         param, words = reasoning_refusal(body) if self.reasoning else ("", "")
         if param:
             return failure(400, words, param=param, code="unsupported_value")
+        if self.window and (asked := len(data) // 3) > self.window:
+            return self.too_long(self.window, asked)
         form = body.get("response_format", {}).get("type")
         for part in self.refuses:
             if part in body or part == form:

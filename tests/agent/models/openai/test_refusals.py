@@ -75,7 +75,7 @@ async def test_no_attempt_begins_after_the_budget_of_seconds() -> None:
         (failure(404, "nothing here"), "check that OPENAI_BASE_URL names an OpenAI-compatible endpoint"),
         (failure(400, "bad"), r"refused the request \(400: bad\); change the request or the model"),
         (failure(422, "odd"), r"refused the request \(422: odd\)"),
-        (failure(400, "too many", code="context_length_exceeded"), "the conversation is too long for the model `m`"),
+        (failure(400, "too many", code="context_length_exceeded"), "is too long for the model `m`"),
         (failure(429, "pay", code="insufficient_quota"), "no credit left"),
         (Reply(b"", 307, {"Location": "http://127.0.0.1:1/v1"}), "redirects elsewhere, which is never followed"),
         (Reply({"error": {"message": "bad", "code": 400}}), "refused the request"),
