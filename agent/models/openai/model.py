@@ -9,6 +9,7 @@ from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
+from foregate.agent.models.openai.bad_calls import CallRefused, build_refused
 from foregate.agent.models.openai.endpoint import APIS, OPENAI_URL, PLACEHOLDER_KEY, Api, Endpoint
 from foregate.agent.models.openai.refusals import NO_JSON, FeatureDeclined, InBand, explain_refusal, translate_error
 from foregate.agent.models.openai.request import WireRequest, encode_body
@@ -151,6 +152,9 @@ class OpenAIModel:
             except FeatureDeclined as no:
                 declined.add(str(no))
                 continue
+            except CallRefused as no:
+                emitter.begin()
+                return build_refused(no.refusal, self._endpoint.clean(no.refusal.words), wire.names)
             self._declined |= declined
             return assembler.build_response(
                 self._model, Prices(*self._find_price(self._model)), wire.notes(stream, declined)

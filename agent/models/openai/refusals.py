@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from foregate.agent.models.openai.bad_calls import CallRefused, is_about_call
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.overflow import is_overflow, measure_overflow
 from foregate.agent.models.openai.refusal import Refusal, read_refusal
@@ -88,13 +89,15 @@ def translate_in_band(error: Json) -> InBand:
 def explain_refusal(
     refusal: Refusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None = None
 ) -> Exception:
-    """Return what to raise for a refusal of `body`: Transient, FeatureDeclined or ModelError."""
+    """Return what to raise for a refusal of `body`: Transient, FeatureDeclined, CallRefused or ModelError."""
     status, words = refusal.status, refusal.words
     said, model = endpoint.clean(words), endpoint.clean(body.get("model"))
     because = f"{status}: {said}" if status and said else f"{status or said or 'no reason given'}"
     if refusal.says(*NO_CREDIT) or status == 402:
         why = f"the account behind the key at {endpoint.url} has no credit left ({because})"
         return ModelError(f"{why}; top it up or use another")
+    if is_about_call(refusal):
+        return CallRefused(refusal)
     if is_overflow(refusal):
         why = f"what is asked is too long for the model `{model}` ({because})"
         return ContextTooLong(f"{why}; ask for less, start a new session or use another", *measure_overflow(refusal))
