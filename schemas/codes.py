@@ -203,7 +203,10 @@ MEANINGS: dict[str, tuple[str, str]] = {
     "not_run_loop": ("The identical call ran several times and nothing changed.", "Do something else."),
     "not_run_too_many": ("The response holds more calls than are judged.", "Send the call again."),
     "not_run_dry_run": ("A dry run: the call was judged and would have run.", ""),
-    "not_run_cancelled": ("The person cancelled, or the process ended.", "Send the call again if it is still wanted."),
+    "not_run_cancelled": (
+        "The person or the caller cancelled, or the process ended.",
+        "Send the call again if it is still wanted.",
+    ),
     "not_run_budget": ("The task has used all its tool calls.", "Ask for less, or raise `limits.tool_calls`."),
     "not_run_truncated": ("The response was cut off.", "Send the calls again, shorter."),
     "tool_failed": ("The tool could not even be started.", "Read the message and correct its cause."),

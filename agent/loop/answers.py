@@ -7,6 +7,7 @@ from typing import Any
 from foregate.agent.effects.hands import MachineHands
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import PERSON
 from foregate.agent.session.turn_builder import Facts
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import AnswerCode, CallAnswered
@@ -15,13 +16,14 @@ from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, ToolCall
 
 
-async def cancel_open_task(session: Session) -> RunResult:
-    """End the task in hand because the person cancelled it; every call of it is answered."""
-    if session.plan_driver is not None and (ended := await session.plan_driver.cancel()) is not None:
+async def cancel_open_task(session: Session, who: str = PERSON) -> RunResult:
+    """End the task in hand because somebody cancelled it; every call of it is answered."""
+    why = f"{who} cancelled"
+    if session.plan_driver is not None and (ended := await session.plan_driver.cancel(why)) is not None:
         return ended
     facts = session.turns.compute_open_facts()
-    await answer_remaining(session, "not_run_cancelled", "cancelled by the person", facts)
-    return await session.end_task("cancelled", blocker="the person cancelled")
+    await answer_remaining(session, "not_run_cancelled", f"cancelled by {who}", facts)
+    return await session.end_task("cancelled", blocker=why)
 
 
 async def answer_remaining(

@@ -1,17 +1,54 @@
-"""Giving up the task in hand, said in so many words: no message does it while a question is open."""
+"""Giving up the task in hand: by whoever cancels what runs, or in so many words of a person."""
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Coroutine
 from contextlib import suppress
 
 from foregate.agent.loop.answers import answer_remaining, cancel_open_task
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import PERSON, Stopped, name_canceller
 from foregate.agent.session.turn_builder import Facts
+from foregate.agent.workspace.thread import wait_until_over
 from foregate.schemas.errors import RuntimeLost, UsageError
 
 GIVEN_UP = "what waited for your answer is given up, and nothing of it ran"
 """What a person is told whose message came while a question was open."""
+
+
+async def see_through(session: Session, steps: Coroutine[None, None, RunResult]) -> RunResult:
+    """Return what steps come to; cancelled, they end their task, and the log says who cancelled.
+
+    CancelledError then goes on, but for a person's cancel at its goal: the session they gave up, or the task that asks.
+    """
+    is_first = session.work is None
+    if is_first:
+        session.work, session.cancelled = asyncio.current_task(), None
+    try:
+        try:
+            outcome = await steps
+        except asyncio.CancelledError as error:
+            session.cancelled = error
+            outcome = await _end_cancelled(session, name_canceller(session.work, error))
+        cancel = session.cancelled
+        stops = cancel is None or (is_first and name_canceller(session.work, cancel) == PERSON)
+        if cancel is None or stops or isinstance(cancel, Stopped):
+            return outcome
+        raise cancel
+    finally:
+        if is_first:
+            session.work = None
+
+
+async def _end_cancelled(session: Session, who: str) -> RunResult:
+    """End the task that was cancelled, if it is still open; a further cancel waits until that is over."""
+    if session.state.task is None:
+        return session.outcome
+    ending = asyncio.ensure_future(cancel_open_task(session, who))
+    await wait_until_over(ending)
+    return ending.result()
 
 
 def refuse_while_asking(session: Session) -> None:

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
-from foregate.agent.loop.answers import answer_remaining, cancel_open_task, draft_answer
+from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.asking import request_response
-from foregate.agent.loop.cancelling import refuse_while_asking, turn_elsewhere
+from foregate.agent.loop.cancelling import refuse_while_asking, see_through, turn_elsewhere
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.internal_calls import build_remark, find_bare_promise, verify_answer
 from foregate.agent.loop.unmet import UNKNOWN_WAY, find_unmet
@@ -44,30 +44,42 @@ _TRUNCATED = "the response was cut off; send the calls again, shorter"
 
 
 async def run(session: Session, text: str) -> RunResult:
-    """Take a message through to an answer, a pause or an end. Cancelling leaves every call answered.
+    """Take a message through to an answer, a pause or an end. Cancelling ends the task, and every call is answered.
 
+    A cancel by the caller goes on as CancelledError, one by `stop_task` gives the outcome.
     Raises UsageError while a question to a person is open: a message answers none. `turn_elsewhere` gives it up.
     """
     if session.state.task is not None and session.state.task.paused != "needs_input":
         refuse_while_asking(session)
+    return await see_through(session, take_message(session, text))
+
+
+async def take_message(session: Session, text: str) -> RunResult:
+    """Record a message, which ends what does not wait for one, and take it through."""
+    if session.state.task is not None and session.state.task.paused != "needs_input":
         await turn_elsewhere(session)
     await session.record_message(text)
     return await run_to_outcome(session)
 
 
 async def run_to_outcome(session: Session) -> RunResult:
-    """Take steps until one has an outcome. A task that carries out a plan is not gone on with by asking the model."""
+    """Take steps until one has an outcome; see `run` for cancels.
+
+    A task that carries out a plan is not gone on with by asking the model.
+    """
     task, driver = session.state.task, session.plan_driver
     if driver is not None:
         driver.begin()
     elif task is not None and (task.running_plan or task.proposed_plan):
         return explain_waiting_plan(session, task)
-    try:
-        while (outcome := await take_step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
-            await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
-        return outcome
-    except asyncio.CancelledError:
-        return await cancel_open_task(session)
+    return await see_through(session, take_steps(session))
+
+
+async def take_steps(session: Session) -> RunResult:
+    """Take steps until one has an outcome."""
+    while (outcome := await take_step(session)) is None:  # noqa: ASYNC110 - it works, it does not poll
+        await asyncio.sleep(0)  # lets a cancel and whoever follows the events in between two steps
+    return outcome
 
 
 def explain_waiting_plan(session: Session, task: TaskState) -> RunResult:
@@ -316,6 +328,7 @@ async def run_child_task(session: Session, text: str, name: str = "") -> RunResu
     lease = await store.claim(name, create=not known)
     layers = {**session.layers, "spent": [*get_list(session.layers, "spent"), spent]}
     inner = session.build_child(lease, narrow_limits(session.policy, spent), layers, state)
+    inner.work = session.work
     try:
         if known:
             await resume(inner)

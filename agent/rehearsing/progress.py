@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -21,6 +20,7 @@ from foregate.agent.rehearsing.recorded_steps import (
     Step,
 )
 from foregate.agent.rehearsing.recording import Recording
+from foregate.agent.session.stopping import Stopped
 from foregate.evidence.state.lineage import join_events
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import is_fitting
@@ -140,7 +140,7 @@ class Progress:
 
     def cancel(self) -> NoReturn:
         """Cancel the task where it was cancelled then."""
-        raise asyncio.CancelledError
+        raise Stopped
 
     def assume(self, who: str, said: str) -> str:
         """Return what somebody is assumed to answer, and count it; "" is no answer."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping
 from typing import Any
 
@@ -80,7 +79,7 @@ class RecordedInteraction(Interaction):
         if step is None:
             raise RecordingEnds
         if isinstance(step, RecordedEnd):
-            raise asyncio.CancelledError
+            self._progress.cancel()
 
     def _name_calls_anew(self, known: RecordedAnswer, need: Need) -> Mapping[str, Json] | None:
         """Return a recorded value with what it says of single calls under the ids these have now."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Protocol, TypeVar
 
@@ -67,7 +66,7 @@ class RecordedVoice:
                 case RecordedEnd(body=body) if body.status == "failed" and self._fails_too:
                     raise ModelError(body.note)
                 case RecordedEnd(body=body) if body.status == "cancelled" and self._fails_too:
-                    raise asyncio.CancelledError
+                    self._progress.cancel()
                 case None:
                     progress.stop_at_end()
                 case RecordedHalt(why=why):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Sequence
 
 from msgspec.structs import replace
@@ -40,7 +39,7 @@ class RecordedPlanner(RecordedVoice):
         assert self.round is not None
         if not self.has_more:
             if isinstance(self._progress.step, RecordedEnd):
-                raise asyncio.CancelledError
+                self._progress.cancel()
             await self._find_next(RecordedRound)  # there is none: it says what is there instead
             raise NothingRecorded(self._unheard)
         time, body = self.round.answers[self._given]

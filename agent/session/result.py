@@ -48,8 +48,8 @@ class PlanDriver(Protocol):
     async def take_step(self) -> RunResult | None:
         """Take one step: make the plan the task wants, have it confirmed, or go on; None until there is an outcome."""
 
-    async def cancel(self) -> RunResult | None:
-        """End a plan under way because the person cancelled it; None where none is."""
+    async def cancel(self, why: str) -> RunResult | None:
+        """End a plan under way because somebody cancelled it; None where none is."""
 
     def pause(self) -> bool:
         """Let a plan that runs pause after the call in hand; whether one runs."""

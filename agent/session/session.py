@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, cast
@@ -138,6 +137,12 @@ class Session:
         self._use_catalogue(self._build_catalogue())
         self.plan_driver = plan_driver(self) if plan_driver is not None else None
         self._follow_policy = follow_policy
+        self.outcome = RunResult("cancelled")
+        """How the last task ended or paused."""
+        self.work: asyncio.Task[Any] | None = None
+        """What takes the steps of this session, or of the one that handed it its task, just now."""
+        self.cancelled: asyncio.CancelledError | None = None
+        """The cancel that came too late for a step to be stopped by it; it is raised once that is over."""
 
     def _read_secrets(self, policy: Policy, workspace: Workspace) -> None:
         self._patterns = policy.sensitive.expressions
@@ -374,13 +379,13 @@ class Session:
         duration = task.count_active_seconds(self.clock())
         body = TaskEnded(status=status, text=text, duration=duration, note=blocker, report=report, **used)
         await self.record(Draft(body, "foregate"))
-        with suppress(asyncio.CancelledError):  # the task has ended, so there is nothing left to cancel
-            await self.log.settle()
-        return RunResult(status, text, report, remark)
+        self.outcome = RunResult(status, text, report, remark)
+        await self.log.settle()
+        return self.outcome
 
     async def pause(self, outcome: RunResult) -> RunResult:
         """Record that the task waits for a person, and return the outcome it pauses with."""
-        asks = outcome.status == "needs_input"
+        self.outcome, asks = outcome, outcome.status == "needs_input"
         body = TaskPaused(reason=cast(PauseReason, outcome.status), question=outcome.text if asks else None)
         await self.record(Draft(body, "foregate"))
         await self.log.settle()

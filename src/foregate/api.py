@@ -122,7 +122,8 @@ class Agent:
         """Take a message through to an answer, a pause or an end; after a question in words, `text` answers it.
 
         Raises UsageError while calls or a plan wait for a yes or a no: no message is one. `answer` answers, `cancel`
-        gives the task up.
+        gives the task up. Cancelled by its caller, as by `asyncio.timeout`, it ends the task, says so in the log, and
+        raises CancelledError; `outcome` says what stands.
 
         `text` is what the person says, and gives authority. `quoted` is material that goes with it, such as a mail or a
         page: the model reads it, and nothing it says counts as the person's word.
@@ -146,6 +147,7 @@ class Agent:
         Leaving the iteration early cancels the task.
         """
         from foregate.agent.loop.runner import run
+        from foregate.agent.workspace.thread import wait_until_over
 
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
         with self._work():
@@ -158,7 +160,10 @@ class Agent:
                         yield event
                 finally:
                     task.cancel()
-                    self.outcome = await task
+                    again = await wait_until_over(task)
+                    self.outcome = session.outcome if task.cancelled() else task.result()
+                    if again:
+                        raise asyncio.CancelledError
 
     async def plan(self, request: str) -> Planning:
         """Have a plan made for a request; nothing of it runs. Without a sound one the result names every defect.
@@ -297,6 +302,9 @@ class Agent:
         self._busy = True
         try:
             yield
+        except asyncio.CancelledError:
+            self.outcome = self._opened.session.outcome if self._opened is not None else None
+            raise
         finally:
             self._busy = False
 

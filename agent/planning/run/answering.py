@@ -19,6 +19,7 @@ from foregate.agent.planning.format.reader import Reading
 from foregate.agent.session.elide_results import format_result
 from foregate.agent.session.interaction import strip_fence
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import name_canceller
 from foregate.evidence.state.conversation import estimate_tokens
 from foregate.evidence.state.plan import CallState, PlanState, StepState
 from foregate.evidence.state.truncate import truncate_text
@@ -55,8 +56,9 @@ async def answer_results(
         return report
     try:
         return await ask_until_usable(session, state, configuration, model, report, assess)
-    except asyncio.CancelledError:
-        return replace(report, unanswered="the person did not wait for the answer")
+    except asyncio.CancelledError as error:
+        session.cancelled = error
+        return replace(report, unanswered=f"{name_canceller(session.work, error)} did not wait for the answer")
 
 
 def is_answer_due(session: Session, state: PlanState, configuration: Configuration, report: PlanReport) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.loop import runner
 from foregate.agent.loop.answers import answer_remaining
+from foregate.agent.loop.cancelling import see_through
 from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.planning.ask import planner
@@ -23,6 +23,7 @@ from foregate.agent.planning.run import control, filling, next_step, outlook
 from foregate.agent.planning.run.answering import PlanReport, answer_results, build_report, render_summary
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import PERSON
 from foregate.evidence.state.plan import CallState, PlanState, StepState
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
@@ -80,13 +81,15 @@ class PlanController:
     async def take_through(self, *, unseen: bool = False, step: bool = False) -> tuple[PlanReport, bool]:
         """Have the session's plan confirmed, see `confirm`, and run it; whether it ran. Cancelling ends the task."""
         self.begin()
-        try:
+        ran = False
+
+        async def confirm_and_run() -> RunResult:
+            nonlocal ran
             ended = await self.confirm(unseen=unseen, step=step)
-        except asyncio.CancelledError:
-            if self.session.state.task is None:
-                raise
-            ended = await self.session.end_task("cancelled", blocker="the person cancelled")
-        return (self.build_report(ended), False) if ended is not None else (await self.run(), True)
+            ran = ended is None
+            return await run_to_outcome(self.session) if ended is None else ended
+
+        return self.build_report(await see_through(self.session, confirm_and_run())), ran
 
     async def run(self) -> PlanReport:
         """Run the confirmed plan, and each further one after another yes, to an end or a pause."""
@@ -120,13 +123,13 @@ class PlanController:
         """Return the plan a text held, or everything that is wrong with it in this workspace."""
         return planner.assess_plan(session, reading, configuration, tries)
 
-    async def cancel(self) -> RunResult | None:
-        """End the plan under way because the person cancelled it; see PlanDriver."""
+    async def cancel(self, why: str = f"{PERSON} cancelled") -> RunResult | None:
+        """End the plan under way because somebody cancelled it; see PlanDriver."""
         task = self.session.state.task
         if task is None or not task.running_plan:
             return None
         await self.follow()
-        return await self.break_off_plan("cancelled", "the person cancelled")
+        return await self.break_off_plan("cancelled", why)
 
     async def confirm(self, *, unseen: bool = False, step: bool = False) -> RunResult | None:
         """Have the proposed plan confirmed; None once it is, else how the task ended or paused.

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import stop_task
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.codes import NOT_RUN, REPEATED_HOLD
 from foregate.schemas.errors import WorkspaceError
@@ -80,7 +81,7 @@ async def cancelled(world: World) -> None:
     def stop(event: Any) -> None:
         if event.kind == "turn_judged":
             assert task is not None
-            task.cancel()
+            stop_task(task)
 
     session = await world.open([calls(NOTE, text=TALK)], listeners=[stop])
     task = asyncio.create_task(run(session, "note k"))

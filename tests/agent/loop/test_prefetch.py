@@ -19,6 +19,7 @@ from foregate.agent.dialects.text.dialect import Dialect
 from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.retries import Retries
 from foregate.agent.session.result import RunResult
+from foregate.agent.session.stopping import Stopped
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
@@ -242,7 +243,7 @@ async def test_a_response_that_never_comes_leaves_no_look_under_way() -> None:
 
     async def breaks(_: Follower) -> None:
         await waiting.wait()
-        raise asyncio.CancelledError
+        raise Stopped
 
     tools = [dataclasses.replace(tool, run=forever) for tool in world.tools()]
     world.tools = lambda: tools  # type: ignore[method-assign]

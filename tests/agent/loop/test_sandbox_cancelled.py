@@ -15,6 +15,7 @@ from foregate.agent.effects.applying import apply_changes
 from foregate.agent.loop.cancelling import turn_elsewhere
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import stop_task
 from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.tools.tool import Tool
@@ -75,7 +76,7 @@ def send(*lines: str) -> Any:
 
 async def cancel(work: asyncio.Task[Any]) -> Any:
     """Cancel a session's work and return what became of it."""
-    work.cancel()
+    stop_task(work)
     return (await work).status
 
 
@@ -143,7 +144,7 @@ async def test_what_is_being_applied_when_it_is_cancelled_is_applied_to_its_end(
     session = await begin(send("echo x > b.txt; mkdir c; echo y > c/d.txt"))
     work = asyncio.ensure_future(run(session, "make it"))
     await applying.wait()
-    work.cancel()
+    stop_task(work)
     await asyncio.sleep(0)
     cancelled.set()
     assert (await work).status == "cancelled"
@@ -163,7 +164,7 @@ async def test_a_session_that_is_cancelled_at_any_event_has_all_of_a_command_or_
         if started or event.kind == "tool_started":
             started.append(event)
         if len(started) == number:
-            work.cancel()
+            stop_task(work)
 
     session.log.subscribe(listen)
     work = asyncio.ensure_future(run(session, "make it"))

@@ -14,6 +14,7 @@ from foregate.agent.dialects.dialect_model import DialectModel
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.loop.cancelling import turn_elsewhere
 from foregate.agent.loop.runner import reason_to_stop_stages, run, run_to_outcome, take_step
+from foregate.agent.session.stopping import stop_task
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.evidence.state.task import CallResult, TaskState
@@ -206,7 +207,7 @@ async def test_cancelling_a_parallel_block_ends_what_runs_and_answers_the_rest()
         nonlocal begun
         begun += event.kind == "tool_started"
         if begun == 2 and event.kind == "tool_started" and running is not None:
-            running.cancel()
+            stop_task(running)
 
     response = blocks(both(0, 1, turn(2, 3)), *wanted, deferred=(3,))
     session = await world.open([response], listeners=[stop])

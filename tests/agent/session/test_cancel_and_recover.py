@@ -12,6 +12,7 @@ import pytest
 from foregate.agent.effects.executor import NoPermit, execute
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.runner import judge_response, run, run_to_outcome, take_step
+from foregate.agent.session.stopping import stop_task
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool, Toolbox
@@ -65,7 +66,7 @@ async def test_cancelling_answers_the_running_call_and_the_session_goes_on(call:
     session.tools = hanging(world, call[0], reached)
     task = asyncio.create_task(run(session, "note k in a.txt"))
     await reached.wait()
-    task.cancel()
+    stop_task(task)
     outcome = await task
     assert outcome.status == "cancelled"
     kinds = await world.kinds()
@@ -93,7 +94,7 @@ async def test_a_cancel_while_the_log_is_being_written_leaves_nothing_open_and_n
     session = await world.open([calls(NOTE, text=TALK), says("ok")] if ended else [says("ok")])
     task, waiting = asyncio.create_task(run(session, "note k")), asyncio.create_task(reached.wait())
     await asyncio.wait([task, waiting], return_when=asyncio.FIRST_COMPLETED)
-    task.cancel()
+    stop_task(task)
     assert waiting.cancel() is False, "it was never waited for the log to be written"
     assert (await task).status == status
     assert world.effects == []

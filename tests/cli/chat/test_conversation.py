@@ -296,8 +296,8 @@ async def test_ctrl_c_cancels_the_step_and_not_the_session(chat: Callable[..., A
     done = await chat(["wait", KeyboardInterrupt, "hello"], model=PressesCtrlC())
     assert "cancelled no change was completed" in done.shown
     assert "still here" in done.shown
-    ends = [event.body.status for event in done.events if isinstance(event.body, TaskEnded)]
-    assert ends == ["cancelled", "completed"]
+    ends = [(event.body.status, event.body.note) for event in done.events if isinstance(event.body, TaskEnded)]
+    assert ends == [("cancelled", "the person cancelled"), ("completed", "")]
     assert signal.getsignal(signal.SIGINT) is before
 
 

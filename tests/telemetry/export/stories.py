@@ -12,6 +12,7 @@ from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run, run_to_outcome, take_step
 from foregate.agent.planning.run.control import decide
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import stop_task
 from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.schemas.event import Draft, Event
 from foregate.schemas.event_body import PolicyChanged
@@ -156,7 +157,7 @@ async def cancelled(world: World) -> Session:
     session.tools = hanging(world, "note", reached)
     running = asyncio.create_task(run(session, "note k in a.txt"))
     await reached.wait()
-    running.cancel()
+    stop_task(running)
     await running
     await run(session, "hello")
     return session

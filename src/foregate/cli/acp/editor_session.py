@@ -17,6 +17,7 @@ from foregate.agent.loop.answers import cancel_open_task
 from foregate.agent.loop.cancelling import GIVEN_UP, turn_elsewhere
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.result import RunResult
+from foregate.agent.session.stopping import stop_task
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.acp.editor_person import EditorPerson
@@ -182,7 +183,7 @@ class EditorSession:
     async def cancel(self) -> None:
         """Stop what is at work; every call of it is answered. A question the editor took back goes with it."""
         if self._work is not None:
-            self._work.cancel()
+            stop_task(self._work)
             self._ending = self._work
         elif self.person.was_dismissed and self.session.state.task is not None:
             self.person.was_dismissed = False
@@ -208,7 +209,7 @@ class EditorSession:
             if self.person.is_asking or self.session.state.waits_for_person:  # it may be on its way, or just left
                 self.person.leave()
             else:
-                self._work.cancel()
+                stop_task(self._work)
             await asyncio.wait([self._work])
         if self._prompted is not None:
             await self._prompted.wait()

@@ -17,6 +17,7 @@ from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
+from foregate.agent.session.stopping import stop_task
 from foregate.assembly.identity import find_identity
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
@@ -268,7 +269,7 @@ class ChatStream:
     async def _run_steps(self, steps: Coroutine[None, None, RunResult]) -> None:
         """Run steps of the loop; an interrupt or a line that cancels ends their task, and the chat goes on."""
         task, cancelled = asyncio.ensure_future(steps), asyncio.ensure_future(self._pipe.take_line(is_cancel))
-        self._cancel = task.cancel
+        self._cancel = partial(stop_task, task)
         cancelled.add_done_callback(partial(self._take_cancel, task))
         try:
             with interruptible(task):
@@ -278,7 +279,7 @@ class ChatStream:
 
     def _take_cancel(self, task: asyncio.Task[RunResult], waited: asyncio.Future[None]) -> None:
         """Cancel what runs for the line that says so; where that has just ended, the line is for what is left open."""
-        if not waited.cancelled() and not task.cancel():
+        if not waited.cancelled() and not stop_task(task):
             self._pipe.put_back(InputLine("/cancel"))
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 
+from foregate.agent.session.stopping import Stopped
 from foregate.cli.terminal.approval_dialog import ApprovalDialog
 from foregate.cli.terminal.blocks import fit_rows
 from foregate.cli.terminal.layout import CARE, format_hanging, pack_parts
@@ -42,7 +42,7 @@ class PersonAtTerminal:
                 return self._answer_read(need.request)
             return await ApprovalDialog(self.screen, self.terminal, need.request, self.foresee(need)).ask()
         except KeyboardInterrupt:
-            raise asyncio.CancelledError from None
+            raise Stopped from None
 
     async def _ask_about_tools(self, request: Mapping[str, Json]) -> Reply:
         width = self.screen.console.width

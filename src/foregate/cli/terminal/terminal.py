@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from msgspec import Struct
 
+from foregate.agent.session.stopping import stop_task
 from foregate.cli.terminal.history import prepare_history
 from foregate.cli.terminal.layout import CARE
 
@@ -123,7 +124,7 @@ def interruptible(task: asyncio.Task[T], pauses: Callable[[], bool] = lambda: Fa
         nonlocal asked
         if not asked and not pauses():
             asked = True
-            task.cancel()
+            stop_task(task)
 
     before = signal.getsignal(signal.SIGINT)
     try:

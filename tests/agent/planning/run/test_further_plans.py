@@ -6,9 +6,12 @@ import asyncio
 import json
 from typing import Any
 
+import pytest
+
 from foregate.agent.loop.runner import run
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.run_plan import PlanController
+from foregate.agent.session.stopping import Stopped
 from foregate.agent.testing.model import ScriptedPerson, answers, calls
 from tests.agent.planning.run.test_mode import ANSWER, ASKED, EDIT, EDIT_B, PLAN, READ, TALK, opened, planned
 from tests.agent.planning.test_worked_examples import wire_task
@@ -54,10 +57,40 @@ async def test_a_cancel_while_a_task_waits_for_the_person_ends_the_plan_and_each
     world = World()
 
     def cancel(_: Any) -> Any:
-        raise asyncio.CancelledError
+        raise Stopped
 
     session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN], ["step", "yes", cancel])
     outcome = await run(session, ASKED)
     assert (outcome.status, world.workspace.files["a.txt"]) == ("cancelled", b"teh cat")
     assert outcome.text.startswith("Plan `Mend the files`: 1 done, 1 aborted.")
+    assert [step.status for step in (await get_plan_state(session)).steps.values()] == ["done", "aborted"]
+
+
+async def test_a_caller_who_does_not_wait_for_the_answer_hears_of_its_cancel_and_the_plan_has_run() -> None:
+    world = World()
+
+    def cancel(_: Any) -> Any:
+        work.cancel()
+        raise asyncio.CancelledError  # as an endpoint that is left does
+
+    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN, cancel], ["yes"])
+    work = asyncio.ensure_future(run(session, ASKED))
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert (session.outcome.status, world.workspace.files["a.txt"]) == ("completed", b"the cat")
+    assert "the caller did not wait for the answer" in session.outcome.text
+
+
+async def test_a_caller_who_cancels_while_a_plan_runs_ends_the_plan_in_its_own_name() -> None:
+    world = World()
+
+    def cancel(_: Any) -> Any:
+        work.cancel()
+        raise asyncio.CancelledError
+
+    session = await opened(world, [calls(READ, EDIT, text=TALK), PLAN], ["step", "yes", cancel])
+    work = asyncio.ensure_future(run(session, ASKED))
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert session.outcome.report.blocker == "the caller cancelled"
     assert [step.status for step in (await get_plan_state(session)).steps.values()] == ["done", "aborted"]

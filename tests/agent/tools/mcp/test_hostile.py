@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from foregate.agent.session.stopping import stop_task
 from foregate.agent.testing.model import ScriptedPerson, calls, says
 from foregate.agent.tools.mcp.mcp_tools import ReviewedServer
 from foregate.agent.tools.mcp.server_configuration import read_servers
@@ -222,7 +223,7 @@ async def test_cancelling_a_call_tells_the_server(bench: Bench) -> None:
     async with bench.agent(calls(("bad.slow", {})), person=ScriptedPerson(["yes"])) as agent:
         task = asyncio.create_task(agent.run("do it"))
         await bench.wait(["slow {}"])
-        task.cancel()
+        stop_task(task)
         assert (await task).status == "cancelled"
         await bench.wait(["slow {}", "cancelled"])
 
