@@ -132,18 +132,23 @@ async def _play(row: Server, case: Case, ended: Ended) -> None:
         world.offers = case.refusal.offers if case.refusal is not None else 0
         async with listen(Played(row, refusals, once, at)) as played:
             by = case.refusal.by if case.kind == "refuses" and case.refusal is not None else case.kind
-            match by:
-                case "strict":
-                    await _ask_strictly(world, played, ended)
-                case "too long":
-                    await _play_long(world, played, row, ended)
-                case "from elsewhere":
-                    await _go_on_elsewhere(world, played, ended)
-                case "resumed":
-                    await _resume(world, played, ended)
-                case _:
-                    await _play_twice(world, played, case, ended, stream=by == "streamed")
+            await play_against(world, played, by, ended)
             ended.refused = played.refused
+
+
+async def play_against(world: World, played: Played, kind: str, ended: Ended) -> None:
+    """Play a kind of case against a server that listens."""
+    match kind:
+        case "strict":
+            await _ask_strictly(world, played, ended)
+        case "too long":
+            await _play_long(world, played, ended)
+        case "from elsewhere":
+            await _go_on_elsewhere(world, played, ended)
+        case "resumed":
+            await _resume(world, played, ended)
+        case _:
+            await _play_twice(world, played, ended, stream=kind == "streamed")
 
 
 class World:
@@ -213,11 +218,11 @@ class World:
         return await open_session(setting)
 
 
-async def _play_twice(world: World, played: Played, case: Case, ended: Ended, *, stream: bool) -> None:
+async def _play_twice(world: World, played: Played, ended: Ended, *, stream: bool) -> None:
     """Do the short job in a session, and again in another one: what was learnt the first time is known by then."""
     extra: list[int] = []
     for _ in range(2):
-        before = len(played.requests), len(played.places), sum(world.entries.values())
+        before, entries = played.extra, sum(world.entries.values())
         opened = await world.open(played, MemoryLog(), stream=stream)
         try:
             outcome = await run(opened.session, TYPO)
@@ -225,14 +230,14 @@ async def _play_twice(world: World, played: Played, case: Case, ended: Ended, *,
             await opened.close()
         ended.said = f"{outcome.text or outcome.report.blocker}"
         ended.done = outcome.status == "completed" and FIXED in outcome.text
-        extra.append(len(played.requests) - before[0] - len({*played.places[before[1] :]}))
-        wanted = sum(world.entries.values()) - before[2] - 1
+        extra.append(played.extra - before)
+        wanted = sum(world.entries.values()) - entries - 1
         ended.doubled += max(wanted, 0) if not ended.done else abs(wanted)
         if ended.done and "the cat" not in (world.workspace / "notes/a.txt").read_text():
             ended.wrong = "the file is not as it should be"
         if not extra[1:]:
             ended.slept = tuple(world.slept)
-        if not ended.done or ended.wrong or case.kind in ("bad call", "limit"):
+        if not ended.done or ended.wrong or ended.case.kind in ("bad call", "limit"):
             break
         world.write()
     ended.first, ended.second = extra[0], extra[-1] if len(extra) > 1 else 0
@@ -240,7 +245,7 @@ async def _play_twice(world: World, played: Played, case: Case, ended: Ended, *,
 
 async def _resume(world: World, played: Played, ended: Ended) -> None:
     """Do a job, close the session, open it again, and do the next: the server gets what it said."""
-    log = MemoryLog()
+    log, before = MemoryLog(), played.extra
     opened = await world.open(played, log)
     name = opened.name
     outcome = await run(opened.session, TYPO)
@@ -249,7 +254,7 @@ async def _resume(world: World, played: Played, ended: Ended) -> None:
     if outcome.status != "completed":
         return
     await _take_up(world, played, log, name, ended)
-    ended.first = len(played.requests) - len({*played.places})
+    ended.first = played.extra - before
 
 
 async def _go_on_elsewhere(world: World, played: Played, ended: Ended) -> None:
@@ -264,7 +269,7 @@ async def _go_on_elsewhere(world: World, played: Played, ended: Ended) -> None:
     ended.said = outcome.text or outcome.report.blocker
     if outcome.status == "completed":
         await _take_up(world, played, log, name, ended)
-        ended.first = len(played.requests) - len({*played.places})
+        ended.first = played.extra
 
 
 async def _take_up(world: World, played: Played, log: MemoryLog, name: str, ended: Ended) -> None:
@@ -278,8 +283,10 @@ async def _take_up(world: World, played: Played, log: MemoryLog, name: str, ende
     ended.doubled = abs(sum(world.entries.values()) - 2) if ended.done else 0
 
 
-async def _play_long(world: World, played: Played, row: Server, ended: Ended) -> None:
+async def _play_long(world: World, played: Played, ended: Ended) -> None:
     """Do the long job against a window that it does not fit into."""
+    row = played.row
+    before = played.extra
     assert row.too_long is not None
     opened = await world.open(played, MemoryLog())
     first = opened.session
@@ -294,7 +301,7 @@ async def _play_long(world: World, played: Played, row: Server, ended: Ended) ->
     ended.said = outcome.text or outcome.report.blocker
     ended.done = outcome.status == "completed" and READ in outcome.text
     ended.doubled = max(0, world.entries["parts"] - 1) if not ended.done else abs(world.entries["parts"] - 1)
-    ended.first = len(played.requests) - len({*played.places})
+    ended.first = played.extra - before
 
 
 def _measure_first(session: Any) -> int:
@@ -313,12 +320,13 @@ async def _ask_strictly(world: World, played: Played, ended: Ended) -> None:
     )
     extra: list[int] = []
     for _ in range(2):
-        before = len(played.requests)
+        before = played.extra
         model = world.build_model(played, stream=False)
         try:
             ended.said = (await model.respond(request)).text
         finally:
             await model.close()
-        extra.append(len(played.requests) - before - 1)
+        extra.append(played.extra - before)
+        played.place = ""
     ended.first, ended.second = extra
     ended.done = bool(ended.said)

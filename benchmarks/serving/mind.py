@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-TYPO, NOTE = "Fix the typo in notes/a.txt and count it.", "Now count one more."
-LONG = "Read all the parts and count them once."
+TYPO, NOTE = "Fix the typo in notes/a.txt and count it in notes/list.txt.", "Now add one more entry to notes/list.txt."
+LONG = "Read all the parts and add one entry to notes/list.txt."
 PARTS = 8
 """Files of the long job; together they are longer than any window that is played."""
 FIXED, NOTED, READ = "The typo is fixed: it says the cat.", "One more is counted.", "All parts are read and counted."

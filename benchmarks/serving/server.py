@@ -21,8 +21,8 @@ Made = tuple[int, Mapping[str, str], bytes]
 class Played:
     """A server at work. `refusals` hold beside the mind; those without a condition once, at the request `at`.
 
-    `requests` are the bodies that came, `refused` what was refused of them, `answers` how many places of conversations
-    were answered, each once however often it was asked for. `beyond` are the tokens of requests over a window.
+    `requests` are the bodies that came, `refused` what was refused of them, `extra` how many were refused or asked for
+    the same place of a conversation again.
     """
 
     def __init__(self, row: Server, refusals: Sequence[Refusal], once: Refusal | None = None, at: int = 0) -> None:
@@ -30,8 +30,8 @@ class Played:
         self.mind = Mind(one=row.answers.one)
         self.requests: list[Mapping[str, Any]] = []
         self.refused: list[str] = []
-        self.places: list[str] = []
-        self.numbers = 0
+        self.place = ""
+        self.extra = self.numbers = 0
         self.url = ""
 
     def answer(self, body: Mapping[str, Any]) -> Made | list[bytes]:
@@ -40,17 +40,19 @@ class Played:
         for refusal in self.refusals:
             if (words := find_refusal(refusal.when, body)) is not None:
                 return self._refuse(refusal, words, body)
-        if self.once is not None and len(self.places) >= self.at:
+        if self.once is not None and self.numbers >= self.at:
             refusal, self.once = self.once, None
             return self._refuse(refusal, {"tokens": count_tokens(body)}, body)
         place, said = self.mind.answer(body["messages"])
-        self.places.append(place)
+        self.extra += place == self.place
+        self.place = place
         return self._say(said, body)
 
     def _refuse(self, refusal: Refusal, words: Mapping[str, Any], body: Mapping[str, Any]) -> Made | list[bytes]:
         filled = fill(refusal.body, {**words, "model": body["model"]})
         text = filled if isinstance(filled, str) else json.dumps(filled)
         self.refused.append(text)
+        self.extra += 1
         if refusal.inside and body.get("stream"):
             return [f"data: {text}\n\n".encode()]
         kind = "text/plain" if isinstance(filled, str) else "application/json"
