@@ -164,7 +164,8 @@ class Maker:
                 self.writer.add_text(f"{tool} {target} {summary}", **where)
             if asked:
                 said = {"choice": "yes" if rank == 0 else "no", "yes": rank == 0, "took": draw.randrange(90_000)}
-                counted = {"approver": 0, "model_calls": 0, "tokens": 0, "turn": row, "not_run": ""}
+                counted = {"approver": 0, "model_calls": 0, "tokens": 0, "turn": row}
+                said |= {"not_run": "", "by": gate, "key": ""}
                 self.writer.insert("asks", **place, who="person", gate=gate, raised=True, answered=5, **said, **counted)
         return stopped
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
-from foregate.schemas.codes import GATES
+from foregate.schemas.codes import CODES, GATES
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
-from foregate.schemas.judgement import Decision, Judgement, Standing
+from foregate.schemas.judgement import Decision, Judgement, Need, Standing
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.audit.decisions import has_fired, has_only_passed, order_rulings
 from foregate.telemetry.index.rows import SEVERITIES, STANDINGS
@@ -90,6 +90,17 @@ def is_asked_for_itself(decision: Decision, judgement: Judgement) -> bool:
     rulings = (ruling for one in judgement.decisions if one.mode != "shadow" for ruling in one.rulings)
     asked = {ruling.call for ruling in rulings if ruling.standing is Standing.ASK}
     return decision.gate == "approval" and "by" in decision.detail and not asked
+
+
+def find_cause(need: Need) -> tuple[str, str]:
+    """Return the gate and the policy key that made a question, before a judgement tells of them and of the rule."""
+    gate = next((gate for gate, codes in CODES.items() if need.code in codes), need.gate)
+    if need.code in _KEYS:
+        return gate, _KEYS[need.code]
+    return gate, f"{gate}.mode" if gate in (*GATES, "postlude") else ""
+
+
+_KEYS = {"outside_mandate": "mandate.mode", "asked_by_rule": "rules.list"}
 
 
 def find_key(decision: Decision, fired: bool) -> str:

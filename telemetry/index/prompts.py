@@ -13,7 +13,7 @@ from foregate.telemetry.index.rows import STANDINGS
 _ASK, _HOLD = STANDINGS.index(Standing.ASK), STANDINGS.index(Standing.HOLD)
 _CAUSES = f"""WITH prompts AS (
   SELECT asks.id, asks.gate, asks.answered > 0 AS answered, asks.yes OR asks.choice = 'anyway' AS yes,
-    asks.choice, asks.session, turns.seq, asks.not_run, asks.who
+    asks.choice, asks.session, turns.seq, asks.not_run, asks.who, asks.by, asks.key
   FROM asks LEFT JOIN turns ON turns.id = asks.turn WHERE who IN ('person', 'words') AND raised = 1 AND {{where}}
 ), named AS (
   SELECT d.*, g.text AS by, c.text AS says FROM decisions d JOIN words g ON g.id = d.gate JOIN words c ON c.id = d.code
@@ -29,17 +29,18 @@ _CAUSES = f"""WITH prompts AS (
         AND (o.standing = {_ASK} OR o.says IN ('approval_granted', 'overridden'))))
     ORDER BY d.id LIMIT 1) AS stopped FROM prompts p
 )
-SELECT coalesce(w.text, linked.gate), coalesce(r.text, ''), coalesce(k.text, ''), count(*), sum(yes),
+SELECT coalesce(w.text, linked.by), coalesce(r.text, ''),
+  CASE WHEN cause IS NULL THEN linked.key ELSE coalesce(k.text, '') END, count(*), sum(yes),
   sum(answered AND NOT yes), sum(NOT answered),
   sum(yes AND stopped IS NULL AND linked.not_run = '' AND linked.seq IS NOT NULL),
   coalesce(group_concat(DISTINCT CASE WHEN yes THEN coalesce(stopped, nullif(linked.not_run, '')) END), '')
 FROM linked LEFT JOIN decisions d ON d.id = cause LEFT JOIN words w ON w.id = d.gate LEFT JOIN words k ON k.id = d.key
-LEFT JOIN decision_rules ON decision = cause AND place = 0 LEFT JOIN words r ON r.id = rule
+LEFT JOIN decision_rules n ON decision = cause AND place = 0 LEFT JOIN words r ON r.id = n.rule
 GROUP BY 1, 2, 3 ORDER BY 4 DESC, 1, 2, 3"""  # noqa: S608
 
 
 class PromptCount(Struct, frozen=True):
-    """Questions to a person that one gate, rule and policy key made.
+    """Questions to a person that one gate, rule and policy key made; the rule is known once one is answered.
 
     `yes` counts answers that wanted the call, `no` other answers, also those in words, `unanswered` questions without
     an answer, `ran` those with a yes whose calls were then run. `stopped_by` names the gates that held a call after a

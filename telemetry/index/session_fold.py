@@ -23,7 +23,7 @@ from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import get_list, get_object, get_text, scrub
 from foregate.telemetry.audit.decisions import list_overridden, measure_wait
 from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce
-from foregate.telemetry.index.decision_rows import list_decision_values
+from foregate.telemetry.index.decision_rows import find_cause, list_decision_values
 from foregate.telemetry.index.people import name_answerer, name_followed, name_runner
 from foregate.telemetry.index.row_writer import RowWriter
 from foregate.telemetry.index.texts import list_texts
@@ -211,13 +211,15 @@ class SessionReader:
     def _add_question(self, event: Event, body: NeedRaised) -> None:
         self.fold.asked_at = event.time
         self.fold.asked_about += len(body.need.calls)
-        self.fold.ask = self._insert_ask(event, "person", body.need.gate, raised=True)
+        by, key = map(scrub, find_cause(body.need))
+        self.fold.ask = self._insert_ask(event, "person", body.need.gate, raised=True, by=by, key=key)
         self.fold.asking[self.fold.ask] = list(body.need.calls[:_YES])
 
-    def _insert_ask(self, event: Event, who: str, gate: str, *, raised: bool = False, answered: int = 0) -> int:
+    def _insert_ask(self, event: Event, who: str, gate: str, **known: str | int) -> int:
         none = {"choice": "", "yes": False, "took": None, "approver": 0, "model_calls": 0, "tokens": 0, "turn": None}
-        place = {"session": self._session, "seq": event.seq, "at": self.fold.last_at, "not_run": ""}
-        return self._writer.insert("asks", **place, who=who, gate=scrub(gate), raised=raised, answered=answered, **none)
+        none |= {"raised": False, "answered": 0, "not_run": "", "by": scrub(gate), "key": ""}
+        place = {"session": self._session, "seq": event.seq, "at": self.fold.last_at}
+        return self._writer.insert("asks", **place, who=who, gate=scrub(gate), **{**none, **known})
 
     def _add_answer(self, event: Event, body: NeedAnswered) -> None:
         answer = body.answer

@@ -11,7 +11,7 @@ from pathlib import Path
 from foregate.schemas.errors import LogError
 from foregate.telemetry.log.sqlite_file import PATIENCE, overwrite_deleted, retry_while_busy
 
-VERSION = 6
+VERSION = 7
 """Raised whenever the tables, or what is written into them, change: an index of another version is made anew."""
 _APPLICATION = 0x46474958
 """SQLite's application id of an index: "FGIX"."""
@@ -64,7 +64,7 @@ _TABLES = (
   id INTEGER PRIMARY KEY, session INTEGER NOT NULL, seq INTEGER NOT NULL, at INTEGER NOT NULL, who TEXT NOT NULL,
   gate TEXT NOT NULL, raised INTEGER NOT NULL, answered INTEGER NOT NULL, choice TEXT NOT NULL, yes INTEGER NOT NULL,
   took INTEGER, approver INTEGER NOT NULL, model_calls INTEGER NOT NULL, tokens INTEGER NOT NULL, turn INTEGER,
-  not_run TEXT NOT NULL
+  not_run TEXT NOT NULL, by TEXT NOT NULL, key TEXT NOT NULL
 ) STRICT""",
     "CREATE INDEX asks_by_session ON asks (session, answered)",
     """CREATE TABLE overrides (session INTEGER NOT NULL, at INTEGER NOT NULL, gate TEXT NOT NULL,

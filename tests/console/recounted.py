@@ -8,7 +8,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-from foregate.schemas.codes import GATES
+from foregate.schemas.codes import CODES, GATES
 
 VIEWS = """
 CREATE TEMP TABLE of AS SELECT session, seq, text ->> '$.kind' AS kind, text ->> '$.time' AS time,
@@ -118,10 +118,17 @@ GATE = """SELECT coalesce(sum(NOT shadow), 0) AS asked, coalesce(sum(NOT shadow 
   (SELECT count(*) FROM ran_all_the_same WHERE gate = :gate) AS overridden,
   coalesce(sum(shadow), 0) AS shadow_asked, coalesce(sum(shadow AND fired), 0) AS shadow_fired
   FROM rows WHERE gate = :gate"""
-PROMPTS = """SELECT coalesce(s.gate, c.gate), coalesce(s.rule, ''), coalesce(s.key, ''), count(*), sum(yes),
+PROMPTS = """WITH raised AS (SELECT session, seq, body ->> '$.need.gate' AS gate, body ->> '$.need.code' AS code
+  FROM of WHERE kind = 'need_raised'), first AS (
+  SELECT q.*, coalesce((SELECT g.gate FROM gates_of_codes g WHERE g.code = q.code), q.gate) AS by FROM raised q)
+SELECT coalesce(s.gate, f.by, c.gate), coalesce(s.rule, ''), CASE WHEN cause IS NOT NULL THEN coalesce(s.key, '')
+  WHEN f.code = 'outside_mandate' THEN 'mandate.mode' WHEN f.code = 'asked_by_rule'
+  THEN 'rules.list' WHEN f.by IN (SELECT gate FROM gates_of_codes WHERE gate != 'prelude')
+  THEN f.by || '.mode' ELSE '' END, count(*), sum(yes),
   sum(answered IS NOT NULL AND NOT yes), sum(answered IS NULL), sum(yes AND turn IS NOT NULL AND stopped IS NULL),
   coalesce(group_concat(DISTINCT CASE WHEN yes THEN stopped END), '')
-  FROM caused c LEFT JOIN said s ON s.rowid = c.cause GROUP BY 1, 2, 3"""
+  FROM caused c LEFT JOIN said s ON s.rowid = c.cause
+  LEFT JOIN first f ON (f.session, f.seq) = (c.session, c.asked) GROUP BY 1, 2, 3"""
 RULES = """SELECT id, sum(count) FROM (
   SELECT r.value ->> '$.id' AS id, 0 AS count FROM of, json_each(body, '$.policy.rules.list') AS r
   WHERE kind IN ('session_started', 'policy_changed')
@@ -147,6 +154,9 @@ class Recount:
         first, rest = VIEWS.split(";", 1)
         self._log.execute(first, {"sessions": sessions})
         self._log.executescript(rest)
+        self._log.execute("CREATE TEMP TABLE gates_of_codes (gate, code)")
+        pairs = [(gate, code) for gate, codes in CODES.items() for code in codes]
+        self._log.executemany("INSERT INTO gates_of_codes VALUES (?, ?)", pairs)
         self._log.row_factory = sqlite3.Row
 
     def close(self) -> None:

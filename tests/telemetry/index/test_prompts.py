@@ -131,6 +131,16 @@ async def test_a_call_that_was_let_go_after_a_yes_and_then_not_run_did_not_run(
     assert (row.rule, row.yes, row.ran, row.stopped_by) == ("ask-edits", 1, 0, stopped_by)
 
 
+async def test_a_question_that_still_waits_has_the_gate_and_the_key_that_made_it(tmp_path: Path) -> None:
+    world = World(policy=rules(ASK_EDITS))
+    session = await world.open([calls(READ, text=TALK), calls(EDIT)], [None])
+    assert (await run(session, "mend a.txt")).status == "awaiting_approval"
+    put_session(tmp_path / "events.db", "s", world.log.lines(session.name))
+    with closing(open_index(tmp_path / "events.db")) as index:
+        (row,) = count_prompts(index, DecisionFilter())
+    assert (row.gate, row.rule, row.key, row.unanswered) == ("rules", "", "rules.list", 1)
+
+
 @pytest.mark.parametrize(("answer", "counts"), [("", (1, 0, 0, 1)), ("to eve@example.org", (1, 0, 1, 0))])
 async def test_a_question_that_a_message_answers_is_a_prompt_of_the_gate_that_asked_it(
     tmp_path: Path, answer: str, counts: tuple[int, ...]
