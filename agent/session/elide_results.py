@@ -12,6 +12,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.model_response import ModelResponse
+from foregate.schemas.thoughts import split_thoughts
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import ResourceKind, ToolSpec
 
@@ -83,25 +84,6 @@ def format_errors(errors: Sequence[str]) -> str:
     if len(found) < 2:
         return "".join(found)
     return "\n".join(f"{number}. {error}" for number, error in enumerate(found, start=1))
-
-
-_OPEN, _CLOSE = "<think>", "</think>"
-
-
-def split_thoughts(text: str) -> tuple[str, str]:
-    """Return the thoughts at the beginning of a text, and the rest.
-
-    A thought that does not end is all there is; some templates leave its opening out. What stands further on is a
-    text about such a mark, not a thought.
-    """
-    thoughts: list[str] = []
-    before, close, rest = text.partition(_CLOSE)
-    if close and _OPEN not in before:
-        thoughts, text = [before], rest.lstrip()
-    while text.lstrip().startswith(_OPEN):
-        before, _, rest = text.partition(_CLOSE)
-        thoughts, text = [*thoughts, before.lstrip().removeprefix(_OPEN)], rest.lstrip()
-    return "\n".join(thought.strip() for thought in thoughts if thought.strip()), text
 
 
 def strip_thoughts(response: ModelResponse) -> ModelResponse:

@@ -20,6 +20,7 @@ from foregate.schemas.errors import ModelError
 from foregate.schemas.message import WireNames
 from foregate.schemas.model_response import FINISH_REASONS, REFUSED, Follower, ModelResponse, Usage
 from foregate.schemas.strict_json import Json
+from foregate.schemas.thoughts import ThoughtSplitter
 from foregate.schemas.tool_call import SentCall, ToolCall
 from foregate.schemas.wire_message import WireMessage, write_fields
 
@@ -108,6 +109,7 @@ class Assembler:
     def __init__(self, names: WireNames, emitter: Emitter, endpoint: Endpoint, limit: int) -> None:
         self._names, self._emitter, self._endpoint, self._limit = names, emitter, endpoint, limit
         self._text: list[str] = []
+        self._splitter, self._thoughts = ThoughtSplitter(), list[str]()
         self._reasoning: list[str] = []
         self._calls: list[_Call] = []
         self._latest: dict[Json, _Call] = {}
@@ -149,7 +151,9 @@ class Assembler:
     def build_response(self, model: str, prices: Prices, notes: tuple[str, ...]) -> ModelResponse:
         """Return what was said; call it once, after the last chunk."""
         self._emit(self._half, last=True)
+        thought = "".join(self._thoughts).strip()
         text, reasoning = "".join(self._text), mend_surrogates("".join(self._reasoning))
+        reasoning += f"\n{thought}" if reasoning and thought else thought
         finish = FINISHES.get(self._finish, self._finish)
         if finish not in FINISH_REASONS:
             shown = self._endpoint.clean(self._finish) or "none"
@@ -244,9 +248,14 @@ class Assembler:
         waits = not last and "\ud800" <= text[-1:] <= "\udbff"
         self._half = text[-1:] if waits else ""
         piece = mend_surrogates(text[:-1] if waits else text)
-        if piece:
-            self._text.append(piece)
-            self._emitter(piece)
+        found = self._splitter.feed(piece, last=last)
+        self._thoughts += found.thoughts
+        if found.voids and self._text:
+            self._text.clear()
+            self._emitter.restart("this was thought, and no answer")
+        if words := found.said:
+            self._text.append(words)
+            self._emitter(words)
 
     def _add_call(self, item: Mapping[str, Json], whole: bool) -> None:
         function = item.get("function")

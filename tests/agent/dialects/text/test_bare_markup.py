@@ -76,7 +76,7 @@ ANSWERS = [
     "<final>a</final>",
     "<FINAL_ANSWER>1.5</FINAL_ANSWER>",
     "<output>a</output>",
-    "<reasoning>It is short.</reasoning>\n<final_answer>a</final_answer>",
+    "<notes>It is short.</notes>\n<final_answer>a</final_answer>",
     "<findings>The file is a.</findings>",
     "<conclusion>\nYou should read it; the view is good.\n</conclusion>",
 ]

@@ -44,6 +44,31 @@ async def test_text_is_handed_on_as_it_arrives_and_usage_is_asked_for() -> None:
     assert server.requests[0]["stream_options"] == {"include_usage": True}
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("<think>It is 2 and 2.</think>\n\nIt is 4.", ["It is 4."]),
+        ("[THINK]It is 2 and 2.[/THINK]It is 4.", ["It is 4."]),
+        ("It is 2 and 2.\n</think>\n\nIt is 4.", ["It is 2 and 2.\n", "restart", "It is 4."]),
+    ],
+)
+async def test_a_thought_in_the_words_is_never_shown_as_the_answer(text: str, shown: list[str]) -> None:
+    class Listener(Follower):
+        """Keeps what it is told."""
+
+        def restart(self, why: str) -> None:
+            """All is void."""
+            heard.append("restart")
+
+    heard: list[str] = []
+    pieces = [delta(content=text[at : at + 3]) for at in range(0, len(text), 3)]
+    async with ScriptedServer(Stream([*pieces, delta("stop")])) as server:
+        response = await model_at(server).respond(HELLO, Listener(heard.append))
+    assert (response.text, response.reasoning.strip()) == ("It is 4.", "It is 2 and 2.")
+    parts, _, rest = "".join(heard).partition("restart")
+    assert [part for part in (parts, "restart" if rest else "", rest) if part] == shown
+
+
 async def test_an_endpoint_that_does_not_know_stream_options_streams_without_them() -> None:
     script = [Stream([delta("stop", content="hi")])] * 2
     async with ScriptedServer(*script, refuses=["stream_options"]) as server:

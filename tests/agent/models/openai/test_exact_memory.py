@@ -56,6 +56,8 @@ SAID = {
             {"type": "text", "text": "I look."},
         ]
     ),
+    "a thought in the words": calling(content="<think>\nFirst the file.\n</think>\n\nI look."),
+    "a thought that a template began": calling(content="First the file.\n</think>\n\nI look."),
     "a refusal beside": calling(content="I look.", refusal="not all of it"),
     "a field of the function": calling(call={"function": {**FUNCTION, "strict": True}}),
     "numbers and depth": calling(own={"a": [1, 2.5, None, True, {"b": [[[{"c": "\U0001f600"}]]]}], "n": 2**60}),
