@@ -88,6 +88,11 @@ class _Call(Struct):
     own: dict[str, Any] = field(default_factory=dict)
     is_legacy: bool = False
 
+    @property
+    def said(self) -> tuple[str, str]:
+        """The name and the arguments so far."""
+        return self.name, "".join(self.pieces)
+
     def is_complete(self) -> bool:
         """Whether the arguments so far are a whole JSON object already."""
         ends = bool(self.pieces) and self.pieces[-1].rstrip().endswith("}")
@@ -190,11 +195,10 @@ class Assembler:
     def _list_calls(self) -> list[_Call]:
         """Return the calls, each once: an endpoint may send one again, as a whole or in the form of older ones."""
         found: dict[tuple[str, str, str], _Call] = {}
+        newer = {call.said for call in self._calls if not call.is_legacy}
         for number, call in enumerate(self._calls):
-            said = call.name, "".join(call.pieces)
-            legacy = call.is_legacy and any(said == key[1:] for key in found)
-            if not legacy:
-                found.setdefault((call.wire_id or f"{number}", *said), call)
+            if not call.is_legacy or call.said not in newer:
+                found.setdefault((call.wire_id or f"{number}", *call.said), call)
         return list(found.values())
 
     def _add_choice(self, choice: Mapping[str, Json]) -> None:
