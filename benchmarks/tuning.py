@@ -31,9 +31,11 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 
 T = TypeVar("T")
 TURNS = 20_000
-MEDIAN, SLOWEST, INDEX, TWO, LEVERS, AGAIN = 5.0, 0.9, 1.0, 1.7, 8.0, 2.0
+MEDIAN, SLOWEST, INDEX, TWO, LEVERS, FIRST, AGAIN = 2.5, 0.9, 1.5, 1.3, 8.0, 30.0, 2.0
 """Judging all over judging by difference, in the median and at least; the index, and all levers, over judging all once;
-one process over two; and seconds of a second search for levers, as for 6,000 turns."""
+one process over two; and seconds of a first and a second search for levers, as for 6,000 turns. Judging all takes half
+of what it took when difference was to gain five times, and the index one."""
+PROMISED = 6000
 DENY: dict[str, Data] = {"id": "no-removals", "then": "deny", "command": ["rm"]}
 EDITS: dict[str, tuple[KeyPath, Data]] = {
     "a higher threshold": (("uncertainty", "threshold"), 650),
@@ -107,6 +109,12 @@ def search_levers(log: SqliteLog, path: Path) -> int:
         return len(LeverSearch(log, list_sessions(log), index).find_levers())
 
 
+def count_turns(log: SqliteLog) -> int:
+    """Return how many judged turns a log holds."""
+    events = (event for name in list_sessions(log) for event in asyncio.run(log.read(name)))
+    return sum(event.kind == "turn_judged" for event in events)
+
+
 def measure(log: SqliteLog, path: Path, report: Report, *, levers: bool) -> None:
     """Report each ratio against its bound."""
     build_index(log, path)
@@ -125,8 +133,11 @@ def measure(log: SqliteLog, path: Path, report: Report, *, levers: bool) -> None
     if levers:
         start = time.perf_counter()
         finding, found = take(lambda: search_levers(log, path))
-        note = f"{finding:.1f} s, {time.perf_counter() - start:.1f} s by the clock on the wall, for {found} levers"
+        first, turns = time.perf_counter() - start, count_turns(log)
+        note = f"{finding:.1f} s of processor time for {found} levers"
         report.add("levers over judging all", finding / whole, "x", most=LEVERS, note=note)
+        note = f"by the clock on the wall; {first:.1f} s for {turns} turns"
+        report.add(f"levers over {PROMISED:,} turns", first / turns * PROMISED, "s", most=FIRST, note=note)
         again, _ = take(lambda: search_levers(log, path), time.perf_counter)
         report.add("levers once more", again, "s", most=AGAIN, note="by the clock on the wall; nothing is new")
 
