@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.mending import mend_arguments, mend_name
-from foregate.agent.models.openai.own_fields import end_pieces, join_piece, measure_text
+from foregate.agent.models.openai.own_fields import OwnFields
 from foregate.agent.models.openai.refusals import NO_JSON, translate_in_band
 from foregate.agent.models.openai.request import mend_surrogates
 from foregate.agent.models.openai.retries import Transient
@@ -85,7 +84,7 @@ class _Call(Struct):
     wire_id: str = ""
     name: str = ""
     pieces: list[str] = field(default_factory=list)
-    own: dict[str, Any] = field(default_factory=dict)
+    own: OwnFields = field(default_factory=OwnFields)
     is_legacy: bool = False
 
     @property
@@ -121,8 +120,8 @@ class Assembler:
         self._half = ""
         self._words = self._called = 0
         self._refused = self._is_unnamed = False
-        self._own: dict[str, Any] = {}
-        self._content: Any = None
+        self._own = OwnFields()
+        self._in_parts = False
         self._plain: list[str] = []
         self._in_turn = True
         self._usage: Json = None
@@ -166,6 +165,8 @@ class Assembler:
             finish = "other"
         once = self._list_calls()
         calls = tuple(self._build_call(call) for call in once)
+        if any(one.has_left_out for one in (self._own, *(call.own for call in once))):
+            notes = (*notes, "a field of the endpoint's own is nested too deep: it was left out")
         if self._refused:
             notes = (*notes, REFUSED)
         if self._usage is None:
@@ -183,13 +184,12 @@ class Assembler:
 
     def _build_wire(self, mark: str, calls: Sequence[_Call], text: str, reasoning: str) -> WireMessage:
         """Return what only the endpoint understands of the message: what it holds otherwise than a response does."""
-        own = {name: value for name, value in end_pieces(self._own).items() if value or name in _THOUGHTS}
-        content = end_pieces(self._content)
-        if content is not None or "".join(self._plain) != text:
-            own["content"] = "".join(self._plain) if content is None else content
+        own = {name: value for name, value in self._own.end().items() if value or name in _THOUGHTS}
+        if not self._in_parts and "".join(self._plain) != text:
+            own["content"] = "".join(self._plain)
         thought = next((name for name in _THOUGHTS if own.get(name) == reasoning), "")
         own.pop(thought, None)
-        of_calls = tuple(write_fields(end_pieces(call.own)) for call in calls)
+        of_calls = tuple(write_fields(call.own.end()) for call in calls)
         return WireMessage(mark, write_fields(own), of_calls if any(of_calls) else (), thought)
 
     def _list_calls(self) -> list[_Call]:
@@ -230,10 +230,11 @@ class Assembler:
         content = delta.get("content")
         if isinstance(content, str):
             self._plain.append(content)
-        if isinstance(content, list) or (isinstance(content, str) and self._content is not None):
+        if isinstance(content, list) or (content and self._in_parts):
             parts = content if isinstance(content, list) else [{"type": "text", "text": content}]
-            before = [{"type": "text", "text": one} for one in self._plain if one] if self._content is None else []
-            self._content = join_piece(self._content, [*before, *parts])
+            before = [] if self._in_parts else [{"type": "text", "text": one} for one in self._plain if one]
+            self._in_parts = True
+            self._words += max(0, self._own.add({"content": [*before, *parts]}) - len(thought) - len(said))
         if thought:
             self._reasoning.append(thought)
         if said:
@@ -242,10 +243,10 @@ class Assembler:
     def _add_own(self, delta: Mapping[str, Json]) -> None:
         own = {name: value for name, value in delta.items() if name not in _KNOWN}
         if own:
-            self._words += sum(measure_text(value) for name, value in own.items() if name not in _THOUGHTS)
+            counted = sum(len(_string(own.get(name))) for name in _THOUGHTS)  # as thoughts
+            self._words += self._own.add(own) - counted
             if self._words > self._limit:
                 raise self._build_size_error("text")
-            join_piece(self._own, own)
 
     def _emit(self, text: str, last: bool = False) -> None:
         """Keep and hand on text; the first half of a surrogate pair waits for its second."""
@@ -288,8 +289,7 @@ class Assembler:
         inner = {key: value for key, value in function.items() if key not in _FUNCTION}
         if own or inner:
             own |= {"function": inner} if inner else {}
-            self._called += measure_text(own)
-            join_piece(call.own, own)
+            self._called += call.own.add(own)
 
     def _announce_call(self) -> None:
         """Hand on the newest call when another begins; from one on whose arguments are not all there, all wait."""

@@ -11,6 +11,7 @@ _NAMED = frozenset({"format", "id", "index", "name", "object", "role", "type"})
 """Fields that name something: a piece repeats them whole, where others go on with their text."""
 _PARTS = ("text", "thinking")
 """Parts of a content that come in pieces, one after the other and without an index."""
+_DEEPEST = 100
 _NEAR = 64
 """Items of a list, from its end, among which the one is looked for that a piece goes on with."""
 
@@ -19,10 +20,34 @@ class _Pieces(list[str]):
     """A text that is not whole yet."""
 
 
-def join_piece(old: Any, new: Json, name: str = "") -> Any:
-    """Return a value that is collected, `old` or None, with its next piece; `end_pieces` makes JSON of it.
+class OwnFields:
+    """Fields as they come in pieces. One that is nested deeper than a log should hold is left out."""
 
-    Texts go on, objects do so field by field and lists item by item; anything else is replaced. `old` may be changed.
+    def __init__(self) -> None:
+        self._fields: dict[str, Any] = {}
+        self.has_left_out = False
+
+    def add(self, fields: Mapping[str, Json]) -> int:
+        """Take in the next pieces; return about how many characters they take as JSON."""
+        size = 0
+        for name, value in fields.items():
+            try:
+                size += _measure(value, _DEEPEST)
+            except RecursionError:
+                self.has_left_out = True
+                continue
+            self._fields[name] = _join(self._fields.get(name), value, name)
+        return size
+
+    def end(self) -> dict[str, Json]:
+        """Return what was collected."""
+        return {name: _end(value) for name, value in self._fields.items()}
+
+
+def _join(old: Any, new: Json, name: str = "") -> Any:
+    """Return a value that is collected, `old` or None, with its next piece; `old` may be changed.
+
+    Texts go on, objects do so field by field and lists item by item; anything else is replaced.
     """
     if new is None:
         return old
@@ -34,36 +59,37 @@ def join_piece(old: Any, new: Json, name: str = "") -> Any:
     if isinstance(new, Mapping):
         found = old if isinstance(old, dict) else {}
         for key, value in new.items():
-            found[key] = join_piece(found.get(key), value, key)
+            found[key] = _join(found.get(key), value, key)
         return found
     if isinstance(new, list):
         items = old if isinstance(old, list) and not isinstance(old, _Pieces) else []
         for item in new:
             at = _find_item(items, item)
             if at < len(items):
-                items[at] = join_piece(items[at], item)
+                items[at] = _join(items[at], item)
             else:
-                items.append(join_piece(None, item))
+                items.append(_join(None, item))
         return items
     return new
 
 
-def end_pieces(value: Any) -> Any:
-    """Return what was collected as JSON."""
+def _end(value: Any) -> Any:
     if isinstance(value, _Pieces):
         return "".join(value)
     if isinstance(value, dict):
-        return {key: end_pieces(item) for key, item in value.items()}
-    return [end_pieces(item) for item in value] if isinstance(value, list) else value
+        return {key: _end(item) for key, item in value.items()}
+    return [_end(item) for item in value] if isinstance(value, list) else value
 
 
-def measure_text(value: Json) -> int:
-    """Return about how many characters a value takes as JSON."""
+def _measure(value: Json, left: int) -> int:
+    """Return about how many characters a value takes as JSON; raise RecursionError where it is nested deeper."""
+    if not left:
+        raise RecursionError
     if isinstance(value, str):
         return len(value)
     if isinstance(value, Mapping):
-        return sum(len(key) + measure_text(item) + 4 for key, item in value.items())
-    return sum(measure_text(item) + 2 for item in value) if isinstance(value, list) else 8
+        return sum(len(key) + _measure(item, left - 1) + 4 for key, item in value.items())
+    return sum(_measure(item, left - 1) + 2 for item in value) if isinstance(value, list) else 8
 
 
 def _find_item(items: list[Any], piece: Json) -> int:

@@ -18,12 +18,13 @@ from foregate.agent.tools.builtin.files import read_file
 from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
+from foregate.schemas.errors import ModelError
 from foregate.telemetry.export.atif import build_document
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import TextRemover
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from tests.agent.models.openai.scripted_server import ScriptedServer, Stream, delta, message
-from tests.agent.models.openai.test_model import model_at
+from tests.agent.models.openai.test_model import HELLO, model_at
 
 ARGUMENTS = '{"path": "a.txt"}'
 FUNCTION = {"name": "read_file", "arguments": ARGUMENTS}
@@ -198,3 +199,26 @@ async def test_an_export_without_content_holds_nothing_that_only_the_endpoint_un
     assert "onlyforgoogle" not in str(build_document(fold_trajectory(events), content=False))
     remove = TextRemover()
     assert "onlyforgoogle" not in str([remove(event) for event in events])
+
+
+@pytest.mark.parametrize("depth", [150, 500, 900])
+@pytest.mark.parametrize("where", ["message", "call", "content"])
+async def test_a_field_nested_too_deep_is_left_out_and_that_is_noted(where: str, depth: int) -> None:
+    deep = json.loads("[" * depth + "]" * depth)
+    said = {
+        "message": delta("stop", content="ok", own=deep),
+        "call": delta("tool_calls", content="ok", tool_calls=[{"index": 0, "function": FUNCTION, "own": deep}]),
+        "content": delta("stop", content=[{"type": "text", "text": "ok", "own": deep}]),
+    }[where]
+    async with ScriptedServer(Stream([said])) as server:
+        response = await model_at(server, stream=True).respond(HELLO)
+    assert response.text == "ok"
+    assert any("nested too deep" in note for note in response.notes)
+    assert response.wire is not None
+    assert "[[[" not in response.wire.fields + "".join(response.wire.calls)
+
+
+async def test_fields_that_only_the_endpoint_understands_are_bounded_with_the_words() -> None:
+    async with ScriptedServer(Stream([delta(own=["x" * 99] * 20), delta("stop")])) as server:
+        with pytest.raises(ModelError, match="more than 1000 characters of text"):
+            await model_at(server, stream=True, limit=1000).respond(HELLO)
