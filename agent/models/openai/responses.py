@@ -54,7 +54,7 @@ def _list_items(message: Mapping[str, Any]) -> Iterator[Json]:
     if message["role"] == "tool":
         yield {"type": "function_call_output", "call_id": message["tool_call_id"], "output": message["content"]}
     elif own and {call["id"] for call in calls} == {item["call_id"] for item in _calls_of(own)}:
-        yield from (item for at, item in enumerate(own) if item not in own[:at])
+        yield from (item for at, item in enumerate(own) if item not in own[:at] and _may_go_back(item))
     else:
         if message.get("content"):
             yield {"role": message["role"], "content": message["content"]}
@@ -62,6 +62,11 @@ def _list_items(message: Mapping[str, Any]) -> Iterator[Json]:
             function = call["function"]
             said = {"name": function["name"], "arguments": function["arguments"]}
             yield {"type": "function_call", "call_id": call["id"], **said}
+
+
+def _may_go_back(item: Mapping[str, Any]) -> bool:
+    """Whether an endpoint that stores nothing can read an item again: thoughts only with what was thought in them."""
+    return item.get("type") != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
 
 
 def _calls_of(items: object) -> list[Mapping[str, Any]]:

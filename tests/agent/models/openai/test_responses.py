@@ -164,13 +164,19 @@ async def test_a_schema_a_bound_and_a_temperature_are_asked_for_as_responses_has
     assert (body["max_output_tokens"], body["temperature"]) == (50, 0.5)
 
 
-async def test_an_endpoint_without_encrypted_thoughts_is_asked_without_and_it_is_noted() -> None:
-    words = "Encrypted content is not supported with this model."
-    async with ScriptedServer(failure(400, words, param="include"), Reply(answer(saying("hi")))) as server:
-        response = await model_at(server, api="responses").respond(HELLO)
+async def test_an_endpoint_without_encrypted_thoughts_is_asked_without_and_gets_none_back() -> None:
+    words, empty = "Encrypted content is not supported with this model.", {**THOUGHT, "encrypted_content": None}
+    first, second = Reply(answer(empty, saying("hi"))), Reply(answer(saying("bye")))
+    async with ScriptedServer(failure(400, words, param="include"), first, second) as server:
+        model = model_at(server, api="responses")
+        response = await model.respond(HELLO)
+        said = Message("assistant", response.text, wire=response.wire)
+        await model.respond(ModelRequest([*HELLO.messages, said, Message("user", "bye")]))
     assert response.text == "hi"
-    assert "include" not in server.requests[1]
     assert any("thoughts" in note for note in response.notes)
+    assert all("include" not in one for one in server.requests[1:])
+    assert saying("hi") in server.requests[2]["input"]
+    assert "rs_1" not in json.dumps(server.requests[2])
 
 
 FAILED = {"code": "server_error", "message": "the planet is full"}
