@@ -53,6 +53,7 @@ class ModelRequest(Struct, frozen=True):
 
 
 ALLOWED = compile_late(r"[a-zA-Z0-9_-]+")
+_PLAIN = compile_late(r"[a-zA-Z][a-zA-Z0-9_]*")
 MAX_NAME = 64
 MAX_ID = 40
 _ID = 9
@@ -66,11 +67,11 @@ class WireNames:
     """A reversible table from any text to the wire's alphabet, unique within one request.
 
     What the wire allows stays as it is; everything else is spelled with underscores, and with a piece of its hash
-    where two would be spelled alike.
+    where two would be spelled alike. A `plain` table has only letters, digits and underscores, a letter first.
     """
 
-    def __init__(self, names: Collection[str], longest: int = MAX_NAME) -> None:
-        self._longest = longest
+    def __init__(self, names: Collection[str], longest: int = MAX_NAME, *, plain: bool = False) -> None:
+        self._longest, self._plain = longest, plain
         self._wire = {name: name for name in names if self._is_wire_name(name)}
         self._taken = set(self._wire)
         for name in names:
@@ -80,7 +81,7 @@ class WireNames:
     def to_wire(self, name: str) -> str:
         """Return the spelling for the wire; a name not seen before gets one that nobody has."""
         if name not in self._wire:
-            spelled = name if self._is_wire_name(name) else re.sub(r"[^a-zA-Z0-9_-]", "_", name)[: self._longest] or "_"
+            spelled = name if self._is_wire_name(name) else self._spell(name)[: self._longest] or "_"
             attempt = 0
             while spelled in self._taken or (attempt == 0 and len(name) > self._longest):
                 attempt += 1
@@ -98,18 +99,20 @@ class WireNames:
         """Whether a spelling stands for one of the names the table was made with."""
         return wire in self._own
 
+    def _spell(self, name: str) -> str:
+        spelled = re.sub(r"[^a-zA-Z0-9_]" if self._plain else r"[^a-zA-Z0-9_-]", "_", name)
+        return f"t_{spelled}" if self._plain and not spelled[:1].isalpha() else spelled
+
     def _is_wire_name(self, name: str) -> bool:
-        return len(name) <= self._longest and ALLOWED.fullmatch(name) is not None
+        return len(name) <= self._longest and (_PLAIN if self._plain else ALLOWED).fullmatch(name) is not None
 
 
-def format_messages(
-    history: Sequence[Message], names: WireNames, endpoint: str | None = None, *, keep_own: bool = True
-) -> list[dict[str, Json]]:
+def format_messages(history: Sequence[Message], names: WireNames, endpoint: str | None = None) -> list[dict[str, Json]]:
     """Return the messages, each answer right behind the message that called, as endpoints demand.
 
-    What `endpoint` said itself goes back as it came, with its own ids; without `keep_own` only its ids do. To any other
-    goes what every endpoint has. Without an endpoint, ids are the session's own. A call without an answer gets one that
-    says so. Raises ModelError for an answer to a call nobody made, and for calls or answers of one id.
+    What `endpoint` said itself goes back as it came, with its own ids. To any other goes what every endpoint has.
+    Without an endpoint, ids are the session's own. A call without an answer gets one that says so. Raises ModelError
+    for an answer to a call nobody made, and for calls or answers of one id.
     """
     answers = _index_answers(history)
     spelled = WireNames([call.id for message in history for call in message.calls], MAX_ID)
@@ -121,12 +124,12 @@ def format_messages(
                 raise ModelError(f"the conversation answers a call nobody made (`{message.call}`); start a new session")
             continue
         own = message.wire if message.wire is not None and message.wire.endpoint == endpoint else None
-        fields = read_fields(own.fields) if own is not None and keep_own else {}
+        fields = read_fields(own.fields) if own is not None else {}
         if message.calls:
             ids = [spelled.to_wire(call.id) for call in message.calls]
             if endpoint is not None:
                 ids = list(_choose_ids(message.calls, own is not None, taken))
-            result.append({**_format_calling(message, names, ids, own if keep_own else None), **fields})
+            result.append({**_format_calling(message, names, ids, own), **fields})
             for call, wire_id in zip(message.calls, ids, strict=True):
                 if call.id in seen:
                     raise ModelError(f"the conversation holds two calls with the id `{call.id}`; start a new session")

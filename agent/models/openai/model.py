@@ -8,6 +8,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
+from foregate.agent.models.openai.abilities import ROOM, describe, join_learnt
+from foregate.agent.models.openai.ability import Kept, Learnt
 from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
 from foregate.agent.models.openai.bad_calls import CallRefused, build_refused
 from foregate.agent.models.openai.endpoint import APIS, OPENAI_URL, PLACEHOLDER_KEY, Api, Endpoint
@@ -15,8 +17,9 @@ from foregate.agent.models.openai.refusals import NO_JSON, FeatureDeclined, InBa
 from foregate.agent.models.openai.request import WireRequest, encode_body
 from foregate.agent.models.openai.responses import PATHS, ResponsesReader, translate_body
 from foregate.agent.models.openai.retries import OnRetry, Retries, Sleep, Transient, call_with_retries
+from foregate.agent.models.openai.simpler_bodies import Body
 from foregate.schemas import strict_json
-from foregate.schemas.errors import ModelError, UsageError
+from foregate.schemas.errors import ForegateError, ModelError, UsageError
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json
@@ -28,6 +31,9 @@ T = TypeVar("T")
 
 AFTER_FINISH = 5.0
 """Seconds a stream may take, after the model has finished, to report usage and end."""
+
+SIMPLER_TIMES = 16
+"""Forms in which one request is tried at most, each without one thing more."""
 
 UNRESOLVED = "unresolved"
 LISTED = 10
@@ -42,6 +48,7 @@ class OpenAIModel:
     Responses. When text already handed to `on_text` is void because the answer begins again, a `Follower` is told so,
     and anybody else in a line of the text.
     `proxy` is the only proxy used. `on_retry` hears in a sentence why a request failed that is tried again.
+    `kept` remembers what the endpoint cannot do; without it that is learnt anew by each instance.
     Raises UsageError for an address or key that cannot be one. There is no default address: only `base_url` is asked.
     """
 
@@ -63,6 +70,7 @@ class OpenAIModel:
         proxy: str | None = None,
         sleep: Sleep = asyncio.sleep,
         on_retry: OnRetry | None = None,
+        kept: Kept | None = None,
     ) -> None:
         self._model = model.strip()
         self._endpoint = Endpoint.of(base_url, api_key, api)
@@ -70,8 +78,8 @@ class OpenAIModel:
         self._stream, self._retries, self._limit, self._proxy = stream, retries, limit, proxy
         self._find_price: Callable[[str], tuple[int, int]] = lambda model: (input_price, output_price)
         self._sleep, self._on_retry = sleep, on_retry
-        self._declined: frozenset[str] = frozenset()
-        self._room = 0
+        self._kept, self._learnt = kept, dict[str, Json]()
+        self._is_read = kept is None
         self._built: AsyncOpenAI | None = None
 
     @property
@@ -92,11 +100,12 @@ class OpenAIModel:
     @property
     def room(self) -> int:
         """The tokens that messages may take for this model; 0 until a refusal says how many."""
-        return self._room
+        room = self._read_learnt().get(ROOM, 0)
+        return room if isinstance(room, int) else 0
 
     def learn_room(self, tokens: int) -> None:
         """Keep that the messages may take no more than these tokens."""
-        self._room = tokens
+        self._learn({ROOM: tokens})
 
     def set_prices(self, find_price: Callable[[str], tuple[int, int]]) -> None:
         """Count what requests cost from now on: what a model's tokens in and out cost, in micro-units per million."""
@@ -142,23 +151,58 @@ class OpenAIModel:
             await built.close()
 
     async def _attempt(self, wire: WireRequest, emitter: Emitter, stream: bool) -> ModelResponse:
-        """Ask once, or as often as the endpoint declines one more feature; what it declines is remembered."""
-        declined = set(self._declined)
-        while True:
-            body = wire.build_body(self._model, stream=stream, declined=declined)
+        """Ask once, or again without each thing that the endpoint turns out not to do; what it is, is remembered."""
+        found: dict[str, Json] = {}
+        for _ in range(SIMPLER_TIMES):
+            body, notes = wire.build_body(self._model, stream=stream, learnt={**self._read_learnt(), **found})
             assembler = Assembler(wire.names, emitter, self._endpoint, self._limit)
             try:
                 await self._exchange(body, assembler)
             except FeatureDeclined as no:
-                declined.add(str(no))
+                found = self._choose_simpler(no, wire, body, {**self._read_learnt(), **found}, stream)
                 continue
             except CallRefused as no:
                 emitter.begin()
                 return build_refused(no.refusal, self._endpoint.clean(no.refusal.words), wire.names)
-            self._declined |= declined
-            return assembler.build_response(
-                self._model, Prices(*self._find_price(self._model)), wire.notes(stream, declined)
-            )
+            self._learn(found)
+            return assembler.build_response(self._model, Prices(*self._find_price(self._model)), notes)
+        raise ModelError(f"{self.url} refused {SIMPLER_TIMES} forms of one request; use another model or endpoint")
+
+    def _choose_simpler(
+        self, refused: FeatureDeclined, wire: WireRequest, body: Body, known: Learnt, stream: bool
+    ) -> dict[str, Json]:
+        """Return what is known with one thing more that changes the body; raise what the refusal means without it."""
+        for name, value in refused.found:
+            more = join_learnt(known, name, value)
+            if wire.build_body(self._model, stream=stream, learnt=more)[0] != body:
+                return more
+        raise refused.otherwise from None
+
+    def _read_learnt(self) -> Learnt:
+        """Return what is known of the endpoint and its model, read where it is kept once the model has a name."""
+        if not self._is_read and self._model and self._kept is not None:
+            self._learnt = {**self._kept.read(self._describe_address(), self._model), **self._learnt}
+            self._is_read = True
+        return self._learnt
+
+    def _learn(self, found: Learnt) -> None:
+        """Keep what is known, and say what of it is new."""
+        known = self._read_learnt()
+        new = {name: value for name, value in found.items() if known.get(name) != value}
+        if not new:
+            return
+        self._learnt = {**known, **new}
+        said = [words for name, value in new.items() if (words := describe(name, value))]
+        if self._kept is not None:
+            try:
+                self._kept.keep(self._describe_address(), self._model, self._learnt)
+            except ForegateError as error:
+                said.append(f"this could not be kept ({error})")
+        if said and self._on_retry is not None:
+            self._on_retry(f"{self.url}: {'; '.join(said)}; from now on it is asked so at once")
+
+    def _describe_address(self) -> str:
+        return self.url if self._endpoint.api == "chat" else f"{self.url} ({self._endpoint.api})"
 
     async def _exchange(self, body: Mapping[str, Json], assembler: Assembler) -> None:
         longest = self._timeouts[2]

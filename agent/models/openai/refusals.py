@@ -5,11 +5,13 @@ from __future__ import annotations
 import errno
 import socket
 import ssl
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
+from foregate.agent.models.openai.abilities import list_refused
+from foregate.agent.models.openai.ability import SIMPLER
 from foregate.agent.models.openai.bad_calls import CallRefused, is_about_call
 from foregate.agent.models.openai.endpoint import Endpoint
 from foregate.agent.models.openai.overflow import is_overflow, measure_overflow
@@ -17,17 +19,13 @@ from foregate.agent.models.openai.refusal import Refusal, read_refusal
 from foregate.agent.models.openai.retries import Transient
 from foregate.agent.models.openai.waits import read_wait
 from foregate.schemas.errors import ContextTooLong, ModelError, ToolsRefused
-from foregate.schemas.strict_json import Json, get_object, get_text
+from foregate.schemas.strict_json import Json
 
 if TYPE_CHECKING:
     from openai import APIConnectionError, APIError
 
 
-LIMITS = ("max_tokens", "max_completion_tokens")
-"""The names of the bound on a response's tokens, the one most endpoints know first."""
 RETRYABLE = (408, 409, 429)
-SIMPLER = (400, 422, 501)
-"""Statuses with which endpoints refuse a part of a request they do not know."""
 TOOLLESS = (*SIMPLER, 404, 500)
 """Those with which they refuse tools altogether."""
 
@@ -53,7 +51,14 @@ _MOST_CAUSES = 20
 
 
 class FeatureDeclined(Exception):
-    """The endpoint refuses the feature this names, without which the request can be asked."""
+    """The endpoint refuses one of the features in `found`, each with what is learnt of it; the likeliest is first.
+
+    `otherwise` is what to raise where to leave out any of them would change nothing.
+    """
+
+    def __init__(self, found: Sequence[tuple[str, Json]], otherwise: Exception) -> None:
+        super().__init__(", ".join(name for name, _ in found))
+        self.found, self.otherwise = found, otherwise
 
 
 class InBand(Exception):
@@ -90,14 +95,23 @@ def explain_refusal(
     refusal: Refusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None = None
 ) -> Exception:
     """Return what to raise for a refusal of `body`: Transient, FeatureDeclined, CallRefused or ModelError."""
+    if is_about_call(refusal):
+        return CallRefused(refusal)
+    final = _explain_plainly(refusal, endpoint, body, headers)
+    found = () if "tools" in body and _names_no_tools(refusal) else tuple(list_refused(refusal, body))
+    return FeatureDeclined(found, final) if found else final
+
+
+def _explain_plainly(
+    refusal: Refusal, endpoint: Endpoint, body: Mapping[str, Json], headers: Mapping[str, str] | None
+) -> Exception:
+    """Return what a refusal means where no part of the body can be left out."""
     status, words = refusal.status, refusal.words
     said, model = endpoint.clean(words), endpoint.clean(body.get("model"))
     because = f"{status}: {said}" if status and said else f"{status or said or 'no reason given'}"
     if refusal.says(*NO_CREDIT) or status == 402:
         why = f"the account behind the key at {endpoint.url} has no credit left ({because})"
         return ModelError(f"{why}; top it up or use another")
-    if is_about_call(refusal):
-        return CallRefused(refusal)
     if is_overflow(refusal):
         why = f"what is asked is too long for the model `{model}` ({because})"
         return ContextTooLong(f"{why}; ask for less, start a new session or use another", *measure_overflow(refusal))
@@ -108,8 +122,6 @@ def explain_refusal(
         what = "limits the rate of requests" if status == 429 else "failed" if status else "failed while answering"
         wait = read_wait(headers or {}, refusal, datetime.now(UTC))
         return Transient(f"{endpoint.url} {what} ({because})", AGAIN, wait)
-    if status in SIMPLER and (feature := _find_declined_feature(words, refusal.param, body)):
-        return FeatureDeclined(feature)
     return ModelError(_build_sentence(refusal, endpoint.url, model, because))
 
 
@@ -130,34 +142,18 @@ def _build_sentence(refusal: Refusal, url: str, model: str, because: str) -> str
     return f"{url} refused the request ({because}); change the request or the model"
 
 
-def _find_declined_feature(message: str, param: str, body: Mapping[str, Json]) -> str:
-    """Return the feature of `body` that a refusal speaks of, "" when it speaks of something else."""
-    words = f"{param} {message}".lower()
-    if "stream_options" in body and ("stream_options" in words or "include_usage" in words):
-        return "stream_options"
-    if "include" in body and ("include" in words or "encrypted content" in words):
-        return "include"
-    if "tools" in body and "description" in words and ("too long" in words or "at most" in words):
-        return "long_descriptions"
-    if "stop" in body and (param == "stop" or "'stop'" in words or "`stop`" in words or "stop sequence" in words):
-        return "stop"
-    if "temperature" in body and "temperature" in words:
-        return "temperature"
-    limit = next((name for name in LIMITS if name in body), "")
-    if limit and any(name in words for name in LIMITS):
-        return limit
-    asked = get_text(get_object(body, "response_format"), "type", "")
-    spoken = ("response_format", "json_schema", "json_object", "json mode", "structured output")
-    return asked if asked and any(word in words for word in spoken) else ""
-
-
 def _is_about_missing_tools(refusal: Refusal) -> bool:
     """Whether a refusal says that there are no tools for the model at all; a failure only does in words we know."""
     words = refusal.words.lower()
-    if refusal.status in TOOLLESS and any(said in words for said in NO_TOOLS):
+    if refusal.status in TOOLLESS and _names_no_tools(refusal):
         return True
     of_tools = refusal.param == "tools" or any(said in words for said in OF_TOOLS)
     return refusal.status in SIMPLER and of_tools and any(said in words for said in NONE_OF_IT)
+
+
+def _names_no_tools(refusal: Refusal) -> bool:
+    words = refusal.words.lower().replace("tool_choice", "").replace("tool choice", "")
+    return any(said in words for said in NO_TOOLS)
 
 
 def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exception:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from foregate.agent.models.openai.ability import LIMITS
 from foregate.agent.models.openai.endpoint import Api
-from foregate.agent.models.openai.refusals import LIMITS
 from foregate.schemas.strict_json import Json
 
 PATHS: Mapping[Api, str] = {"chat": "/chat/completions", "responses": "/responses"}

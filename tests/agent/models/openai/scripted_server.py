@@ -84,7 +84,7 @@ class ScriptedServer:
     it says when asked for them, if that is something else. With `keyless` any key will do. `requests` keeps the
     body and `headers` the headers of every request, refused ones too; `asked` is set by the first request,
     `gone` when a client hangs up. A request of more than `window` tokens, of three bytes each, gets what `too_long`
-    makes of that number and of its own.
+    makes of that number and of its own. `objects` returns what it says against a body, None for nothing.
     """
 
     def __init__(
@@ -98,9 +98,11 @@ class ScriptedServer:
         ids: str = IDS,
         window: int = 0,
         too_long: Callable[[int, int], Reply] | None = None,
+        objects: Callable[[dict[str, Any]], Reply | None] = lambda body: None,
     ) -> None:
         self.keyless, self.ids = keyless, ids
         self.steps, self.refuses, self.models, self.listing = list(steps), refuses, models, listing
+        self.objects = objects
         self.reasoning, self.window, self.too_long = reasoning, window, too_long or refuse_length
         self.requests: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -141,6 +143,8 @@ class ScriptedServer:
         body = json.loads(data.decode("utf-8"))
         self.requests.append(body)
         self.asked.set()
+        if (objection := self.objects(body)) is not None:
+            return objection
         is_chat = self.paths[-1].endswith("completions")
         if wrong := list(refusals(body, self.ids) if is_chat else responses_refusals(body)):
             return failure(400, wrong[0], code="invalid_request_error")

@@ -33,9 +33,9 @@ def test_names_go_to_the_wires_alphabet_and_back(names: list[str]) -> None:
 
 def test_at_most_four_stops_are_sent_and_none_that_was_declined() -> None:
     wire = WireRequest(ModelRequest([Message("user", "u")], stop=("a", "b", "c", "d", "e")))
-    body = wire.build_body("m", stream=False, declined=set())
+    body, _ = wire.build_body("m", stream=False)
     assert (body["stop"], list(refusals(body))) == (["a", "b", "c", "d"], [])
-    assert "stop" not in wire.build_body("m", stream=False, declined={"stop"})
+    assert "stop" not in wire.build_body("m", stream=False, learnt={"stop": True})[0]
 
 
 def test_a_name_the_wire_allows_stays_and_others_make_way() -> None:
@@ -104,6 +104,6 @@ def test_every_conversation_of_ours_is_one_a_real_endpoint_takes(turns: Any, ran
         random.shuffle(answers)
         history += [Message("user", "notice"), *answers]
     specs = [ToolSpec(name, "", {}) for name in dict.fromkeys(name for turn in turns for name, _ in turn)]
-    body = WireRequest(ModelRequest(history, specs, words_only)).build_body("m", stream=True)
+    body, _ = WireRequest(ModelRequest(history, specs, words_only)).build_body("m", stream=True)
     assert list(refusals(body)) == []
     encode_body(body).decode("utf-8")

@@ -123,7 +123,7 @@ def _tools(body: Mapping[str, Any]) -> Iterator[str]:
     for tool in body["tools"]:
         if tool["type"] != "function" or not NAME.fullmatch(tool["function"]["name"]):
             yield "Invalid 'tools.function.name': string does not match pattern"
-        if tool["function"].get("parameters", {}).get("type") != "object":
+        if tool["function"].get("parameters", {"type": "object"}).get("type") != "object":
             yield "Invalid schema for function: schema must be a JSON Schema of 'type: \"object\"'"
         if tool["function"].get("strict"):
             yield from (

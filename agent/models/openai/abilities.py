@@ -1,0 +1,305 @@
+"""What endpoints cannot do: how a refusal tells, what is sent instead, and the sentence that is said of it.
+
+This is a table. A row whose words fit a refusal, and whose way of sending changes the body that was refused, is learnt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from foregate.agent.models.openai import simpler_bodies as send
+from foregate.agent.models.openai.ability import (
+    LIMITS,
+    SIMPLER,
+    TEMPLATE,
+    Ability,
+    Learnt,
+    has_part,
+    read_cap,
+    read_description,
+    read_keywords,
+    read_name_length,
+    read_own_fields,
+    read_plain,
+    read_tool_count,
+)
+from foregate.agent.models.openai.refusal import Refusal
+from foregate.agent.models.openai.simpler_bodies import Body
+from foregate.schemas.strict_json import Json
+
+_FORMATS = r"response_format|json_schema|json_object|json mode|structured output|text\.format"
+_TOOLS = r"\b(?:tools|functions|function_?declarations)\b"
+_TOOL_NAME = r"(?:tool|function)s?\b.{0,60}\bname|\bname.{0,40}(?:tool|function)"
+
+ABILITIES: Sequence[Ability] = (
+    Ability(
+        "stream_options",
+        "stream_options",
+        "stream_options|include_usage",
+        send.drop("stream_options"),
+        "the endpoint refuses to report usage in a stream",
+    ),
+    Ability(
+        "stream",
+        "stream",
+        r"stream\w*(?: mode)?\b.{0,40}(?:n[o']t support|unsupported)|n[o']t support.{0,60}\bstream|^stream ",
+        send.drop("stream", "stream_options"),
+        "the endpoint refuses to stream: answers come as a whole",
+    ),
+    Ability(
+        "include",
+        "include",
+        r"[\"'`]include[\"'`]|^include\b|\binclude is|encrypted[_ .]content",
+        send.drop("include"),
+        "the endpoint refuses to send its thoughts in a form that goes back",
+    ),
+    Ability(
+        "tool_choice",
+        "tool_choice",
+        r"tool_?choice|(?<!auto\" )tool choice(?! requires)",
+        send.drop("tool_choice"),
+        "the endpoint refuses `tool_choice`: it was left out",
+        statuses=(*SIMPLER, 404),
+    ),
+    Ability(
+        "json_schema",
+        "response_format.json_schema",
+        _FORMATS,
+        send.use_json_mode,
+        "the endpoint refuses strict JSON Schemas: JSON mode with the schema in the prompt was used",
+    ),
+    Ability(
+        "json_object",
+        "response_format",
+        _FORMATS,
+        send.drop("response_format"),
+        "the endpoint refuses JSON mode too: only the prompt asked for JSON",
+    ),
+    Ability(
+        "stop",
+        "stop",
+        r"^stop |[\"'`]stop[\"'`]|stop sequence",
+        send.drop("stop"),
+        "",
+    ),
+    Ability(
+        "temperature",
+        "temperature",
+        r"\btemperature\b",
+        send.drop("temperature"),
+        "the endpoint refuses the temperature: its own was used",
+    ),
+    *(
+        Ability(
+            f"{limit}_cap",
+            limit,
+            r"max(?:_completion|_output)?_tokens.{0,80}(?:at most|maximum (?:value|is)|<=|less than or equal|range)",
+            send.cap_tokens,
+            "the endpoint bounds the tokens of an answer: {value} were sent",
+            read_cap,
+        )
+        for limit in LIMITS
+    ),
+    Ability(
+        "max_tokens",
+        "max_tokens",
+        "max_tokens|max_completion_tokens|max_output_tokens",
+        send.rename(*LIMITS),
+        "the endpoint refuses `max_tokens`: the bound on tokens was sent as `max_completion_tokens`",
+    ),
+    Ability(
+        "max_completion_tokens",
+        "max_completion_tokens",
+        "max_tokens|max_completion_tokens|max_output_tokens",
+        send.drop("max_completion_tokens"),
+        "the endpoint refuses `max_completion_tokens` too: no bound on tokens was sent",
+    ),
+    Ability(
+        "tools_with_calls",
+        "messages",
+        r"toolconfig field must be|`?tools=?`? param|tools? (?:must be|is|are) (?:provided|defined|required|present)",
+        send.name_tools_of_history,
+        "the endpoint wants the tools of earlier calls named: they were, as not available",
+    ),
+    Ability(
+        "long_descriptions",
+        "tools",
+        r"description.{0,120}(?:too long|at most|max|exceed|longer)",
+        send.cut_descriptions,
+        "the endpoint refuses long tool descriptions: they were cut to {value} characters",
+        read_description,
+    ),
+    Ability(
+        "empty_descriptions",
+        "tools",
+        r"description.{0,120}(?:empty|blank|at least|too short|minimum|greater than or equal)",
+        send.fill_descriptions,
+        "the endpoint refuses tools without a description: they got their names",
+    ),
+    Ability(
+        "tool_count",
+        "tools",
+        rf"{_TOOLS}.{{0,80}}(?:too (?:many|long)|at most|max|limit|exceed|more than|up to)"
+        rf"|(?:too many|maximum|at most|more than|limit|up to|exceed\w*).{{0,60}}{_TOOLS}",
+        send.keep_tools,
+        "the endpoint takes at most {value} tools: {left} were left out",
+        read_tool_count,
+    ),
+    Ability(
+        "name_length",
+        "tools",
+        rf"(?:{_TOOL_NAME}).{{0,120}}(?:too long|at most|max|exceed|longer|<=)",
+        lambda body, _: body,
+        "the endpoint takes names of tools of at most {value} characters: longer ones were shortened",
+        read_name_length,
+    ),
+    Ability(
+        "plain_names",
+        "tools",
+        rf"(?:{_TOOL_NAME}).{{0,160}}(?:start with|begin with|alphanumeric|pattern|only contain|invalid|characters)"
+        r"|invalid (?:tool|function) name",
+        lambda body, _: body,
+        "the endpoint takes only letters, digits and underscores in names of tools: others were respelled",
+    ),
+    Ability(
+        "empty_parameters",
+        "tools",
+        r"(?:properties|parameters).{0,60}(?:non-empty|empty)",
+        send.leave_out_empty_parameters,
+        "the endpoint refuses parameters without a property: they were left out",
+    ),
+    Ability(
+        "own_fields",
+        "messages",
+        r".",
+        send.strip_fields,
+        "the endpoint refuses fields that it sends itself: {value} did not go back",
+        read_own_fields,
+    ),
+    Ability(
+        "developer_role",
+        "messages",
+        r"(?:^messages\S*role .*|role\W.{0,40})system\W.{0,30}with this model",
+        send.rename_system,
+        "the endpoint refuses the role `system`: the prompt was sent as `developer`",
+    ),
+    Ability(
+        "system_role",
+        "messages",
+        r"(?:system|developer)\W.{0,20}(?:role|message|instruction|prompt)s?\b.{0,60}(?:not|n't|unsupported|invalid)"
+        r"|role\W.{0,40}(?:system|developer)|(?:not|n't) support.{0,40}(?:system|developer)\b",
+        send.join_system,
+        "the endpoint refuses a system prompt: it was put in front of the first message",
+        statuses=TEMPLATE,
+    ),
+    Ability(
+        "alternation",
+        "messages",
+        r"roles? must alternate|alternat\w+ (?:between )?user",
+        send.alternate_roles,
+        "the endpoint wants roles to alternate: neighbouring messages were joined",
+        statuses=TEMPLATE,
+    ),
+    Ability(
+        "user_after_tool",
+        "messages",
+        r"role '?user'? after role '?tool'?|after (?:a )?tool (?:message|result)",
+        send.answer_tools,
+        "the endpoint refuses words of the user after an answer of a tool: words of the assistant stand between",
+        statuses=TEMPLATE,
+    ),
+    Ability(
+        "empty_content",
+        "messages",
+        r"(?:content|text)\b.{0,80}(?:non-empty|not be (?:empty|blank)|is (?:empty|blank)|at least 1|minimum length)",
+        send.leave_out_empty_content,
+        "the endpoint refuses empty contents: they were left out",
+    ),
+    Ability(
+        "null_content",
+        "messages",
+        r"content\b.{0,80}(?:null|none|string|required|missing|type)|(?:null|none).{0,40}content",
+        send.fill_content,
+        "the endpoint refuses calls without words: an empty text was sent with them",
+        statuses=TEMPLATE,
+    ),
+    Ability(
+        "schema_keywords",
+        "tools",
+        "schema|function|tool|parameter|declaration|keyword|json payload",
+        send.strip_schemas,
+        "the endpoint refuses a part of tools' schemas: {value} were left out, and are checked here",
+        read_keywords,
+    ),
+    Ability(
+        "plain_schemas",
+        "tools",
+        r"schema|function_declarations|json payload|grammar|tools?\[",
+        lambda body, _: send.strip_schemas(body, [send.EVERY]),
+        "the endpoint refuses tools' schemas: all but the plainest keywords were left out, and are checked here",
+        read_plain,
+        TEMPLATE,
+    ),
+)
+_ROWS: Mapping[str, Ability] = {row.name: row for row in ABILITIES}
+
+
+def list_refused(refusal: Refusal, body: Body) -> Iterator[tuple[str, Json]]:
+    """Yield what a refusal of a body may be about, the likeliest first: the name of a row, and what is learnt."""
+    for row in ABILITIES:
+        if row.is_refused(refusal, body) and (value := row.read(refusal, body)) is not None:
+            yield row.name, value
+
+
+def join_learnt(learnt: Learnt, name: str, value: Json) -> dict[str, Json]:
+    """Return what is known with one thing more."""
+    old = learnt.get(name)
+    if isinstance(old, list) and isinstance(value, list):
+        value = sorted({*map(str, old), *map(str, value)})
+    elif isinstance(old, int) and isinstance(value, int):
+        value = min(old, value)
+    return {**learnt, name: value}
+
+
+def simplify(body: Body, learnt: Learnt) -> tuple[Body, tuple[str, ...]]:
+    """Return the body as an endpoint takes it of which so much is known, and a sentence for each change."""
+    notes: list[str] = []
+    for row in ABILITIES if learnt else ():
+        if row.name in learnt and (value := learnt[row.name]) is not None and has_part(body, row.part):
+            simpler = row.send(body, value)
+            if simpler != body:
+                notes += [describe(row.name, value, body, simpler)] if row.note else []
+                body = simpler
+    return body, tuple(notes)
+
+
+def describe(name: str, value: Json, before: Body | None = None, after: Body | None = None) -> str:
+    """Return the sentence about what an endpoint cannot do."""
+    row = _ROWS.get(name)
+    if row is None or not row.note:
+        return ""
+    names = [[tool["function"]["name"] for tool in (body or {}).get("tools", ())] for body in (before, after)]
+    left = [one for one in names[0] if one not in names[1]]
+    shown = ", ".join(left[:_SHOWN]) + (f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else "")
+    said = ", ".join(f"`{one}`" for one in value) if isinstance(value, list) else value
+    return row.note.format(value=said, left=shown or "others")
+
+
+_SHOWN = 5
+
+
+def is_sound(learnt: object) -> bool:
+    """Whether what was read is something that can have been learnt: known rows, each with its kind of value."""
+    if not isinstance(learnt, Mapping):
+        return False
+    for name, value in learnt.items():
+        if name not in _ROWS and name != ROOM:
+            return False
+        is_names = isinstance(value, list) and len(value) < 100 and all(isinstance(one, str) for one in value)
+        if not (is_names or (isinstance(value, int) and value > 0)):
+            return False
+    return True
+
+
+ROOM = "room"
+"""The tokens that messages may take, beside the rows."""
