@@ -331,12 +331,18 @@ def read_json(answer: Any) -> Json:
 
 
 def from_environment(
-    environ: Mapping[str, str], *, model: str = "", api: Api | Literal[""] = "", on_retry: OnRetry | None = None
+    environ: Mapping[str, str],
+    *,
+    model: str = "",
+    api: Api | Literal[""] = "",
+    on_retry: OnRetry | None = None,
+    kept: Kept | None = None,
 ) -> OpenAIModel | None:
     """Return the model that OPENAI_BASE_URL, OPENAI_API_KEY and FOREGATE_MODEL name, None when none of them is set.
 
-    `model` goes before FOREGATE_MODEL and `api` before FOREGATE_API; for `on_retry` see OpenAIModel. Raises UsageError
-    for values that cannot be meant, and for a key or model without an address: a key may be there for another program.
+    `model` goes before FOREGATE_MODEL and `api` before FOREGATE_API; for `on_retry` and `kept` see OpenAIModel.
+    Raises UsageError for values that cannot be meant, and for a key or model without an address: a key may be there
+    for another program.
     """
     url, key = environ.get("OPENAI_BASE_URL", "").strip(), environ.get("OPENAI_API_KEY", "").strip()
     model = model.strip() or environ.get("FOREGATE_MODEL", "").strip()
@@ -344,7 +350,7 @@ def from_environment(
         chosen = api or environ.get("FOREGATE_API", "").strip() or "chat"
         if chosen not in APIS:
             raise UsageError(f"FOREGATE_API is `{chosen}`, which no endpoint has; set it to {' or '.join(APIS)}")
-        return OpenAIModel(model, base_url=url, api_key=key or None, api=chosen, on_retry=on_retry)
+        return OpenAIModel(model, base_url=url, api_key=key or None, api=chosen, on_retry=on_retry, kept=kept)
     if key or model:
         named = f"the model `{model}` is named" if model else "OPENAI_API_KEY is set"
         cure = f"set OPENAI_BASE_URL (OpenAI's own is {OPENAI_URL}), or `--model rehearsal` to try without one"

@@ -25,20 +25,22 @@ if TYPE_CHECKING:
 class Home:
     """The folder of what outlives a process; `open` creates it.
 
-    `events` is the log of all sessions, `blobs` holds before-images and other bytes by their SHA-256, `memory` what the
-    memory tools remember, `pins` which tools of MCP servers a person has said yes to, `declarations` what they said of
-    undeclared tools, `permissions` what they permit in which workspace, `history` what was typed at the chat's prompt,
-    `sandboxes` what commands have written in sandboxes and is not applied yet, `index` what is found of the log by; it
-    may be deleted at any time. `suggestions` holds those for the policy by their id, and `policies` former versions of
-    policy files that a command changed. `reviews` is the log of what people said of decisions afterwards, in a folder
-    of its own, since the marks of who holds a log lie beside it. With `read_only` it is a home that may only be looked
-    at, and is left as it is.
+    `events` is the log of all sessions, `blobs` holds before-images and other bytes by their SHA-256, `memory` what
+    the memory tools remember, `pins` which tools of MCP servers a person has said yes to, `declarations` what they
+    said of undeclared tools, `permissions` what they permit in which workspace, `endpoints` what model endpoints
+    turned out not to do, `history` what was typed at the chat's prompt, `sandboxes` what commands have written in
+    sandboxes and is not applied yet, `index` what is found of the log by; it may be deleted at any time.
+    `suggestions` holds those for the policy by their id, and `policies` former versions of policy files that a
+    command changed. `reviews` is the log of what people said of decisions afterwards, in a folder of its own, since
+    the marks of who holds a log lie beside it. With `read_only` it is a home that may only be looked at, and is
+    left as it is.
     """
 
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
         self.root, self.events, self.blobs, self.read_only = root, root / "events.db", root / "blobs", read_only
         self.memory, self.pins, self.history = root / "memory.json", root / "mcp-pins.json", root / "history"
         self.declarations, self.sandboxes = root / "declarations.json", root / "sandboxes"
+        self.endpoints = root / "endpoints.json"
         self.permissions, self.index = root / "permissions", root / "index.db"
         self.suggestions, self.policies = root / "suggestions", root / "policies"
         self.reviews = root / "reviews" / "reviews.db"

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from foregate.assembly.home import Home
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Model
 
 if TYPE_CHECKING:
     from foregate.agent.models.openai.retries import OnRetry
     from foregate.agent.planning.format.configuration import Configuration, ModelConfiguration, Role
+    from foregate.assembly.learnt_endpoints import LearntEndpoints
 
 
 def price_model(model: Model, configuration: Configuration) -> None:
@@ -64,10 +66,18 @@ def open_model(wanted: ModelConfiguration, environ: Mapping[str, str], on_retry:
 
     if wanted.provider == "rehearsal":
         return RehearsalModel()
-    made = from_environment(name_endpoint(wanted, environ), model=wanted.model, api=wanted.api, on_retry=on_retry)
+    named, kept = name_endpoint(wanted, environ), open_learnt(environ)
+    made = from_environment(named, model=wanted.model, api=wanted.api, on_retry=on_retry, kept=kept)
     if made is None:
         raise UsageError("`provider: openai` in the configuration names no endpoint; give it a `base_url`")
     return made
+
+
+def open_learnt(environ: Mapping[str, str]) -> LearntEndpoints:
+    """Return what is kept of endpoints in the home of an environment, which need not be there yet."""
+    from foregate.assembly.learnt_endpoints import LearntEndpoints
+
+    return LearntEndpoints(Home(Home.path(environ)).endpoints)
 
 
 def name_endpoint(wanted: ModelConfiguration, environ: Mapping[str, str]) -> Mapping[str, str]:

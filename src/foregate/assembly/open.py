@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from msgspec import Struct
 
 from foregate.assembly.home import find_fresh_name, find_session
-from foregate.assembly.model_roles import ModelRoles, name_endpoint, price_model
+from foregate.assembly.model_roles import ModelRoles, name_endpoint, open_learnt, price_model
 from foregate.assembly.moved import check_moved, find_root
 from foregate.assembly.place import Place, open_place
 from foregate.assembly.setting import SessionOptions
@@ -318,8 +318,10 @@ def choose_model(setting: SessionOptions) -> tuple[Model, tuple[str, ...]]:
         if named := next((one for one in (models.execution, models.planning) if one.base_url), None):
             environ, wanted = name_endpoint(named, environ), wanted or named.model
             environ = {**environ, "FOREGATE_API": named.api} if named.api else environ
-    model = from_environment(environ, model=wanted, on_retry=setting.on_retry)
-    return (model, ()) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
+    kept = open_learnt(environ)
+    model = from_environment(environ, model=wanted, on_retry=setting.on_retry, kept=kept)
+    problem = (kept.problem,) if kept.problem else ()
+    return (model, problem) if model is not None else (RehearsalModel(), (NO_ENDPOINT,))
 
 
 def name_provider(model: Model) -> str:
