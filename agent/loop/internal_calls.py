@@ -176,8 +176,17 @@ def find_bare_promise(task: TaskState, text: str, policy: Policy) -> str:
     return find_promise(text, policy)
 
 
-def build_remark(task: TaskState, text: str, policy: Policy) -> str:
+CUTS = {
+    "length": "the answer was cut off at the endpoint's bound on its length",
+    "content_filter": "a filter of the endpoint cut the answer off",
+}
+"""What is said of an answer that is not whole, by its finish reason."""
+
+
+def build_remark(task: TaskState, text: str, policy: Policy, cut: str = "") -> str:
     """Return the line Foregate adds to an answer, or "": what failed, was held, is unknown, unverified or not true.
+
+    `cut` says that the answer is not whole, and stands first.
 
     A call that did not run and is no trouble by itself is named only beside a claim.
     """
@@ -186,6 +195,7 @@ def build_remark(task: TaskState, text: str, policy: Policy) -> str:
     if untrue or has_claim(text, policy):
         found |= {key: what for key, what in task.unrun.items() if untrue or key in task.unsettled}
     lines = [f"`{' '.join(key).strip()}` {what}" for key, what in found.items()]
+    lines = [cut, *lines] if cut else lines
     if untrue and not lines and wants_change(task.messages, policy):
         lines.append("no call of this task did what the answer says")
     code, summary = task.verdict

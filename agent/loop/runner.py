@@ -15,7 +15,7 @@ from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.asking import request_response
 from foregate.agent.loop.cancelling import refuse_while_asking, see_through, turn_elsewhere
 from foregate.agent.loop.dispatch import dispatch
-from foregate.agent.loop.internal_calls import build_remark, find_bare_promise, verify_answer
+from foregate.agent.loop.internal_calls import CUTS, build_remark, find_bare_promise, verify_answer
 from foregate.agent.loop.unmet import UNKNOWN_WAY, find_unmet
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import COUNTED, Session
@@ -40,6 +40,7 @@ from foregate.telemetry.diagnostics import get_diagnostics
 
 Spent = dict[str, dict[str, int]]
 """What a task has used, by the section and the name of the limit."""
+_WHOLE = "a message to go on (`go on`), a higher bound at the endpoint, or a smaller request"
 _TRUNCATED = "the response was cut off; send the calls again, shorter"
 
 
@@ -103,7 +104,7 @@ async def take_step(session: Session) -> RunResult | None:
         return await finish_turn(session) or await ask_model(session)
     if not open_turn.response.calls:
         return await end_with_answer(session, open_turn)
-    if open_turn.response.finish_reason == "length":
+    if open_turn.response.finish_reason in CUTS:
         await answer_remaining(session, "not_run_truncated", _TRUNCATED)
         return None
     if open_turn.judgement is not None:
@@ -178,7 +179,7 @@ async def judge_response(session: Session, open_turn: OpenTurn) -> TurnInHand | 
 async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | None:
     """End the task with the model's words; an empty response is asked for once more."""
     task = session.state.running_task
-    text = open_turn.response.text.strip()
+    text, cut = open_turn.response.text.strip(), CUTS.get(open_turn.response.finish_reason, "")
     if text:
         promised = find_bare_promise(task, text, session.policy)
         if await verify_answer(session, open_turn):
@@ -186,13 +187,15 @@ async def end_with_answer(session: Session, open_turn: OpenTurn) -> RunResult | 
         if promised:
             why = "the model only said what it would do, and nothing ran"
             return await session.end_task("blocked", text, blocker=why, need="another model or request")
-        remark, unmet = build_remark(task, text, session.policy), find_unmet(session, task)
+        remark, unmet = build_remark(task, text, session.policy, cut), find_unmet(session, task)
+        if unmet is None and cut:
+            return await session.end_task("blocked", text, remark=remark, blocker=cut, need=_WHOLE)
         if unmet is None:
             return await session.end_task("completed", text, remark=remark)
         return await session.end_task("blocked", text, remark=remark, blocker=unmet.blocker, need=unmet.need)
     if task.empty_responses < 2:
         return await ask_model(session)
-    why = "the model gave two empty responses"
+    why = f"the model gave two empty responses{cut and ': '}{cut}"
     return await session.end_task("failed", blocker=why, need="another model or request")
 
 

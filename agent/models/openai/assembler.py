@@ -23,8 +23,16 @@ from foregate.schemas.thoughts import ThoughtSplitter
 from foregate.schemas.tool_call import SentCall, ToolCall
 from foregate.schemas.wire_message import WireMessage, write_fields
 
-FINISHES = {"function_call": "tool_calls", "max_tokens": "length", "model_length": "length"}
-"""Other words for our finish reasons: the legacy one, and what some endpoints call an answer that was cut."""
+_OTHER_WORDS = {
+    "tool_calls": "function_call tool_use",
+    "stop": "end_turn stop_sequence eos eos_token complete completed",
+    "length": "max_tokens model_length max_output_tokens model_context_window_exceeded",
+    "content_filter": "safety recitation blocklist prohibited_content spii guardrail_intervened sensitive refusal",
+}
+FINISHES = {word: ours for ours, words in _OTHER_WORDS.items() for word in words.split()}
+"""What endpoints call our finish reasons, in lower case."""
+_FAILED = ("error", "insufficient_system_resource", "network_error")
+"""Finish reasons of an answer that its server gave up."""
 
 CALL_OVERHEAD = 64
 """What a call weighs beside its text, so that a million empty calls are too many."""
@@ -158,7 +166,8 @@ class Assembler:
         thought = "".join(self._thoughts).strip()
         text, reasoning = "".join(self._text), mend_surrogates("".join(self._reasoning))
         reasoning += f"\n{thought}" if reasoning and thought else thought
-        finish = FINISHES.get(self._finish, self._finish)
+        said = self._finish.lower()
+        finish = FINISHES.get(said, said)
         if finish not in FINISH_REASONS:
             shown = self._endpoint.clean(self._finish) or "none"
             notes = (*notes, f"the endpoint gave no known finish reason: {shown}")
@@ -202,8 +211,8 @@ class Assembler:
         return list(found.values())
 
     def _add_choice(self, choice: Mapping[str, Json]) -> None:
-        if choice.get("error") or choice.get("finish_reason") == "error":
-            raise translate_in_band(choice.get("error") or "finish reason `error`")
+        if choice.get("error") or choice.get("finish_reason") in _FAILED:
+            raise translate_in_band(choice.get("error") or f"finish reason `{choice['finish_reason']}`")
         whole = isinstance(choice.get("message"), Mapping)
         delta = choice["message"] if whole else choice.get("delta")
         if isinstance(delta, Mapping):
