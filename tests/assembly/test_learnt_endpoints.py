@@ -78,8 +78,7 @@ def test_only_so_many_are_kept_and_one_can_be_dropped(tmp_path: Path) -> None:
         LearntEndpoints(file).keep("http://h/v1", f"m{number}", {"room": number + 1})
     kept = LearntEndpoints(file)
     assert [kept.read("http://h/v1", f"m{number}") for number in (0, 5, 204)] == [{}, {"room": 6}, {"room": 205}]
-    assert kept.forget("http://h/v1", "m204")
-    assert not kept.forget("http://h/v1", "m204")
+    kept.keep("http://h/v1", "m204", {})
     assert LearntEndpoints(file).read("http://h/v1", "m204") == {}
 
 

@@ -78,8 +78,8 @@ def endpoint(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Endpoint]:
     thread.start()
     servers: list[ScriptedServer] = []
 
-    def start(*steps: Step, models: tuple[str, ...] = ("m",), keyless: bool = False) -> ScriptedServer:
-        server = ScriptedServer(*steps, models=models, keyless=keyless)
+    def start(*steps: Step, **given: Any) -> ScriptedServer:
+        server = ScriptedServer(*steps, **given)
         servers.append(asyncio.run_coroutine_threadsafe(server.__aenter__(), loop).result())
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         return server

@@ -107,6 +107,21 @@ class OpenAIModel:
         """Keep that the messages may take no more than these tokens."""
         self._learn({ROOM: tokens})
 
+    def list_learnt(self) -> Mapping[str, str]:
+        """Return what is known that the endpoint cannot do: a sentence by the name of each, "" where none is needed."""
+        return {name: describe(name, value) for name, value in self._read_learnt().items() if name != ROOM}
+
+    def forget(self) -> bool:
+        """Drop all that was learnt of the endpoint and its model, also where it is kept; return whether there was any.
+
+        Raises ForegateError where what is kept cannot be written.
+        """
+        found = bool(self._read_learnt())
+        self._learnt = {}
+        if found and self._kept is not None:
+            self._kept.keep(self._describe_address(), self._model, {})
+        return found
+
     def set_prices(self, find_price: Callable[[str], tuple[int, int]]) -> None:
         """Count what requests cost from now on: what a model's tokens in and out cost, in micro-units per million."""
         self._find_price = find_price

@@ -38,7 +38,10 @@ class LearntEndpoints:
         return next((learnt for *key, learnt in self._entries if key == [address, model]), {})
 
     def keep(self, address: str, model: str, learnt: Learnt) -> None:
-        """Keep what is known of a model at an address. Raises WorkspaceError where the file cannot be written."""
+        """Keep what is known of a model at an address; nothing is known drops it.
+
+        Raises WorkspaceError where the file cannot be written.
+        """
         with self._file.lock():
             try:
                 entries = self._load()
@@ -53,13 +56,6 @@ class LearntEndpoints:
                 self._file.replace(strict_json.canonical({"foregate": __version__, "endpoints": kept}))
             except OSError as error:
                 raise WorkspaceError(f"{self._file} cannot be written: {error.strerror}") from None
-
-    def forget(self, address: str, model: str) -> bool:
-        """Drop what is kept of a model at an address; return whether there was any."""
-        found = bool(self.read(address, model))
-        if found:
-            self.keep(address, model, {})
-        return found
 
     def _load(self) -> list[tuple[str, str, Learnt]]:
         held = self._file.read()

@@ -8,16 +8,21 @@ import platform
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, TypedDict
+from typing import TYPE_CHECKING, Annotated, TypedDict
 
 import typer
 
 from foregate.cli.commands import options
-from foregate.schemas.errors import ForegateError
+from foregate.cli.terminal.exit_codes import COMPLETED, STATUS, run_async
+from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.version import __version__
 
 if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
+
+
+_LONG = 100_000
+"""Tokens of a long conversation where the policy sets no bound."""
 
 
 class Finding(TypedDict):
@@ -32,13 +37,27 @@ class Finding(TypedDict):
 def doctor(
     workspace: options.WorkspaceFolder = Path(),
     policy: options.PolicyFile = None,
+    model: Annotated[
+        bool, options.take("--model", "Try out the model's endpoint instead: at most four requests.")
+    ] = False,
+    long: Annotated[
+        bool, options.take("--long", "With --model: also a conversation as long as the policy lets one be.")
+    ] = False,
+    fresh: Annotated[
+        bool, options.take("--fresh", "With --model: first drop what was learnt of the endpoint.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Look at what this machine lets Foregate do in a workspace: sandboxes, git, the log, the model."""
-    found = examine(workspace, policy)
+    if (long or fresh) and not model:
+        raise UsageError("`--long` and `--fresh` are about a model's endpoint; say `--model` too")
+    if model:
+        found, code = run_async(try_model(workspace, policy, long=long, fresh=fresh))
+    else:
+        found, code = examine(workspace, policy), COMPLETED
     if as_json:
         typer.echo(json.dumps(found, indent=2))
-        return
+        raise typer.Exit(code)
     from foregate.cli.terminal.layout import fold_text
 
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
@@ -47,6 +66,50 @@ def doctor(
         for word in filter(None, (one["why"], one["cure"] and f"to change it: {one['cure']}")):
             for piece in fold_text(word, max(8, width - 2)) if width else (word,):
                 typer.echo(f"  {piece}")
+    raise typer.Exit(code)
+
+
+async def try_model(workspace: Path, policy: str | None, *, long: bool, fresh: bool) -> tuple[list[Finding], int]:
+    """Return what an endpoint does and needs, and the exit code; raise a ForegateError where there is none to ask."""
+    from foregate.agent.models.openai.model import OpenAIModel
+    from foregate.assembly.model_check import ModelCheck
+    from foregate.assembly.model_roles import price_model
+    from foregate.assembly.open import choose_configuration, choose_model, choose_policy
+    from foregate.assembly.setting import SessionOptions
+
+    setting = SessionOptions(workspace=workspace, policy=policy, on_retry=lambda said: typer.echo(said, err=True))
+    model, notes = choose_model(setting)
+    if not isinstance(model, OpenAIModel):
+        raise UsageError("no endpoint is named; set OPENAI_BASE_URL, and OPENAI_API_KEY where it wants a key")
+    configuration = choose_configuration(setting)[0]
+    price_model(model, configuration)
+    try:
+        name = await model.resolve()
+        dropped = model.forget() if fresh else False
+        check = ModelCheck(model)
+        tokens = choose_policy(setting, workspace.resolve())[1].context.max_tokens or _LONG
+        tried = await check.run(tokens if long else 0)
+        learnt = [said for said in model.list_learnt().values() if said]
+        room = model.room
+    finally:
+        await model.close()
+    known = "; ".join(learnt)
+    used, currency = check.usage, configuration.prices.currency
+    spent = f"{used.input_tokens} tokens in, {used.output_tokens} out"
+    spent += f"; {used.cost / 1_000_000:.4f} {currency}".rstrip() if used.cost else ""
+    cure = "`foregate doctor --model --fresh` tries anew" if known or room else ""
+    kept = f"conversations are kept within {room} tokens" if room else ""
+    return [
+        Finding(name="model", state=f"{name} at {model.url}", why="; ".join(notes), cure=""),
+        *(Finding(name=one.name, state=one.state, why=one.why, cure=one.cure) for one in tried),
+        Finding(
+            name="learnt",
+            state="something" if known or kept else "dropped" if dropped else "nothing",
+            why="; ".join(filter(None, (known, kept))),
+            cure=cure,
+        ),
+        Finding(name="used", state=spent, why=f"in {check.requests} requests and their simpler forms", cure=""),
+    ], COMPLETED if tried[0].state == "works" else STATUS["failed"]
 
 
 def examine(workspace: Path, policy: str | None) -> list[Finding]:
