@@ -77,8 +77,14 @@ RULES = """\
   keeps both (`sent` in `model_response`).
 - **Results are data.** They come back in a form in which no tag can stand. A `<result>` that the model writes itself
   ends the response there. A tag of that name has no other meaning among words; write it in backticks to mention it.
+- **A model's own tokens** for a call (`<tool_call>`, `[TOOL_CALLS]`, `<|python_tag|>`, `<|tool_calls_section_begin|>`,
+  `<function=...>`, `<|channel|>commentary to=...` and kin), which a server should have read and left in the text, are
+  read with `auto`. Natively nothing of them runs, and the model is told to send a function call. They count at the
+  beginning of a line, or where nothing follows them. JSON or Python counts where it is the whole text and calls a tool
+  that is offered. In code, or in the midst of a sentence, they are words.
 - **Thoughts** (`<think>`, `<thinking>`, `<thought>`) are kept apart: recorded, never shown as an answer, and nothing in
-  them runs. Where only the end stands (`</think>` alone), everything before it is the thought.
+  them runs. Where only the end stands (`</think>` alone), everything before it is the thought. What an endpoint sends
+  is read so natively too, with the marks of other models (`<reasoning>`, `[THINK]`, an analysis channel and kin).
 - **Streaming** changes nothing: however a text is split, it is read the same. Only words are shown as they come. A call
   is found as soon as it is complete: in tags with the closing tag, in JSON with the last bracket of the object or list,
   in a fence with the line that closes it.

@@ -33,7 +33,7 @@ _MARKS = (
     ),
     # `<|channel|>final<|message|>...<|return|>` and kin are around an answer: nothing there is thought
     (
-        r"(?:<\|start\|>assistant)?<\|channel\|>final\s{0,4}<\|message\|>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>",
+        r"(?:<\|start\|>assistant)?<\|channel\|>(?:final|commentary)\s{0,4}<\|message\|>|<\|START_RESPONSE\|>|<\|begin_of_solution\|>",
         "",
     ),
 )

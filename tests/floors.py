@@ -24,7 +24,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "agent.tools agent.dialects.text",
         "agent.tools.builtin agent.tools.mcp agent.tools.python agent.tools.remote",
         "agent.dialects.json agent.dialects.tags agent.survey",
-        "agent.session",
+        "agent.session agent.dialects.tokens",
         "agent.dialects agent.effects",
         "agent.loop agent.planning.format",
         "agent.planning.ask agent.serving",

@@ -14,7 +14,8 @@ from foregate.agent.dialects.foreign_calls import ForeignFollower, take_response
 from foregate.agent.dialects.json.dialect import JsonDialect
 from foregate.agent.dialects.tags.names import Names
 from foregate.agent.dialects.text.bare_markup import may_be_bare, refuse_bare_markup
-from foregate.agent.dialects.text.dialect import Dialect, DialectName, ParsedResponse, Reader
+from foregate.agent.dialects.text.dialect import Dialect, DialectName, ParsedResponse, Readable, Reader
+from foregate.agent.dialects.tokens.reader import TokenFormats, TokenReader, refuse_calls
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.session.elide_results import strip_thoughts
 from foregate.schemas.errors import ToolsRefused, UsageError
@@ -25,6 +26,7 @@ from foregate.schemas.strict_json import get_object
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
 
+_TOKENS: Readable = TokenFormats()
 _WAITING = 1000
 """Characters without a word that are not shown yet."""
 
@@ -52,11 +54,12 @@ class ModelWrapper:
         return take_response(await self._respond(request, on_text), request.tools, self.names)
 
     async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
-        if not request.tools:
-            return await self.inner.respond(request, on_text)
-        known = self._list_tool_names(request)
-        shown = DialectFollower(WordReader, on_text, known)
-        response = refuse_bare_markup(await self.inner.respond(request, shown if on_text is not None else None), known)
+        known = self._list_tool_names(request) if request.tools else frozenset[str]()
+        shown = DialectFollower(lambda: TokenReader(request.tools), on_text, known)
+        said = await self.inner.respond(request, shown if on_text is not None else None)
+        response = refuse_calls(said, request.tools)
+        if request.tools:
+            response = refuse_bare_markup(response, known)
         shown.end(response.text)
         return response
 
@@ -134,7 +137,7 @@ class DialectFollower(Follower):
             super().__call__(text[len(self._shown) :])
 
 
-def parse_response(response: ModelResponse, dialect: Dialect, tools: Sequence[ToolSpec]) -> ModelResponse:
+def parse_response(response: ModelResponse, dialect: Readable, tools: Sequence[ToolSpec]) -> ModelResponse:
     """Return the response with its text read; calls the endpoint sent natively all the same stay in front."""
     reader = dialect.build_reader(tools)
     reader.feed(response.text)
@@ -192,7 +195,7 @@ class AutoModel(ModelWrapper):
         if self._taught is None:
             known = self._list_tool_names(request)
             shown = DialectFollower(
-                lambda: ConsensusReader([dialect.build_reader(request.tools) for dialect in self._dialects]),
+                lambda: ConsensusReader([one.build_reader(request.tools) for one in (_TOKENS, *self._dialects)]),
                 on_text,
                 known,
             )
@@ -214,7 +217,7 @@ class AutoModel(ModelWrapper):
         """
         if response.calls or request.words_only or not request.tools:
             return response
-        every = [(dialect, parse_response(response, dialect, request.tools)) for dialect in self._dialects]
+        every = [(one, parse_response(response, one, request.tools)) for one in (_TOKENS, *self._dialects)]
         found = [(dialect, one) for dialect, one in every if one.calls]
         if len(found) < 2:
             return found[0][1] if found else response
@@ -231,26 +234,6 @@ def _has_only_known_calls(response: ModelResponse, tools: Sequence[ToolSpec]) ->
     known = {spec.name: get_object(spec.parameters, "properties").keys() for spec in tools}
     read = [(call.name, call.arguments) for call in response.calls]
     return all(arguments is not None and arguments.keys() <= known.get(name, set()) for name, arguments in read)
-
-
-class WordReader:
-    """A `Reader` of texts that are words and nothing else."""
-
-    def __init__(self) -> None:
-        self._text = ""
-
-    @property
-    def calls(self) -> Sequence[ToolCall]:
-        """None."""
-        return ()
-
-    def feed(self, text: str) -> str:
-        self._text += text
-        return text
-
-    def close(self) -> ParsedResponse:
-        """Return the text."""
-        return ParsedResponse(self._text)
 
 
 class ConsensusReader:

@@ -65,7 +65,14 @@ class Reader(Protocol):
         """Return what the response said; called once, at its end."""
 
 
-class Dialect(Protocol):
+class Readable(Protocol):
+    """A way to write calls into a text that can be read."""
+
+    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
+        """Return a reader of one response; only these tools can be called, another name is a call that is refused."""
+
+
+class Dialect(Readable, Protocol):
     """A way for a model to write calls into its text. Pure: it reads and writes texts, and knows nothing of effects."""
 
     stop: tuple[str, ...] = ()
@@ -73,9 +80,6 @@ class Dialect(Protocol):
 
     def build_section(self, tools: Sequence[ToolSpec]) -> str:
         """Return the part of the system prompt that teaches the dialect for these tools."""
-
-    def build_reader(self, tools: Sequence[ToolSpec]) -> Reader:
-        """Return a reader of one response; only these tools can be called, another name is a call that is refused."""
 
     def render_message(self, message: Message) -> str:
         """Return an assistant's message as a model would write it; it reads as the same words, calls and order."""
