@@ -20,7 +20,7 @@ from foregate.schemas.tool_spec import ToolSpec
 _NAME = r"[A-Za-z_][\w.:/-]{0,199}"
 _OPEN, _CLOSE, _GAP = r"<[\uff5c|]", r"[\uff5c|]>", "[\u2581_ ]"
 """DeepSeek writes `\uff5c` and `\u2581` in its tokens, some servers `|` and `_`."""
-_DSML = r"(?:\uff5cDSML\uff5c)?"
+_PREFIX = r"(?:[\uff5c|]{1,2}DSML[\uff5c|]{1,2}|antml:|steptml:)?"
 _LONGEST_PYTHON = 64 * 1024
 """Characters of calls written as Python that are read; its parser takes much memory."""
 _LOOK = 4096
@@ -86,24 +86,26 @@ _NAMED = compile_late(
     rf"|(?P<name>{_NAME})\s*(?:{_OPEN}tool{_GAP}sep{_CLOSE}|{_OPEN}tool{_GAP}call{_GAP}argument{_GAP}begin{_CLOSE})\s*)"
     r"(?P<fence>```(?:json)?\s*)?"
 )
+_NAMED_END = compile_late(rf"{_OPEN}tool{_GAP}calls?{_GAP}(?:section{_GAP})?end{_CLOSE}")
 _MISTRAL = compile_late(rf"\s*(?P<name>{_NAME})\s*(?:\[CALL_ID\]\s*\w+\s*)?(?P<args>\[ARGS\]\s*)?(?=\{{)")
 _HARMONY = compile_late(
     r"(?:<\|start\|>)?(?:assistant)?\s*(?:(?:<\|channel\|>)?(?:commentary|analysis))?\s*to=(?P<name>[\w.:/-]{1,200})"
     r"\s*(?:<\|channel\|>\s*\w{1,20})?\s*(?:<\|constrain\|>)?\s*(?:json|code)?\s*<\|message\|>\s*"
 )
-_ELEMENT = compile_late(rf"<{_DSML}(?P<tag>function|invoke)(?:=|\s+name\s*=\s*)[\"']?(?P<name>{_NAME})[\"']?\s*>\s*")
+_ELEMENT = compile_late(rf"<{_PREFIX}(?P<tag>function|invoke)(?:=|\s+name\s*=\s*)[\"']?(?P<name>{_NAME})[\"']?\s*>\s*")
 _PARAMETER = compile_late(
-    rf"\s*<{_DSML}param(?:eter)?(?:=|\s+name\s*=\s*)[\"']?(?P<key>[^\s\"'<>]{{1,200}})[\"']?"
+    rf"\s*<{_PREFIX}param(?:eter)?(?:=|\s+name\s*=\s*)[\"']?(?P<key>[^\s\"'<>]{{1,200}})[\"']?"
     r"(?:\s+string=\"(?P<string>true|false)\")?\s*>"
 )
 _PARAMETER_END = compile_late(
-    rf"</{_DSML}param(?:eter)?>\s*+(?=<{_DSML}param|</{_DSML}(?:function|invoke|tool_call)|\Z)"
-    rf"|(?=</{_DSML}(?:function|invoke)>\s*+(?:\Z|<))"
+    rf"</{_PREFIX}param(?:eter)?>\s*+(?=<{_PREFIX}param|</{_PREFIX}(?:function|invoke|tool_call)|\Z)"
+    rf"|(?P<missing>(?=</{_PREFIX}(?:function|invoke)>\s*+(?:\Z|<)))"
 )
-_ELEMENT_END = compile_late(rf"\s*</{_DSML}(?:function|invoke)>")
+_ELEMENT_END = compile_late(rf"\s*</{_PREFIX}(?:function|invoke)>")
 _GLM = compile_late(rf"\s*(?P<name>{_NAME})\s*(?=<arg_key>|</tool_call>|<arg_key\Z)")
 _GLM_KEY = compile_late(r"\s*<arg_key>\s*(?P<key>[^<>]{1,200}?)\s*</arg_key>\s*<arg_value>")
-_GLM_END = compile_late(r"</arg_value>\s*+(?=<arg_key>|</tool_call>|<tool_call>|\Z)")
+_GLM_END = compile_late(r"</arg_value>\s*+(?=<arg_key>|(?P<missing><tool_call>)|</tool_call>|\Z)")
+_GLM_OVER = compile_late(r"\s*</tool_call>")
 _PYTHON = compile_late(rf"\[\s*{_NAME}\(|{_NAME}(?:\.call)?\(")
 _GEMMA = compile_late(rf"call:(?P<name>{_NAME}?)(?=\{{)")
 _GEMMA_TOKEN = compile_late(
@@ -119,7 +121,11 @@ def read_named(place: Place) -> Read:
     if found is None:
         return None
     read = place.read_json(found["typed"] or found["name"], found.end())
-    if read is None or not found["fence"]:
+    if read is None:
+        end = _NAMED_END.search(place.text, found.end())
+        size = end.start() if end is not None else len(place.text)
+        return [ToolCall.parse(place.name(found["typed"] or found["name"]), place.text[found.end() : size])], size
+    if not found["fence"]:
         return read
     fence = compile_late(r"\s*```").match(place.text, read[1])
     return read[0], fence.end() if fence is not None else read[1]
@@ -145,7 +151,7 @@ def read_element(place: Place) -> Read:
     if found is None:
         return None
     if (read := place.read_json(found["name"], found.end())) is None:
-        read = _read_pairs(place, found, _PARAMETER, _PARAMETER_END)
+        return _read_pairs(place, found, _PARAMETER, _PARAMETER_END, _ELEMENT_END)
     end = _ELEMENT_END.match(place.text, read[1])
     return read[0], end.end() if end is not None else read[1]
 
@@ -153,20 +159,23 @@ def read_element(place: Place) -> Read:
 def read_glm(place: Place) -> Read:
     """Read a bare name in `<tool_call>`, with pairs of keys and values."""
     found = place.match(_GLM) if place.open == "<tool_call>" else None
-    return _read_pairs(place, found, _GLM_KEY, _GLM_END) if found is not None else None
+    return _read_pairs(place, found, _GLM_KEY, _GLM_END, _GLM_OVER) if found is not None else None
 
 
 def _read_pairs(
-    place: Place, found: re.Match[str], begin: re.Pattern[str], end: re.Pattern[str]
+    place: Place, found: re.Match[str], begin: re.Pattern[str], end: re.Pattern[str], over: re.Pattern[str]
 ) -> tuple[list[ToolCall], int]:
-    """Return a call whose arguments are written one by one, each as text or as what the tool's schema says."""
+    """Return a call whose arguments are written one by one, each as text or as what the tool's schema says.
+
+    Where its end is missing, or that of an argument, nobody knows what it leaves out, so it cannot be read.
+    """
     name, at = place.name(found["name"]), found.end()
     spec = place.tools.get(name)
     known = get_object(spec.parameters, "properties") if spec is not None else {}
     arguments: dict[str, Json] = {}
     while (key := begin.match(place.text, at)) is not None:
         close = end.search(place.text, key.end())
-        if close is None:
+        if close is None or close["missing"] is not None:
             return [ToolCall.from_defect(name, place.text[found.start() :], _CUT)], len(place.text)
         value, at = place.text[key.end() : close.start()], close.end()
         if key["key"] in arguments:
@@ -174,7 +183,9 @@ def _read_pairs(
             return [ToolCall.from_defect(name, place.text[found.start() : at], why)], at
         is_text = key.groupdict().get("string")
         arguments[key["key"]] = _read_value(value, known.get(key["key"]), is_text)
-    return [ToolCall.of(name, arguments)], at
+    if (closed := over.match(place.text, at)) is None:
+        return [ToolCall.from_defect(name, place.text[found.start() :], _CUT)], len(place.text)
+    return [ToolCall.of(name, arguments)], closed.end()
 
 
 def _read_value(written: str, schema: Json, is_text: str | None) -> Json:
@@ -301,7 +312,7 @@ FORMS: Sequence[Form] = (
         '<|channel|>commentary to=functions.read_file <|constrain|>json<|message|>{"path": "a"}<|call|>',
     ),
     Form(
-        rf"<{_DSML}(?:function|invoke)(?:=|\s+name\s*=)|</?{_DSML}(?:minimax:tool_call|function_calls|seed:tool_call)>",
+        rf"<{_PREFIX}(?:function|invoke)(?:=|\s+name\s*=)|</?{_PREFIX}(?:minimax:tool_call|function_calls|seed:tool_call)>",
         read_element,
         "<tool_call>\n<function=read_file>\n<parameter=path>\na\n</parameter>\n</function>\n</tool_call>",
     ),
@@ -310,7 +321,7 @@ FORMS: Sequence[Form] = (
         r"<\|tool_call>|<start_function_call>", read_gemma, '<|tool_call>call:read_file{path:<|"|>a<|"|>}<tool_call|>'
     ),
     Form(
-        r"<tool_calls?>|<\|/?tool_call\|>|<TOOLCALL>|<\|START_ACTION\|>|<\|action_start\|>|<functioncall>",
+        r"<tool_calls?>|<tools>|<\|tool_calls?\|>|<TOOLCALL>|<\|START_ACTION\|>|<\|action_start\|>|<functioncall>",
         read_json_calls,
         '<tool_call>\n{"name": "read_file", "arguments": {"path": "a"}}\n</tool_call>',
     ),
@@ -318,13 +329,13 @@ FORMS: Sequence[Form] = (
 )
 BEGINS = "|".join(form.begins for form in FORMS if form.begins)
 AROUND = compile_late(
-    rf"(?P<open>{_OPEN}tool{_GAP}calls(?:{_GAP}section)?{_GAP}begin{_CLOSE}|\[TOOL_CALLS\]|<tool_calls?>|<\|tool_call\|?>"
+    rf"(?P<open>{_OPEN}tool{_GAP}calls(?:{_GAP}section)?{_GAP}begin{_CLOSE}|\[TOOL_CALLS\]|<tool_calls?>|<tools>|<\|tool_calls?\|?>"
     rf"|<TOOLCALL>|<\|START_ACTION\|>|<\|action_start\|>|<\|plugin\|>|<functioncall>|<start_function_call>"
-    rf"|<{_DSML}(?:minimax:tool_call|function_calls|seed:tool_call|tool_calls)>|<\|python_(?:tag|start)\|>)"
-    rf"|[\s,;]++|</{_DSML}(?:tool_calls?|TOOLCALL|functioncall|minimax:tool_call|function_calls|seed:tool_call)>"
-    rf"|{_OPEN}tool{_GAP}calls?(?:{_GAP}section)?{_GAP}end{_CLOSE}|\[/TOOL_CALLS\]|<\|/tool_call\|>|<tool_call\|>"
+    rf"|<{_PREFIX}(?:minimax:tool_call|function_calls|seed:tool_call|tool_calls)>|<\|python_(?:tag|start)\|>)"
+    rf"|[\s,;]++|</{_PREFIX}(?:tool_calls?|tools|TOOLCALL|functioncall|minimax:tool_call|function_calls|seed:tool_call)>"
+    rf"|{_OPEN}tool{_GAP}calls?(?:{_GAP}section)?{_GAP}end{_CLOSE}|\[/TOOL_CALLS\]|<\|/tool_calls?\|>|<tool_call\|>"
     r"|<end_function_call>|<\|END_ACTION\|>|<\|action_end\|>|<\|python_end\|>|</s>"
-    r"|<\|(?:call|end|return|eom_id|eot_id|im_end|end_of_text|endoftext)\|>|<\uff5cend\u2581of\u2581sentence\uff5c>"
+    r"|<\|(?:call|end|return|eom_id|eot_id|eom|eot|im_end|end_of_text|endoftext)\|>|<\uff5cend\u2581of\u2581sentence\uff5c>"
 )
 """What stands around and between calls: blanks, and tokens such as `<tool_call>` and `<|call|>`."""
 

@@ -104,6 +104,16 @@ def test_nothing_that_may_be_a_token_is_shown_however_a_text_is_split(text: str)
         ("<function=read_file><parameter=path>a</parameter><parameter=path>b</parameter></function>", "given twice"),
         ('[TOOL_CALLS]read_file[ARGS]{"path": "a", "path": "b"}', "twice"),
         ("<|tool_calls_section_begin|>", "names no tool"),
+        ("<tool_call>read_file\n<arg_key>path</arg_key>\n<arg_value>a</arg_value>", "ends before it is complete"),
+        (
+            "<tool_call>read_file\n<arg_key>path</arg_key>\n<arg_value>a</arg_value><arg_key>x</tool_call>",
+            "ends before",
+        ),
+        ("<function=write_file><parameter=path>a\n<parameter=content>x\n</function>", "ends before it is complete"),
+        (
+            '<|tool_call_begin|>functions.read_file:1<|tool_call_argument_begin|>"{path}"<|tool_call_end|>',
+            "not a JSON object",
+        ),
     ],
 )
 def test_a_call_that_was_begun_and_cannot_be_read_says_what_is_wrong(text: str, defect: str) -> None:
