@@ -126,6 +126,8 @@ def format_messages(history: Sequence[Message], names: WireNames, endpoint: str 
         own = message.wire if message.wire is not None and message.wire.endpoint == endpoint else None
         fields = read_fields(own.fields) if own is not None else {}
         if message.calls:
+            if any(call.wire_id == call.id for call in message.calls):
+                fields.pop("content", None)  # calls that were read from it stand beside the rest of it
             ids = [spelled.to_wire(call.id) for call in message.calls]
             if endpoint is not None:
                 ids = list(_choose_ids(message.calls, own is not None, taken))

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.effects.reconcile import resume
 from foregate.agent.loop.runner import run
-from foregate.agent.models.openai.model import OpenAIModel
 from foregate.agent.session.session import Session
 from foregate.agent.session.snapshots import fold_session
 from foregate.agent.tools.builtin.files import read_file
@@ -19,6 +19,7 @@ from foregate.agent.tools.tool import Toolbox
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import ModelError
+from foregate.schemas.protocols import Model
 from foregate.telemetry.export.atif import build_document
 from foregate.telemetry.export.fold import fold_trajectory
 from foregate.telemetry.export.hiding import TextRemover
@@ -94,7 +95,7 @@ def as_stream(said: Mapping[str, Any], size: int) -> Stream:
     return Stream([*pieces, delta("tool_calls")])
 
 
-async def open_session(log: MemoryLog, model: OpenAIModel, workspace: Workspace, policy: Policy) -> Session:
+async def open_session(log: MemoryLog, model: Model, workspace: Workspace, policy: Policy) -> Session:
     """Open a session with one tool, or go on with it."""
     new = not await log.sessions()
     state = None if new else await fold_session(log, "s")
@@ -222,3 +223,20 @@ async def test_fields_that_only_the_endpoint_understands_are_bounded_with_the_wo
     async with ScriptedServer(Stream([delta(own=["x" * 99] * 20), delta("stop")])) as server:
         with pytest.raises(ModelError, match="more than 1000 characters of text"):
             await model_at(server, stream=True, limit=1000).respond(HELLO)
+
+
+@pytest.mark.parametrize("dialect", ["native", "auto"])
+async def test_a_call_that_was_read_from_the_words_goes_back_as_a_call_and_not_as_words_once_more(
+    folder: Path, workspace: Workspace, policy: Policy, dialect: str
+) -> None:
+    (folder / "a.txt").write_text("cat")
+    call = json.dumps({"name": "read_file", "arguments": {"path": "a.txt"}})
+    written = f"<think>First the file.</think>I look.<tool_call>{call}</tool_call>"
+    async with ScriptedServer(message(written, note="kept"), message("It says cat.")) as server:
+        model = build_dialect_model(model_at(server), dialect)
+        session = await open_session(MemoryLog(), model, workspace, policy)
+        assert (await run(session, "what does a.txt say?")).status == "completed"
+    back = server.requests[1]["messages"][2]
+    assert len(back["tool_calls"]) == 1
+    assert "tool_call>" not in (back["content"] or "")
+    assert back["note"] == "kept"
