@@ -51,6 +51,10 @@ class NotText(WorkspaceError):
     """A name that is no valid text: it can be opened, but neither shown nor recorded."""
 
 
+class NoPath(WorkspaceError):
+    """A text that can be no path, whatever is there: it holds a null byte."""
+
+
 class SyncError(ForegateError):
     """The workspace was changed, and its disk did not confirm that the change would survive a power cut."""
 

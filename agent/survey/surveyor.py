@@ -28,7 +28,7 @@ from foregate.policy.risk.declared import find_tool_entry
 from foregate.policy.risk.globs import find_protection, may_run_by_itself
 from foregate.policy.risk.reading import CommandReading, is_held_read, is_read, list_scripts, read_command_line
 from foregate.schemas import strict_json
-from foregate.schemas.errors import NotText, WorkspaceError
+from foregate.schemas.errors import NoPath, NotText, WorkspaceError
 from foregate.schemas.protocols import ToolSource
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Command, Survey, SurveyedResource, Tier, ToolCall
@@ -172,7 +172,7 @@ class Surveyor:
         """Return a path of the workspace, None for one outside, which is named and never looked at."""
         try:
             return self._workspace.resolve(name, follow=follow)
-        except NotText:
+        except (NoPath, NotText):
             raise
         except WorkspaceError:
             return None

@@ -14,7 +14,14 @@ from pathlib import Path
 from foregate.agent.sandbox.attributes import read_attributes
 from foregate.agent.workspace.file_traits import AS_THERE, HARD_LINKS, FileTraits, set_traits
 from foregate.agent.workspace.syncing import sync_change, sync_file_system
-from foregate.agent.workspace.workspace import PathState, Workspace, build_outside_error, get_kind, refuse_errors
+from foregate.agent.workspace.workspace import (
+    PathState,
+    Workspace,
+    build_outside_error,
+    check_path,
+    get_kind,
+    refuse_errors,
+)
 from foregate.schemas.errors import NotText, WorkspaceError
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.log.temporary_file import create_temporary, is_temporary, sweep_temporary, sync_folder
@@ -24,7 +31,6 @@ _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _INDEX, _INDEX_MARK = ".git/index", b"DIRC"
 _MAX_LINKS = 40
-_MAX_PATH = 4096
 _SETTLED = 100_000_000
 """Nanoseconds after which a file's times are sure to tell a later write apart, so that its hash may be remembered."""
 
@@ -71,11 +77,10 @@ class LocalWorkspace(Workspace):
     def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of `path`: relative, links followed, no `.` or `..`; "." is the root.
 
-        Raises WorkspaceError for a path that leads outside, also by a link, or that no file system could hold, and
-        NotText for one that leads by a link to a name that is no text.
+        Raises WorkspaceError for a path that leads outside, also by a link, or that is too long, NoPath for one with a
+        null byte, and NotText for one that leads by a link to a name that is no text.
         """
-        if not path or "\0" in path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
-            raise WorkspaceError("the path is empty, too long or holds a null byte; name a file of the workspace")
+        check_path(path)
         pending = _list_parts(self._relative(path))
         done: list[str] = []
         links = 0

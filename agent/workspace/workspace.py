@@ -18,7 +18,7 @@ from foregate.agent.workspace.file_traits import AS_THERE, FileTraits
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import is_off_limits
 from foregate.schemas import strict_json
-from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.errors import NoPath, WorkspaceError
 from foregate.schemas.tool_call import Survey, SurveyedResource
 from foregate.schemas.tool_spec import ResourceKind
 
@@ -121,6 +121,18 @@ def get_kind(mode: int) -> str:
     return _KINDS.get(stat.S_IFMT(mode), "other")
 
 
+_MAX_PATH = 4096
+"""Bytes of a path, which is what Linux takes."""
+
+
+def check_path(path: str) -> None:
+    """Raise NoPath for a text with a null byte, WorkspaceError for one that is empty or too long for a path."""
+    if "\0" in path:
+        raise NoPath("the path holds a null byte, which no name of a file can; send it without")
+    if not path or len(path.encode("utf-8", "surrogatepass")) > _MAX_PATH:
+        raise WorkspaceError(f"the path is empty or has more than {_MAX_PATH} bytes; name a file of the workspace")
+
+
 def build_outside_error(path: str) -> WorkspaceError:
     """Return the error for a path that leads out of the workspace."""
     return WorkspaceError(f"`{path[:80]}` lies outside the workspace; use a path inside it")
@@ -158,7 +170,8 @@ class MemoryWorkspace(Workspace):
     standing, sync, make_directory = close, close, changeable
 
     def resolve(self, path: str, *, follow: bool = True) -> str:
-        if not path or "\0" in path or path.startswith("/"):
+        check_path(path)
+        if path.startswith("/"):
             raise build_outside_error(path)
         done: list[str] = []
         for part in path.split("/"):

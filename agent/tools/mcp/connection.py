@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -113,6 +114,7 @@ class McpConnection:
         """Return what the server lists as its tools now, as it says it, up to somewhat more than the policy reads."""
         session, wire = self._open()
         found: list[Json] = []
+        seen = set[str]()  # some servers give the same page for each cursor
         async with self._listing:
             cursor = ""
             for _ in range(_PAGES):
@@ -125,8 +127,12 @@ class McpConnection:
                     self._forgotten = bool(self._server.url)  # one that was started anew knows nothing of this session
                     why = self._other.ended or f"it cannot list its tools ({describe_error(error)})"
                     raise ServerUnavailable(self._add_server_words(why)) from None
-                found += wire.listed
-                if not wire.cursor or wire.cursor == cursor or len(found) > self._policy.max_tools:
+                page = [(json.dumps(tool, sort_keys=True), tool) for tool in wire.listed]
+                fresh = [tool for key, tool in page if key not in seen]
+                seen |= {key for key, _ in page}
+                found += fresh
+                is_last = not wire.cursor or wire.cursor == cursor or not fresh
+                if is_last or len(found) > self._policy.max_tools:
                     break
                 cursor = wire.cursor
         return found

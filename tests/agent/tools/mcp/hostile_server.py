@@ -139,7 +139,11 @@ def answer(message):
     elif method == "tools/list":
         listed += 1
         if MODE == "endless":
-            say({"id": number, "result": {"tools": tools(), "nextCursor": str(listed)}})
+            page = [{**tool, "name": f"{tool['name']}_{listed}"} for tool in tools()]
+            say({"id": number, "result": {"tools": page, "nextCursor": str(listed)}})
+        elif MODE in ("stuck", "circling"):
+            cursor = "same" if MODE == "stuck" else str(listed)
+            say({"id": number, "result": {"tools": tools(), "nextCursor": cursor}})
         else:
             say({"id": number, "result": {"tools": tools()}})
     elif method == "tools/call":

@@ -293,6 +293,16 @@ async def test_pages_without_end_are_read_up_to_the_bound(bench: Bench) -> None:
     assert bench.notes[-1] == ("MCP server `bad`: it lists more tools than are read, the first 25 (`mcp.max_tools`)")
 
 
+@pytest.mark.parametrize("kind", ["stuck", "circling"])
+async def test_a_page_that_comes_again_adds_nothing_and_loses_no_tool(bench: Bench, kind: str) -> None:
+    bench.hostile(kind)
+    servers = await bench.listed()
+    await servers.close()
+    found = servers.servers[0].definitions
+    assert len({one.name for one in found}) == len(found) > 5
+    assert [one.problem for one in found if one.name.endswith("echo")] == [""]
+
+
 async def test_a_server_and_what_it_started_are_gone_afterwards(bench: Bench) -> None:
     bench.hostile("family")
     servers = await bench.listed()
