@@ -128,6 +128,7 @@ class ModelCheck:
         except (ValueError, AttributeError, RecursionError):
             fits = False
         if not fits:
+            schema.state = "is taken and not kept" if schema.state == "works" else schema.state
             schema.why = "what came does not fit it; planner and critic read what they can, and ask once more"
 
     async def _try_long(self, size: Trial, tokens: int) -> None:
