@@ -8,7 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.at_terminal import AtTerminal
+from foregate.assembly.home import Home
+from foregate.schemas.event_body import TaskEnded
+from tests.cli.at_terminal import FOREGATE, AtTerminal
+from tests.events import bodies
 
 NEW_PROMPT = "\x1b[?2004h"
 """What a prompt begins with: from here on, pasted text is marked."""
@@ -64,6 +67,40 @@ def test_ctrl_c_at_a_sheet_cancels_the_task_and_the_chat_goes_on(at: Session, fo
     at.type("/quit\r")
     assert at.end() == 0
     assert not (folder / ".envrc").exists()
+
+
+@pytest.mark.parametrize("typed", ["run echo x > .envrc", "run sleep 1000"])
+async def test_ctrl_c_is_the_persons_word_in_the_log_and_the_session_goes_on(
+    typed: str, folder: Path, tmp_path: Path
+) -> None:
+    (folder / "b.txt").write_text("b\n")
+    with closing(AtTerminal(folder, tmp_path, "chat", "--workspace", str(folder), program=[*FOREGATE])) as at:
+        at.until("you>")
+        at.type(f"{typed}\r")
+        at.until("approve?" if "echo" in typed else "run_command sleep 1000")
+        at.type("\x03")
+        at.until("no change was completed")
+        at.until(NEW_PROMPT)
+        at.until("you>")
+        at.type("read b.txt\r")
+        at.until("read_file")
+        at.until(NEW_PROMPT)
+        at.until("you>")
+        at.type("/quit\r")
+        assert at.end() == 0
+    with closing(Home(tmp_path / "fg").open_log()) as store:
+        (name,) = await store.sessions()
+        ends = bodies(await store.read(name), TaskEnded)
+    assert [(one.status, one.note) for one in ends] == [("cancelled", "the person cancelled"), ("completed", "")]
+
+
+def test_ctrl_c_ends_a_run_with_the_exit_code_of_a_cancelled_task(folder: Path, tmp_path: Path) -> None:
+    command = "run", "--workspace", str(folder), "run sleep 1000"
+    with closing(AtTerminal(folder, tmp_path, *command, program=[*FOREGATE])) as at:
+        at.until("run_command sleep 1000")
+        at.type("\x03")
+        at.until("no change was completed")
+        assert at.end() == 130
 
 
 def test_several_lines_pasted_or_typed_with_alt_enter_are_one_message(at: Session, folder: Path) -> None:
