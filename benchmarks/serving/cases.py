@@ -204,7 +204,9 @@ class World:
 
         return OpenAIModel(played.row.model, base_url=played.url, api_key=KEY, stream=stream, sleep=sleep)
 
-    async def open(self, played: Played, log: MemoryLog, *, stream: bool = False, resume: str = "") -> Any:
+    async def open(
+        self, played: Played, log: MemoryLog, *, stream: bool = False, resume: str = "", builtin: bool = True
+    ) -> Any:
         """Open a session, or go on with one."""
         setting = SessionOptions(
             self.workspace,
@@ -213,6 +215,7 @@ class World:
             log=log,
             environ={"FOREGATE_HOME": str(self.home)},
             resume=resume,
+            builtin=builtin,
             dialect=None if resume or not self.row.dialect else self.row.dialect,
         )
         return await open_session(setting)

@@ -28,10 +28,12 @@ PYTHON = "BENCHMARK_SERVERS"
 BEHIND = ("OpenAI", "Ollama", "Mistral")
 """The rows that LiteLLM stands before."""
 KINDS = ("whole", "streamed", "resumed")
-CONTEXT = 49152
-"""Tokens that the tiny model reads, each of them a byte: the prompt and the tools take half of it."""
+CONTEXT = 16384
+"""Tokens that the tiny model reads, each of them a byte: the prompt and one tool take a third of it."""
 PACKAGES: Mapping[str, Sequence[str]] = {"litellm": ("litellm",), "llama.cpp": ("xllamacpp", "llama_cpp")}
 INSTALL = {"litellm": "litellm[proxy]", "llama.cpp": "llama-cpp-python[server]` or `xllamacpp"}
+MOST_SECONDS = 60
+"""Seconds that a case of the tiny model may take."""
 STARTS = 90
 """Seconds that a server may take to start."""
 
@@ -150,7 +152,11 @@ async def _play_llama() -> list[Ended]:
             ("a conversation that is too long", (long, long, "Bye."), False),
         ):
             ended = Ended(Case(row.name, f"{kind}, for real"))
-            await _talk(World(row, folder / kind), played, texts, ended, is_too_long=is_too_long)
+            talk = _talk(World(row, folder / kind), played, texts, ended, is_too_long=is_too_long)
+            try:
+                await asyncio.wait_for(talk, MOST_SECONDS)
+            except TimeoutError:
+                ended.wrong = f"took more than {MOST_SECONDS} s"
             ends.append(ended)
         strict = Ended(Case(row.name, "strict, for real"))
         await play_against(World(row, folder / "strict"), played, "strict", strict)
@@ -162,7 +168,7 @@ async def _play_llama() -> list[Ended]:
 
 async def _talk(world: World, played: Played, texts: Sequence[str], ended: Ended, *, is_too_long: bool) -> None:
     """Say texts one after the other: the last ends with an answer or one sentence, and no tool ran by chance."""
-    opened = await world.open(played, MemoryLog(), stream="streamed" in ended.case.kind)
+    opened = await world.open(played, MemoryLog(), stream="streamed" in ended.case.kind, builtin=False)
     try:
         for text in texts:
             outcome = await run(opened.session, text)

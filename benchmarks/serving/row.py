@@ -98,20 +98,13 @@ class Answers(Row):
     sources: Sequence[str] = ()
 
 
-class Advice(Row):
-    """What a person is told of a server: the state of things, and what to set."""
-
-    works: str
-    set: str = ""
-
-
 class Server(Row):
-    """A row of the table. `window` is the tokens that a conversation may have where too long is played."""
+    """A row of the table; `set` is what a person sets, None for another face of a server that has a row."""
 
     name: str
     address: str
     model: str
-    advice: Advice
+    set: str | None = None
     answers: Answers = Answers()
     streams: Streams | None = None
     thoughts: Thoughts | None = None

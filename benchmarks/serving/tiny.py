@@ -84,8 +84,10 @@ def write_model(path: Path, context: int) -> None:
             + b"".join(struct.pack("<Q", one) for one in shape)
             + struct.pack("<IQ", 0, offset)
         )
-        values = [1.0] * count if len(shape) == 1 else [chance.gauss(0, 0.5) for _ in range(count)]
-        if name == "output.weight":  # the end is less likely than most, so that an answer has some length
+        spread = 0.2 if name == "output.weight" else 0.5
+        values = [1.0] * count if len(shape) == 1 else [chance.gauss(0, spread) for _ in range(count)]
+        if name == "output.weight":
+            # The end is as likely as most: an answer has some hundreds of tokens.
             values[-WIDTH:] = [0.0] * WIDTH
         piece = struct.pack(f"<{count}f", *values)
         piece += b"\0" * (-len(piece) % 32)

@@ -181,6 +181,9 @@ SPELLED = {
         raw({"index": 0, **CALL}, {"index": 1, **CALL, "id": "c2", "function": {"name": TOOL, "arguments": BREAD}}),
         entries=BOTH,
     ),
+    "two calls at index 0 without ids": stream(
+        piece(0, ARGUMENTS, name=TOOL), piece(0, BREAD, name=TOOL), entries=BOTH
+    ),
     "calls without ids": stream(piece(0, ARGUMENTS, name=TOOL), piece(1, BREAD, name=TOOL), entries=BOTH),
     "one call that is no list": stream(
         delta(tool_calls={"index": 0, **CALL}), source=f"{HUB}/huggingface/text-generation-inference/issues/2794"
