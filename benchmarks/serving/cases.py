@@ -15,6 +15,7 @@ import foregate
 from foregate.agent.loop.runner import run
 from foregate.agent.models.openai.model import OpenAIModel
 from foregate.agent.tools.tool import Tool
+from foregate.assembly.model_roles import open_learnt
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.message import Message, ModelRequest
@@ -202,7 +203,8 @@ class World:
         async def sleep(seconds: float) -> None:
             self.slept.append(seconds)
 
-        return OpenAIModel(played.row.model, base_url=played.url, api_key=KEY, stream=stream, sleep=sleep)
+        kept = open_learnt({"FOREGATE_HOME": str(self.home)})
+        return OpenAIModel(played.row.model, base_url=played.url, api_key=KEY, stream=stream, sleep=sleep, kept=kept)
 
     async def open(
         self, played: Played, log: MemoryLog, *, stream: bool = False, resume: str = "", builtin: bool = True

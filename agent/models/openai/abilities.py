@@ -33,6 +33,13 @@ _TOOL_NAME = r"(?:tool|function)s?\b.{0,60}\bname|\bname.{0,40}(?:tool|function)
 
 ABILITIES: Sequence[Ability] = (
     Ability(
+        "whole",
+        "messages",
+        r"non-?streaming|\bstream ?= ?false|only.{0,40}\bstream",
+        send.stream,
+        "the endpoint answers only in a stream: one was asked for",
+    ),
+    Ability(
         "stream_options",
         "stream_options",
         "stream_options|include_usage",
@@ -78,7 +85,7 @@ ABILITIES: Sequence[Ability] = (
     Ability(
         "stop",
         "stop",
-        r"^stop |[\"'`]stop[\"'`]|stop sequence",
+        r"^stop |[\"'`]stop[\"'`]|stop sequence|(?:argument|parameter)\b.{0,60}\bstop\b",
         send.drop("stop"),
         "",
     ),
@@ -167,6 +174,21 @@ ABILITIES: Sequence[Ability] = (
         r"(?:properties|parameters).{0,60}(?:non-empty|empty)",
         send.leave_out_empty_parameters,
         "the endpoint refuses parameters without a property: they were left out",
+    ),
+    Ability(
+        "thoughts_of_others",
+        "messages",
+        r"reasoning_content.{0,80}(?:missing|passed back)|missing.{0,20}reasoning_content",
+        send.fill_thoughts,
+        "the endpoint wants thoughts beside calls: those that it did not make itself got empty ones",
+    ),
+    Ability(
+        "one_call",
+        "messages",
+        r"(?:multiple|several|parallel|only supports single) tool[- ]?calls?",
+        send.split_calls,
+        "the endpoint takes one call in a message: each got a message of its own",
+        statuses=TEMPLATE,
     ),
     Ability(
         "own_fields",

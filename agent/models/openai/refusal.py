@@ -99,7 +99,7 @@ class _Reader:
             self._add(f"{'.'.join(str(part)[:100] for part in place[:20])} {said}")
         else:
             for name in _SAID:
-                if isinstance(fields.get(name), str):
+                if isinstance(fields.get(name), (str, list, Mapping)):
                     self.read(fields[name], depth + 1)
         for name in _INNER:
             if name != "reason" or not isinstance(fields.get(name), str):

@@ -21,6 +21,11 @@ def drop(*parts: str) -> Send:
     return lambda body, _: {key: value for key, value in body.items() if key not in parts}
 
 
+def stream(body: Body, _: object) -> Body:
+    """Ask for a stream, and its usage."""
+    return body if body.get("stream") else {**body, "stream": True, "stream_options": {"include_usage": True}}
+
+
 def rename(old: str, new: str) -> Send:
     """Return a function that sends a part under another name."""
     return lambda body, _: {new if key == old else key: value for key, value in body.items()}
@@ -138,6 +143,28 @@ def leave_out_empty_content(body: Body, _: object) -> Body:
         return {**one, "content": "(empty)"}
 
     return _map_messages(body, change)
+
+
+def fill_thoughts(body: Body, _: object) -> Body:
+    """Give an empty thought to each call that came without one."""
+    return _map_messages(body, lambda one: {"reasoning_content": "", **one} if one.get("tool_calls") else one)
+
+
+def split_calls(body: Body, _: object) -> Body:
+    """Make a message of each call, with its answer behind it; words and thoughts stay with the first."""
+    messages = body["messages"]
+    several = [one["tool_calls"] for one in messages if len(one.get("tool_calls", ())) > 1]
+    ids = {call["id"] for calls in several for call in calls}
+    answers = {one["tool_call_id"]: one for one in messages if one["role"] == "tool"}
+    sent: list[Body] = []
+    for one in messages:
+        if len(calls := one.get("tool_calls", ())) > 1:
+            for at, call in enumerate(calls):
+                head = {"role": "assistant", "content": None} if at else one
+                sent += [{**head, "tool_calls": [call]}, answers[call["id"]]]
+        elif one.get("tool_call_id") not in ids:
+            sent.append(one)
+    return {**body, "messages": sent}
 
 
 def strip_fields(body: Body, names: list[str]) -> Body:

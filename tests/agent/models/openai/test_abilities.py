@@ -55,6 +55,13 @@ def roles(body: Body) -> list[str]:
     return [one["role"] for one in body["messages"]]
 
 
+SEVERAL = [
+    *HELLO.messages,
+    Message("assistant", "", (ToolCall.parse("f", "{}", id="c1"), ToolCall.parse("f", "{}", id="c2"))),
+    Message("tool", "one", call="c1"),
+    Message("tool", "two", call="c2"),
+]
+
 CASES: list[tuple[str, ModelRequest, Callable[[Body], bool], Reply]] = [
     (
         "tool_choice",
@@ -205,6 +212,38 @@ CASES: list[tuple[str, ModelRequest, Callable[[Body], bool], Reply]] = [
         refuse("Unexpected role 'user' after role 'tool'"),
     ),
     (
+        "one_call",
+        ModelRequest(SEVERAL, [TOOL]),
+        lambda body: any(len(one.get("tool_calls", ())) > 1 for one in body["messages"]),
+        Reply({"error_code": "BAD_REQUEST", "message": "Multiple tool calls are not supported.\n"}, 400),
+    ),
+    (
+        "thoughts_of_others",
+        ModelRequest(TALK, [TOOL]),
+        lambda body: any("reasoning_content" not in one for one in body["messages"] if one.get("tool_calls")),
+        refuse("thinking is enabled but reasoning_content is missing in assistant tool call message at index 2"),
+    ),
+    (
+        "whole",
+        HELLO,
+        lambda body: "stream" not in body,
+        refuse("parameter.enable_thinking must be set to false for non-streaming calls"),
+    ),
+    (
+        "json_schema",
+        ModelRequest(HELLO.messages, schema_name="a", schema={"type": "object"}),
+        lambda body: body["response_format"]["type"] == "json_schema",
+        refuse("This response_format type is unavailable now"),
+    ),
+    (
+        "stream_options",
+        HELLO,
+        lambda body: "stream_options" in body,
+        Reply(
+            {"message": {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}}, 422
+        ),
+    ),
+    (
         "null_content",
         ModelRequest(TALK, [TOOL]),
         lambda body: any(one["content"] is None for one in body["messages"]),
@@ -234,7 +273,7 @@ async def test_a_refused_part_is_left_out_and_not_tried_again(
     heard: list[str] = []
     script = [message("hi", usage={}), message("hi", usage={})]
     async with ScriptedServer(*script, objects=lambda body: reply if is_refused(body) else None) as server:
-        model = model_at(server, on_retry=heard.append, stream=name == "stream")
+        model = model_at(server, on_retry=heard.append, stream=name.startswith("stream"))
         responses = [await model.respond(request_) for _ in range(2)]
     assert [is_refused(body) for body in server.requests] == [True, False, False]
     (said,) = heard
