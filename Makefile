@@ -38,7 +38,7 @@ torture: $(READY)
 
 # Not among them: docs/make_chat.py, which needs tmux.
 docs: $(READY)
-	@for name in architecture command_line dialects events figures gates picture policy python; do $(BIN)/python -I docs/make_$$name.py || exit 1; done
+	@for name in architecture command_line dialects events figures gates picture policy python servers; do $(BIN)/python -I docs/make_$$name.py || exit 1; done
 
 links:
 	@test -L src/foregate/agent || { echo "src/foregate/agent is not a symbolic link: this checkout turned links into text files; clone again with 'git -c core.symlinks=true clone'."; exit 1; }

@@ -26,7 +26,8 @@ TEMPLATE = (*SIMPLER, 500)
 """Those of servers whose template for the prompt gives up."""
 _NO = compile_late(
     "not |n't |unsupported|unknown|unexpected|unrecogni|extra|invalid|wrong|only|too |must|cannot|illegal|refus"
-    "|reject|should|forbid|deprecat|expected|at (?:most|least)|exceed|maximum|required|missing|unavailable|fail|bad|no endpoint",
+    "|reject|should|forbid|deprecat|expected|at (?:most|least)|exceed|maximum|required|missing"
+    "|unavailable|fail|bad|no endpoint",
     2,
 )  # "is not supported", "Extra inputs are not permitted", "array too long"
 _COUNT = compile_late(r"(?<![\w.-])\d[\d,]*\b")
