@@ -204,7 +204,8 @@ class AutoModel(ModelWrapper):
             except ToolsRefused:
                 self._taught = DialectModel(self.inner, self._dialects[0], self.names)
             else:
-                response = refuse_bare_markup(self._read_calls(strip_thoughts(response), request), known)
+                read = refuse_calls(self._read_calls(strip_thoughts(response), request), request.tools)
+                response = refuse_bare_markup(read, known)
                 shown.end(response.text.lstrip())
                 return response
         return await self._taught.respond(request, on_text)

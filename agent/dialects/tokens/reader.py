@@ -42,6 +42,7 @@ _RARE = ("<\uff5c", "<|")
 """How tokens begin that stand in no text about anything else, even within a line."""
 _LEFT = compile_late(r"\s*<\|end\|>\s*\Z")
 _UNREAD = "this begins a call and names no tool; send the call as a function call, or answer in words"
+_WORDS_ONLY = "this call was written into the text, and no calls are taken now; answer in words"
 _NOT_RUN = "this call was written into the text, so it did not run; send it as a function call, not as words"
 
 
@@ -125,10 +126,10 @@ def refuse_calls(response: ModelResponse, tools: Sequence[ToolSpec]) -> ModelRes
     if not found.calls:
         return response
     first = found.calls[0]
-    call = ToolCall.from_defect(first.name, response.text, first.defect or _NOT_RUN)
+    call = ToolCall.from_defect(first.name, response.text, (first.defect or _NOT_RUN) if tools else _WORDS_ONLY)
     finish = "tool_calls" if response.finish_reason == "stop" else response.finish_reason
-    note = "a call came as text in the model's own tokens; with `--dialect auto` such calls run"
-    return replace(response, text=found.text, calls=(call,), finish_reason=finish, notes=(*response.notes, note))
+    notes = ("a call came as text in the model's own tokens; with `--dialect auto` such calls run",) if tools else ()
+    return replace(response, text=found.text, calls=(call,), finish_reason=finish, notes=(*response.notes, *notes))
 
 
 class TokenFormats:

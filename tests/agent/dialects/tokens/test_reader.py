@@ -10,7 +10,7 @@ import pytest
 from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.dialects.tokens.formats import FORMS
 from foregate.agent.dialects.tokens.reader import TokenReader, find_calls
-from foregate.agent.loop.runner import run
+from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import ScriptedModel, says
 from foregate.schemas.event import ModelResponded
 from foregate.schemas.event_body import CallAnswered, ToolFinished
@@ -180,9 +180,12 @@ async def test_natively_a_call_in_tokens_does_not_run_and_the_model_is_told(text
     assert (outcome.status, shown.removeprefix("I look.")) == ("completed", outcome.text)
 
 
-async def test_a_model_that_only_ever_writes_calls_as_text_completes_nothing() -> None:
+@pytest.mark.parametrize(("dialect", "words_only"), [("native", False), ("native", True), ("auto", True)])
+async def test_a_model_that_only_ever_writes_calls_as_text_completes_nothing(dialect: str, words_only: bool) -> None:
     world, text = World(), '[TOOL_CALLS]read_file[ARGS]{"path": "a.txt"}'
-    session = await world.open(build_dialect_model(ScriptedModel([says(text)] * 60), "native"))
-    outcome = await run(session, "what does a.txt say?")
-    assert outcome.status != "completed"
+    session = await world.open(build_dialect_model(ScriptedModel([says(text)] * 60), dialect))
+    await session.record_message("what does a.txt say?")
+    session.state.running_task.words_only_task = words_only
+    outcome = await run_to_outcome(session)
+    assert (outcome.status, "answer in words" in outcome.report.blocker) == ("blocked", words_only)
     assert len(await world.bodies(ModelResponded)) < 12
