@@ -165,7 +165,8 @@ async def test_a_cancel_that_comes_when_the_task_has_ended_goes_on_and_the_log_s
         assert [one.status for one in bodies(await log.read(agent.session), TaskEnded)] == ["completed"]
 
 
-async def test_a_cancel_reaches_through_a_child_task_to_the_caller(folder: Path, policy: Policy) -> None:
+@pytest.mark.parametrize("person", [False, True])
+async def test_a_cancel_reaches_through_a_child_task(person: bool, folder: Path, policy: Policy) -> None:
     place, log = Place("request"), MemoryLog()
 
     class Handing(ScriptedModel):
@@ -180,12 +181,17 @@ async def test_a_cancel_reaches_through_a_child_task_to_the_caller(folder: Path,
     wide = policy.model_copy(update={"limits": policy.limits.model_copy(update={"child_depth": 1})})
     model = Handing([calls(("delegate", {"task": "count to three"}), text=TALK)])
     async with Agent(model=model, workspace=folder, policy=wide, log=log) as agent:
-        await by_cancel(lambda: agent.run("count to three"), place.reached)
+        if person:
+            task = asyncio.ensure_future(agent.run("count to three"))
+            await place.reached.wait()
+            stop_task(task)
+            assert (await task).status == "cancelled"
+        else:
+            await by_cancel(lambda: agent.run("count to three"), place.reached)
         sessions = [agent.session, *(name for name in await log.sessions() if name != agent.session)]
         ends = [bodies(await log.read(name), TaskEnded) for name in sessions]
-    assert [[(one.status, one.note) for one in found] for found in ends] == [
-        [("cancelled", "the caller (we are closing) cancelled")]
-    ] * 2
+    said = "the person cancelled" if person else "the caller (we are closing) cancelled"
+    assert [[(one.status, one.note) for one in found] for found in ends] == [[("cancelled", said)]] * 2
 
 
 async def test_who_is_cancelled_while_following_the_events_hears_of_it(folder: Path, policy: Policy) -> None:

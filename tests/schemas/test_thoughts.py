@@ -40,6 +40,7 @@ WORDS = [
     "A thought ends with `</think>`.",
     "A thought ends with </think>, then the answer comes.",
     'The tag "</think>" ends it',
+    "In `a</think>b` the answer is b",
     "For example:\n```\nso it is four.\n</think>\n\nIt is 4.\n```\n",
     "Models write\n<think>\na\n</think>\nbefore they answer.",
     "[THIN] is no mark, and 3 < 4",
