@@ -32,7 +32,7 @@ _TOO_LONG = compile_late(
     "|".join(
         (
             # "prompt is too long: 9 tokens > 8 maximum", "Your input exceeds the context window of this model"
-            rf"\b{_TEXT}\b[^.;]{{0,80}}\b{_EXCESS}",
+            rf"\b{_TEXT}(?:\b|_)[^.;]{{0,80}}\b{_EXCESS}",
             # "request (9412 tokens) exceeds the available context size", "exceeded model token limit: 8192"
             rf"\b(?:{_EXCESS}|reached|fit)\b[^.;]{{0,80}}\b(?:context|prompt|input|token limit|number of tokens)",
             # "This model's maximum context length is 8192 tokens", "maximum prompt length is 131072"
@@ -44,7 +44,7 @@ _TOO_LONG = compile_late(
             # "`inputs` tokens + `max_new_tokens` must be <= 4096", "`inputs` must have less than 4095 tokens"
             r"inputs?\W{0,2}(?: tokens)?[^.;]{0,40} must (?:be|have) (?:<|less|at most)",
             # "Range of input length should be [1, 129024]", "the context length of only 4096 tokens"
-            r"range of input length|context (?:length|window|size)(?: is| of)? (?:only )?\d|n_ctx",
+            r"range of input length|context (?:length|window|size)(?: is| of)? (?:only )?(?:\d|full)|n_ctx",
             # "Request too large for model", "413 Request Entity Too Large"
             r"(?:request|payload|content)(?: entity| body)? too large|message size",
             "超长|超过最大长度|上下文长度|输入长度",
@@ -53,14 +53,16 @@ _TOO_LONG = compile_late(
     2,  # re.IGNORECASE
 )
 _BOUND = compile_late(
-    r"(?<!by )(?:max\w*|limit(?:ed to)?|only|most|allowed|less than|exceed\w*|should be \[\d+,"
-    r"|(?:context|configured|available) (?:length|window|size))[^0-9.;]{0,60}?(?<![\w.-])(\d[\d,]*)\b"
-    r"|(?<![\w.-])(\d[\d,]*)(?: tokens)? (?:max(?:imum)?|limit|context)\b",
+    r"(?<!by )(?:max\w*|limit(?:ed to)?|only|most|allowed|less than|supports|exceed\w*|should be \[\d+,"
+    r"|(?:context|configured|available) (?:length|window|size))[^0-9.;]{0,60}?(?<![\w.-])(\d[\d,]*\d)\b"
+    r"|(?<![\w.-])(\d[\d,]*\d)(?: tokens)? (?:max(?:imum)?|limit|context)\b",
     2,
 )  # "maximum context length is 8192 tokens", "too large for model with 32768 maximum context length"
 _COMPARED = compile_late(r"[<>]=? (\d[\d,]*)\b")  # "210000 tokens > 200000 maximum", "must be <= 4096"
 _BY = compile_late(r"\bby (\d[\d,]*)")  # "exceeded max context length by 5000 tokens"
 _NUMBER = compile_late(r"(?<![\w.-])\d[\d,]*\b(?!-)")
+_TOKENS = compile_late(r"(?<!completion )(?<!output )(?<!new )\btokens?\b|seq_len", 2)
+"""Words beside a number above its bound: "This model supports at most 4096 tokens, you sent 5123"."""
 _RATE = compile_late(r"rate.?limit|too many requests|per (?:minute|day|hour)|throttl|quota|overloaded", 2)
 """Words of what passes: "Rate limit reached ... on tokens per min (TPM): Limit 30000, Used 29000, Requested 2000"."""
 _NEVER_FITS = compile_late(r"request too large|must be reduced|reduce your message size", 2)
@@ -81,7 +83,10 @@ def is_overflow(refusal: Refusal) -> bool:
         return True
     if _find(refusal, _LIMITS) and _find(refusal, _ASKED) > _find(refusal, _LIMITS):
         return True
-    return refusal.status not in (408, 409, 502, 503, 504) and _TOO_LONG.search(refusal.words) is not None
+    if refusal.status in (408, 409, 502, 503, 504):
+        return False
+    counted = _TOKENS.search(refusal.words) is not None and measure_overflow(refusal)[1] > 0
+    return counted or _TOO_LONG.search(refusal.words) is not None
 
 
 def measure_overflow(refusal: Refusal) -> tuple[int, int]:
@@ -99,7 +104,7 @@ def measure_overflow(refusal: Refusal) -> tuple[int, int]:
     numbers = list(dict.fromkeys(number for one in _NUMBER.findall(words) if (number := _read_number(one))))[:8]
     found = [*_COMPARED.findall(words), *(one or other for one, other in _BOUND.findall(words))]
     limits = [number for number in dict.fromkeys(map(_read_number, found)) if number]
-    for limit in limits:
+    for limit in sorted(limits, reverse=True):
         others = [number for number in numbers if number != limit]
         if over := [number for number in others if number > limit]:
             return limit, max(over)

@@ -10,6 +10,16 @@ from foregate.agent.models.openai.overflow import is_overflow, measure_overflow
 from foregate.agent.models.openai.refusal import read_refusal
 
 SAID: list[tuple[int, Any, tuple[int, int]]] = [
+    (400, "context_length exceeded", (0, 0)),
+    (400, "input is too long for this model: got 5000, max 4096", (4096, 5000)),
+    (400, "This model supports at most 4096 tokens, you sent 5123", (4096, 5123)),
+    (400, "max_seq_len exceeded: 5123 > 4096", (4096, 5123)),
+    (400, "The prompt tokens (5123) + max_tokens (100) would exceed 4096", (4096, 5123)),
+    (
+        400,
+        "Unable to submit request because the input token count is 1200000 but the model only supports up to 1048576.",
+        (1_048_576, 1_200_000),
+    ),
     (400, {"message": "Too much.", "code": "context_length_exceeded"}, (0, 0)),
     (
         400,
