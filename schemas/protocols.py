@@ -181,7 +181,7 @@ class Model(Protocol):
 
 @runtime_checkable
 class LearningModel(Model, Protocol):
-    """A model that keeps how long a conversation may be for its endpoint.
+    """A model that keeps how long a conversation may be for its endpoint, and whether it takes tools.
 
     `room` is in tokens of the messages, as the session counts them; 0 where it is not known.
     """
@@ -192,6 +192,13 @@ class LearningModel(Model, Protocol):
 
     def learn_room(self, tokens: int) -> None:
         """Keep that the endpoint takes no more than this."""
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether no refusal has said that tools are not taken natively."""
+
+    def learn_no_tools(self) -> None:
+        """Keep that tools are not taken natively."""
 
 
 class Reply(Struct, frozen=True):

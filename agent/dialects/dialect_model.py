@@ -21,7 +21,7 @@ from foregate.agent.session.elide_results import strip_thoughts
 from foregate.schemas.errors import ToolsRefused, UsageError
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import Follower, ModelResponse
-from foregate.schemas.protocols import Model
+from foregate.schemas.protocols import LearningModel, Model
 from foregate.schemas.strict_json import get_object
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
@@ -192,6 +192,9 @@ class AutoModel(ModelWrapper):
         self._taught: DialectModel | None = None
 
     async def _respond(self, request: ModelRequest, on_text: Callable[[str], None] | None) -> ModelResponse:
+        learning = self.inner if isinstance(self.inner, LearningModel) else None
+        if self._taught is None and learning is not None and request.tools and not learning.takes_tools:
+            self._taught = DialectModel(self.inner, self._dialects[0], self.names)
         if self._taught is None:
             known = self._list_tool_names(request)
             shown = DialectFollower(
@@ -202,6 +205,8 @@ class AutoModel(ModelWrapper):
             try:
                 response = await self.inner.respond(request, shown if on_text is not None else None)
             except ToolsRefused:
+                if learning is not None:
+                    learning.learn_no_tools()
                 self._taught = DialectModel(self.inner, self._dialects[0], self.names)
             else:
                 read = refuse_calls(self._read_calls(strip_thoughts(response), request), request.tools)

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
+from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.models.openai.model import OpenAIModel
 from foregate.assembly.learnt_endpoints import LearntEndpoints
 from foregate.assembly.open import choose_model
 from foregate.assembly.setting import SessionOptions
-from foregate.schemas.errors import WorkspaceError
+from foregate.schemas.errors import ToolsRefused, WorkspaceError
 from foregate.schemas.message import ModelRequest
 from tests.agent.models.openai.scripted_server import KEY, Reply, ScriptedServer, failure, message
 from tests.agent.models.openai.test_model import HELLO, tool
@@ -92,3 +93,21 @@ async def test_a_home_that_cannot_be_written_is_said_and_does_not_stop_the_answe
         model = OpenAIModel("m", base_url=server.url, api_key=KEY, kept=kept, on_retry=heard.append)
         assert (await model.respond(ModelRequest(HELLO.messages, [tool()]))).text == "hi"
     assert "could not be kept" in heard[0]
+
+
+async def test_tools_that_were_refused_are_written_into_the_text_at_once_by_auto_and_offered_natively_else(
+    tmp_path: Path,
+) -> None:
+    def refuse(body: dict[str, Any]) -> Reply | None:
+        return failure(400, "m does not support tools") if "tools" in body else None
+
+    async with ScriptedServer(*[message("hi")] * 2, objects=refuse) as server:
+        for dialect in ("auto", "auto", "native"):
+            made = OpenAIModel("m", base_url=server.url, api_key=KEY, kept=LearntEndpoints(tmp_path / "endpoints.json"))
+            asked = build_dialect_model(made, dialect).respond(ModelRequest(HELLO.messages, [tool()]))
+            if dialect == "native":
+                with pytest.raises(ToolsRefused):
+                    await asked
+            else:
+                assert (await asked).text == "hi"
+    assert ["tools" in body for body in server.requests] == [True, False, False, True]

@@ -31,6 +31,9 @@ _FORMATS = r"response_format|json_schema|json_object|json mode|structured output
 _TOOLS = r"\b(?:tools|functions|function_?declarations)\b"
 _TOOL_NAME = r"(?:tool|function)s?\b.{0,60}\bname|\bname.{0,40}(?:tool|function)"
 
+WITHOUT_TOOLS = "no_tools"
+"""The row that is learnt of an endpoint which takes no tools natively."""
+
 ABILITIES: Sequence[Ability] = (
     Ability(
         "whole",
@@ -120,6 +123,13 @@ ABILITIES: Sequence[Ability] = (
         "max_tokens|max_completion_tokens|max_output_tokens",
         send.drop("max_completion_tokens"),
         "the endpoint refuses `max_completion_tokens` too: no bound on tokens was sent",
+    ),
+    Ability(
+        WITHOUT_TOOLS,
+        "tools",
+        r"(?!)",  # fits nothing: `ToolsRefused` says so, and only the dialect `auto` goes by it
+        lambda body, _: body,
+        "the endpoint takes no tools natively: with `--dialect auto` they are written into the text",
     ),
     Ability(
         "tools_with_calls",

@@ -8,7 +8,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Itera
 from contextlib import aclosing, contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from foregate.agent.models.openai.abilities import ROOM, describe, join_learnt
+from foregate.agent.models.openai.abilities import ROOM, WITHOUT_TOOLS, describe, join_learnt
 from foregate.agent.models.openai.ability import Kept, Learnt
 from foregate.agent.models.openai.assembler import Assembler, Emitter, Prices
 from foregate.agent.models.openai.bad_calls import CallRefused, build_refused
@@ -106,6 +106,15 @@ class OpenAIModel:
     def learn_room(self, tokens: int) -> None:
         """Keep that the messages may take no more than these tokens."""
         self._learn({ROOM: tokens})
+
+    @property
+    def takes_tools(self) -> bool:
+        """Whether no refusal has said that this model takes no tools; those of a request are sent all the same."""
+        return WITHOUT_TOOLS not in self._read_learnt()
+
+    def learn_no_tools(self) -> None:
+        """Keep that this model takes no tools, for whoever can write calls into the text."""
+        self._learn({WITHOUT_TOOLS: True})
 
     def list_learnt(self) -> Mapping[str, str]:
         """Return what is known that the endpoint cannot do: a sentence by the name of each, "" where none is needed."""
