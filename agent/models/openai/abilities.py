@@ -288,8 +288,6 @@ def join_learnt(learnt: Learnt, name: str, value: Json) -> dict[str, Json]:
     old = learnt.get(name)
     if isinstance(old, list) and isinstance(value, list):
         value = sorted({*map(str, old), *map(str, value)})
-    elif isinstance(old, int) and isinstance(value, int):
-        value = min(old, value)
     return {**learnt, name: value}
 
 

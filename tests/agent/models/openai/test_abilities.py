@@ -370,17 +370,6 @@ async def test_a_request_that_is_too_long_is_not_mistaken_for_a_feature() -> Non
             await model_at(server).respond(ModelRequest(TALK, [RICH_TOOL]))
 
 
-async def test_calls_of_respelled_tools_are_read_back() -> None:
-    def objects(body: Body) -> Reply | None:
-        name = body["tools"][0]["function"]["name"]
-        return None if name.isidentifier() else refuse("function name must match pattern [a-z_]+")
-
-    made = message(None, finish="tool_calls", tool_calls=[{"id": "1", "function": {"name": "a_b", "arguments": "{}"}}])
-    async with ScriptedServer(made, objects=objects) as server:
-        response = await model_at(server).respond(ModelRequest(HELLO.messages, [ToolSpec("a-b", "d", {})]))
-    assert [call.name for call in response.calls] == ["a-b"]
-
-
 @pytest.mark.parametrize("learnt", [[], {"made_up": True}, {"stop": {"a": 1}}, {"tool_count": -1}, {"own_fields": [1]}])
 def test_what_cannot_have_been_learnt_is_not_sound(learnt: Any) -> None:
     assert not is_sound(learnt)

@@ -70,6 +70,13 @@ def test_what_a_body_repeats_of_our_request_is_not_read() -> None:
     assert (said.words, said.codes) == ("body bad", set())
 
 
+def test_what_is_nested_too_deep_is_not_looked_for() -> None:
+    body: Any = {"message": "deep"}
+    for _ in range(9):
+        body = [body]
+    assert read_refusal(400, body).words == ""
+
+
 @pytest.mark.parametrize(
     "body",
     [

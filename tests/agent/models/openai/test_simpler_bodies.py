@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from foregate.agent.models.openai.abilities import ABILITIES, simplify
 from foregate.agent.models.openai.simpler_bodies import keep_tools, strip_schema
-from tests.agent.models.openai.test_abilities import RICH, Body
-from tests.agent.models.openai.test_model import STRICT
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.tool_spec import ToolSpec
+from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, message
+from tests.agent.models.openai.test_abilities import RICH, RICH_TOOL, Body, in_tools, refuse
+from tests.agent.models.openai.test_model import HELLO, STRICT, model_at
 
 
 def test_tools_called_last_and_then_the_first_are_kept() -> None:
@@ -56,3 +60,23 @@ def test_no_row_changes_the_body_it_is_given() -> None:
     for row in ABILITIES:
         simplify(body, {row.name: 1 if row.name not in ("schema_keywords", "own_fields") else ["anyOf"]})
     assert json.dumps(body) == before
+
+
+async def test_of_several_things_a_refusal_may_mean_one_is_tried_that_changes_the_request() -> None:
+    said = refuse("Invalid function name pattern, or the keyword 'anyOf' in its schema")
+    objects: Callable[[Body], Reply | None] = lambda body: said if in_tools("anyOf")(body) else None  # noqa: E731
+    async with ScriptedServer(message("hi"), objects=objects) as server:
+        model = model_at(server)
+        await model.respond(ModelRequest(HELLO.messages, [RICH_TOOL]))
+    assert (len(server.requests), model._learnt) == (2, {"schema_keywords": ["anyOf"]})
+
+
+async def test_calls_of_respelled_tools_are_read_back() -> None:
+    def objects(body: Body) -> Reply | None:
+        name = body["tools"][0]["function"]["name"]
+        return None if name.isidentifier() else refuse("function name must match pattern [a-z_]+")
+
+    made = message(None, finish="tool_calls", tool_calls=[{"id": "1", "function": {"name": "a_b", "arguments": "{}"}}])
+    async with ScriptedServer(made, objects=objects) as server:
+        response = await model_at(server).respond(ModelRequest(HELLO.messages, [ToolSpec("a-b", "d", {})]))
+    assert [call.name for call in response.calls] == ["a-b"]

@@ -47,6 +47,15 @@ EPOCH = int(NOW.timestamp())
             },
             8.0,
         ),
+        (
+            {
+                "x-ratelimit-reset-requests": "1s",
+                "x-ratelimit-remaining-requests": "0",
+                "x-ratelimit-reset-tokens": "8s",
+                "x-ratelimit-remaining-tokens": "0",
+            },
+            8.0,
+        ),
         ({}, None),
     ],
 )
