@@ -42,7 +42,7 @@ def main(words: Sequence[str]) -> int:
     report = Report(
         "endpoints", "agent/models/openai", "agent/loop", "agent/session", "agent/dialects", "benchmarks/serving"
     )
-    facts = sum(len(list_facts(row)) for row in rows)
+    facts = sum(len(list_facts(row)) + len(row.answers.sources) for row in rows)
     report.add("servers", len(rows), "", least=None if words else LEAST, note=f"{facts} facts, each with its source")
     good, count = sum(not end.wrong for end in ends), max(1, len(ends))
     report.add("cases that end as they must", 100 * good / count, "%", least=100, note=f"{good} of {len(ends)}")

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import urllib.error
 import urllib.request
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -152,18 +152,21 @@ async def _play_llama() -> list[Ended]:
             ("a conversation that is too long", (long, long, "Bye."), False),
         ):
             ended = Ended(Case(row.name, f"{kind}, for real"))
-            talk = _talk(World(row, folder / kind), played, texts, ended, is_too_long=is_too_long)
-            try:
-                await asyncio.wait_for(talk, MOST_SECONDS)
-            except TimeoutError:
-                ended.wrong = f"took more than {MOST_SECONDS} s"
+            await _bound(_talk(World(row, folder / kind), played, texts, ended, is_too_long=is_too_long), ended)
             ends.append(ended)
         strict = Ended(Case(row.name, "strict, for real"))
-        await play_against(World(row, folder / "strict"), played, "strict", strict)
-        strict.done = strict.said.strip().startswith("{") and isinstance(json.loads(strict.said), dict)
+        await _bound(play_against(World(row, folder / "strict"), played, "strict", strict), strict)
         judge(row, strict)
         ends.append(strict)
     return ends
+
+
+async def _bound(playing: Awaitable[None], ended: Ended) -> None:
+    """Play a case within some time; what goes wrong in it is said in its end."""
+    try:
+        await asyncio.wait_for(playing, MOST_SECONDS)
+    except Exception as error:
+        ended.wrong = f"{type(error).__name__}: {str(error)[:300]}"
 
 
 async def _talk(world: World, played: Played, texts: Sequence[str], ended: Ended, *, is_too_long: bool) -> None:

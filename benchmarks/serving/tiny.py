@@ -87,8 +87,8 @@ def write_model(path: Path, context: int) -> None:
         spread = 0.2 if name == "output.weight" else 0.5
         values = [1.0] * count if len(shape) == 1 else [chance.gauss(0, spread) for _ in range(count)]
         if name == "output.weight":
-            # The end is as likely as most: an answer has some hundreds of tokens.
-            values[-WIDTH:] = [0.0] * WIDTH
+            # The end is likely in some states and not in others: an answer has some dozens of tokens.
+            values[-WIDTH:] = [0.35] * WIDTH
         piece = struct.pack(f"<{count}f", *values)
         piece += b"\0" * (-len(piece) % 32)
         data += piece

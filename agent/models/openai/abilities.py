@@ -77,6 +77,7 @@ ABILITIES: Sequence[Ability] = (
         _FORMATS,
         send.use_json_mode,
         "the endpoint refuses strict JSON Schemas: JSON mode with the schema in the prompt was used",
+        statuses=TEMPLATE,
     ),
     Ability(
         "json_object",
@@ -84,6 +85,7 @@ ABILITIES: Sequence[Ability] = (
         _FORMATS,
         send.drop("response_format"),
         "the endpoint refuses JSON mode too: only the prompt asked for JSON",
+        statuses=TEMPLATE,
     ),
     Ability(
         "stop",

@@ -55,12 +55,8 @@ def roles(body: Body) -> list[str]:
     return [one["role"] for one in body["messages"]]
 
 
-SEVERAL = [
-    *HELLO.messages,
-    Message("assistant", "", (ToolCall.parse("f", "{}", id="c1"), ToolCall.parse("f", "{}", id="c2"))),
-    Message("tool", "one", call="c1"),
-    Message("tool", "two", call="c2"),
-]
+BOTH = tuple(ToolCall.parse("f", "{}", id=one) for one in ("c1", "c2"))
+SEVERAL = [*HELLO.messages, Message("assistant", "", BOTH), *(Message("tool", "one", call=one.id) for one in BOTH)]
 
 CASES: list[tuple[str, ModelRequest, Callable[[Body], bool], Reply]] = [
     (
@@ -234,6 +230,14 @@ CASES: list[tuple[str, ModelRequest, Callable[[Body], bool], Reply]] = [
         ModelRequest(HELLO.messages, schema_name="a", schema={"type": "object"}),
         lambda body: body["response_format"]["type"] == "json_schema",
         refuse("This response_format type is unavailable now"),
+    ),
+    (
+        "json_schema",
+        ModelRequest(HELLO.messages, schema_name="a", schema={"type": "object"}),
+        lambda body: body["response_format"]["type"] == "json_schema",
+        refuse(
+            "1 validation error: {'loc': ('body', 'response_format', 'type'), 'msg': \"Input should be 'text'\"}", 500
+        ),
     ),
     (
         "stream_options",
