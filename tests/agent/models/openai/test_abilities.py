@@ -240,14 +240,6 @@ CASES: list[tuple[str, ModelRequest, Callable[[Body], bool], Reply]] = [
         ),
     ),
     (
-        "stream_options",
-        HELLO,
-        lambda body: "stream_options" in body,
-        Reply(
-            {"message": {"detail": [{"loc": ["body", "stream_options"], "msg": "Extra inputs are not permitted"}]}}, 422
-        ),
-    ),
-    (
         "null_content",
         ModelRequest(TALK, [TOOL]),
         lambda body: any(one["content"] is None for one in body["messages"]),

@@ -92,3 +92,8 @@ def test_a_body_of_any_size_is_read_within_bounds(body: Any) -> None:
     said = read_refusal(400, body)
     assert len(said.words) <= 4000
     assert len(said.numbers) <= 200
+
+
+def test_a_message_that_is_an_object_is_read_like_any_other() -> None:
+    said = {"object": "error", "message": {"detail": [{"loc": ["body", "stream_options"], "msg": "not permitted"}]}}
+    assert read_refusal(422, said).words == "body.stream_options not permitted"
