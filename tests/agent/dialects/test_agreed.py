@@ -117,6 +117,7 @@ def test_words_behind_a_call_are_not_taken_for_the_call_where_they_are_alike() -
 @given(TEXTS, st.lists(st.integers(0, 1000), max_size=6))
 @example("\n {", [])
 @example("<C/>", [])
+@example("<parallel></parallel><A0>", [])
 def test_what_was_shown_is_the_beginning_of_what_is_shown_in_the_end(text: str, cuts: list[int]) -> None:
     reader = agreed()
     shown = "".join(reader.feed(part) for part in test_json_any_text.in_parts(text, cuts))
@@ -124,4 +125,4 @@ def test_what_was_shown_is_the_beginning_of_what_is_shown_in_the_end(text: str, 
     if "</th" not in text.lower():
         told, response = heard(test_json_any_text.in_parts(text, cuts))
         assert "".join(told) == response.text.lstrip()
-        assert find_bare_markup(shown) or response.text.lstrip().startswith(shown)
+        assert find_bare_markup(text) or response.text.lstrip().startswith(shown)

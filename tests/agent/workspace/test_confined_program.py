@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from foregate.agent.loop.runner import run
+from foregate.agent.session.stopping import stop_task
 from foregate.agent.testing.model import Step, calls, says
 from foregate.agent.tools.python.python_tool import tool
 from foregate.agent.workspace.confined_program import allow_programs, run_confined
@@ -152,7 +153,7 @@ async def test_what_a_call_started_ends_when_the_call_is_cancelled_and_nothing_s
     async with asyncio.timeout(30):
         while not (folder / "started").exists():  # noqa: ASYNC110 - it is another process
             await asyncio.sleep(0.01)
-    running.cancel()
+    stop_task(running)
     assert (await running).error == "cancelled"
     assert await asyncio.to_thread(finished.wait, 30)
     assert said == [
