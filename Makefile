@@ -1,6 +1,7 @@
 # The two commands of the README are `make demo` and `make test`. Each sets up everything it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
+SERVERS := .venv-servers
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
@@ -27,8 +28,15 @@ counts: $(READY)
 # BEFORE names the revision whose results stand beside the new ones, NAMES some benchmarks instead of all.
 BEFORE ?= HEAD
 
-bench: $(READY)
-	@$(BIN)/python -s -E benchmarks/run.py --before $(BEFORE) $(NAMES)
+bench: $(READY) $(SERVERS)/.tried
+	@$(BIN)/python -s -E benchmarks/run.py --before $(BEFORE) --servers $(SERVERS)/bin/python $(NAMES)
+
+# LiteLLM and llama.cpp, which the benchmark of endpoints runs for real; without them it says that they are left out.
+$(SERVERS)/.tried: benchmarks/serving/requirements.txt
+	@echo "Setting up LiteLLM and llama.cpp for the benchmarks in $(SERVERS) (once) ..."
+	@$(PYTHON) -m venv $(SERVERS)
+	@$(SERVERS)/bin/python -m pip install --quiet --disable-pip-version-check --requirement $< || echo "They cannot be installed here."
+	@touch $@
 
 # Long: kills, power cuts, races. MINUTES says how long.
 MINUTES ?= 10
@@ -52,4 +60,4 @@ $(READY): pyproject.toml constraints.txt | links
 	@touch $(READY)
 
 clean:
-	rm -rf $(VENV) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(SERVERS) dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -68,7 +68,10 @@ def main() -> int:
     reader.add_argument("--long", action="store_true", help="run the long forms")
     reader.add_argument("--stale", action="store_true", help="run nothing: say which results are older than the code")
     reader.add_argument("--tree", type=Path, default=ROOT, help="the checkout whose code is measured")
+    reader.add_argument("--servers", metavar="PYTHON", help="that in which LiteLLM and llama.cpp are installed")
     given = reader.parse_args()
+    if given.servers and Path(given.servers).exists():
+        os.environ.setdefault("BENCHMARK_SERVERS", str(Path(given.servers).absolute()))
     for line in list_stale():
         print(f"measure again: {line}", flush=True)
     if given.stale:
