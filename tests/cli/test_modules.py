@@ -32,13 +32,13 @@ BOUNDS = {
     "--help": ((18, 36), HELP),
     "policy --help": ((18, 36), HELP),
     "audit --help": ((24, 50), READING),
-    "audit list": ((86, 140), f"{READING} typer._adapters"),
-    "audit list --gate plan --json": ((86, 140), f"{READING} typer._adapters"),
+    "audit list": ((87, 140), f"{READING} typer._adapters"),
+    "audit list --gate plan --json": ((87, 140), f"{READING} typer._adapters"),
     "log stats": ((65, 140), f"{NEVER} {SPOKEN} {YAML}"),
     "policy show": ((88, 108), f"{NEVER} {SPOKEN} {YAML}"),
-    "run hello": ((394, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tags.tag_dialects"),
+    "run hello": ((414, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tags.tag_dialects"),
     "run read a.txt": (
-        (394, 195),
+        (414, 195),
         f"{NEVER} {SPOKEN} {YAML} jsonschema foregate.console foregate.pages foregate.cases",
     ),
 }

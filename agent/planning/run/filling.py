@@ -83,9 +83,12 @@ async def ask_for_calls(session: Session, model: Model, step: StepState, configu
         return str(error)
     if response.finish_reason == "length":
         response = replace(response, calls=())
-    elif not response.calls:
-        found = parse_text(response.text, frozenset(offered))
-        response = replace(response, calls=found.calls, text=found.text if found.calls else response.text)
+    elif not response.calls or (response.calls[0].defect and not response.calls[0].wire_id):
+        # Elsewhere a call in the text is refused: what the model wrote is then in that call.
+        written = response.calls[0].raw if response.calls else response.text
+        found = parse_text(written, frozenset(offered))
+        if found.calls:
+            response = replace(response, calls=found.calls, text=found.text)
         response = take_response(response, tools, Names.from_json(configuration.dialect.model_dump(exclude={"name"})))
     if why := find_refusal(response, offered, max(0, room), step.effects, "" if any_tool else step.task.action):
         response = replace(response, calls=(), notes=(*response.notes, why))
