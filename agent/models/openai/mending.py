@@ -10,6 +10,7 @@ from foregate.schemas.late_pattern import compile_late
 
 _LABELLED = compile_late(r"(?:(?:functions|default_api|tools?)[.:/])?(?P<name>[^.:/<\s][^<\s]*?)(?::\d+)?")
 """A name in the place that providers give it: `functions.read_file:0`, `default_api:read_file`, `tool.read_file`."""
+_TO = compile_late(r"\bto=(?:functions\.)?(?P<name>[^\s<]+)")  # "<|channel|>commentary to=functions.read_file"
 _LEAK = "<|"
 """How tokens begin that leak into names, as in `read_file<|channel|>commentary`."""
 _FENCED = compile_late(r"```(?:json)?\s*\n(?P<inside>.*?)\s*```", 16)  # re.DOTALL: "```json\n{...}\n```"
@@ -25,8 +26,9 @@ def mend_name(name: str, is_known: Callable[[str], bool]) -> str:
     if is_known(name):
         return name
     bare = name.partition(_LEAK)[0].strip()
-    match = _LABELLED.fullmatch(bare)
-    for meant in (bare, match["name"] if match is not None else ""):
+    match, to = _LABELLED.fullmatch(bare), _TO.search(name)
+    spelled = [bare, match["name"] if match is not None else "", to["name"] if to is not None else ""]
+    for meant in (*spelled, "_".join(bare.split()), "".join(bare.split())):
         if meant and is_known(meant):
             return meant
     return name

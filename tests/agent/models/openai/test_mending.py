@@ -76,7 +76,10 @@ async def test_a_call_that_is_sent_again_or_spelled_badly_is_the_one_call_it_can
         "functions.write:0",
         "default_api:write",
         " write ",
+        "wri te",
         "write<|channel|>commentary",
+        "<|channel|>commentary to=functions.write",
+        "analysis to=write <|message|>",
         "tools.write",
     ],
 )
@@ -88,7 +91,7 @@ async def test_a_tool_is_known_under_the_names_that_providers_give_it_and_the_lo
     assert (call.name, call.sent and call.sent.name) == ("write", name)
 
 
-@pytest.mark.parametrize("name", ["functions.erase", "wri te", "write.py", "", "<|channel|>"])
+@pytest.mark.parametrize("name", ["functions.erase", "wri fe", "to=erase", "write.py", "", "<|channel|>"])
 async def test_a_name_that_means_no_tool_for_certain_stays_what_it_is(name: str) -> None:
     async with ScriptedServer(Stream([piece(0, "{}", id="c", name=name), delta("tool_calls")])) as server:
         (call,) = (await model_at(server, stream=True).respond(TOOLS)).calls
