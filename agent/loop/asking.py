@@ -29,7 +29,8 @@ async def request_response(session: Session, *, words_only: bool) -> ModelRespon
     Raises ModelError.
     """
     model = getattr(session.model, "inner", session.model)
-    room = model.room if isinstance(model, LearningModel) else 0
+    # Of a LearningModel; to ask each turn whether it is one costs more than a gate does.
+    room = known if isinstance(known := getattr(model, "room", 0), int) else 0
     await compress_conversation(session, room)
     tools = () if words_only else tuple(session.catalogue.values())
     for attempt in range(_SHORTENED + 1):
