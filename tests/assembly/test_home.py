@@ -65,3 +65,8 @@ async def test_of_sessions_of_one_second_the_last_is_the_one_that_began_last() -
     for name in ("20261121-064512-ffff", "20261121-064512-0000", "20261121-064512-ffff.1"):
         await log.append(await log.claim(name, create=True), [said("hello")], policy="p", time=NOW)
     assert await find_session(log, "last") == "20261121-064512-0000"
+
+
+def test_no_two_sessions_that_are_named_in_one_second_share_a_name() -> None:
+    now = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    assert len({build_session_name(now) for _ in range(3000)}) == 3000
