@@ -115,7 +115,7 @@ def format_messages(history: Sequence[Message], names: WireNames, endpoint: str 
     for an answer to a call nobody made, and for calls or answers of one id.
     """
     answers = _index_answers(history)
-    spelled = WireNames([call.id for message in history for call in message.calls], MAX_ID)
+    spelled = WireNames([one.id for message in history for one in message.calls] if endpoint is None else [], MAX_ID)
     result: list[dict[str, Json]] = []
     seen, taken = set[str](), set[str]()
     for message in history:
@@ -128,18 +128,23 @@ def format_messages(history: Sequence[Message], names: WireNames, endpoint: str 
         if message.calls:
             if any(call.wire_id == call.id for call in message.calls):
                 fields.pop("content", None)  # calls that were read from it stand beside the rest of it
-            ids = [spelled.to_wire(call.id) for call in message.calls]
-            if endpoint is not None:
+            if endpoint is None:
+                ids = [spelled.to_wire(call.id) for call in message.calls]
+            else:
                 ids = list(_choose_ids(message.calls, own is not None, taken))
-            result.append({**_format_calling(message, names, ids, own), **fields})
+            said = _format_calling(message, names, ids, own)
+            content = fields.get("content", said["content"])
+            result.append({**said, **fields, **said, "content": content})
             for call, wire_id in zip(message.calls, ids, strict=True):
                 if call.id in seen:
                     raise ModelError(f"the conversation holds two calls with the id `{call.id}`; start a new session")
                 seen.add(call.id)
-                content = answers.get(call.id, UNANSWERED)
-                result.append({"role": "tool", "tool_call_id": wire_id, "content": content})
+                answer = answers.get(call.id, UNANSWERED)
+                result.append({"role": "tool", "tool_call_id": wire_id, "content": answer})
         elif message.text or message.role != "assistant":
-            result.append({"role": message.role, "content": message.text, **fields})
+            fields.pop("tool_calls", None)
+            said = {"role": message.role, "content": message.text}
+            result.append({**said, **fields, "role": message.role})
     return result
 
 
@@ -171,10 +176,11 @@ def _format_calling(message: Message, names: WireNames, ids: Sequence[str], own:
     calls: list[Json] = []
     for at, (call, wire_id) in enumerate(zip(message.calls, ids, strict=True)):
         fields = own.read_call(at, len(ids)) if own is not None else {}
-        function = fields.pop("function", None)
-        said: dict[str, Json] = {"name": names.to_wire(call.name), "arguments": _format_arguments(call)}
-        said |= function if isinstance(function, dict) else {}
-        calls.append({"id": wire_id, "type": "function", "function": said, **fields})
+        function = fields.get("function")
+        inner = function if isinstance(function, dict) else {}
+        said = {**inner, "name": names.to_wire(call.name), "arguments": _format_arguments(call)}
+        made: dict[str, Json] = {"id": wire_id, "type": "function", "function": said}
+        calls.append({**made, **fields, **made})
     return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
 
 

@@ -18,7 +18,7 @@ GIVEN_UP = "what waited for your answer is given up, and nothing of it ran"
 """What a person is told whose message came while a question was open."""
 
 
-async def see_through(session: Session, steps: Coroutine[None, None, RunResult]) -> RunResult:
+async def finish_steps(session: Session, steps: Coroutine[None, None, RunResult]) -> RunResult:
     """Return what steps come to; cancelled, they end their task, and the log says who cancelled.
 
     CancelledError then goes on, but for a person's cancel at its goal: the session they gave up, or the task that asks.

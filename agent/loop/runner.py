@@ -13,7 +13,7 @@ from foregate.agent.effects.executor import RUNTIME_LOST
 from foregate.agent.effects.reconcile import reconcile_remote_calls, resume
 from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.asking import request_response
-from foregate.agent.loop.cancelling import refuse_while_asking, see_through, turn_elsewhere
+from foregate.agent.loop.cancelling import finish_steps, refuse_while_asking, turn_elsewhere
 from foregate.agent.loop.dispatch import dispatch
 from foregate.agent.loop.internal_calls import CUTS, build_remark, find_bare_promise, verify_answer
 from foregate.agent.loop.unmet import UNKNOWN_WAY, find_unmet
@@ -52,7 +52,7 @@ async def run(session: Session, text: str) -> RunResult:
     """
     if session.state.task is not None and session.state.task.paused != "needs_input":
         refuse_while_asking(session)
-    return await see_through(session, take_message(session, text))
+    return await finish_steps(session, take_message(session, text))
 
 
 async def take_message(session: Session, text: str) -> RunResult:
@@ -73,7 +73,7 @@ async def run_to_outcome(session: Session) -> RunResult:
         driver.begin()
     elif task is not None and (task.running_plan or task.proposed_plan):
         return explain_waiting_plan(session, task)
-    return await see_through(session, take_steps(session))
+    return await finish_steps(session, take_steps(session))
 
 
 async def take_steps(session: Session) -> RunResult:

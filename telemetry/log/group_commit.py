@@ -93,7 +93,10 @@ class GroupCommit:
         if held.durable >= held.seq and held.failed is None:
             return
         held.raise_failure()
-        if not (is_alone and self._write_here()):
+        if is_alone and self._write_here():
+            if held.durable < held.seq and held.failed is None:
+                held.failed = LogError(f"writing to the log `{self._path}` was interrupted; resume the session")
+        else:
             loop = asyncio.get_running_loop()
             with self._guard:
                 wanting = held.failed is None and held.durable < held.seq
@@ -117,6 +120,8 @@ class GroupCommit:
         except sqlite3.OperationalError:
             return False  # the thread meets the same, waits for it and says so
         finally:
+            if self._connection.in_transaction:  # a signal came between
+                self._connection.execute("ROLLBACK")
             self._writing.release()
         return True
 
@@ -230,6 +235,10 @@ class GroupCommit:
         """Insert rows under the lease's fence, and note the new head beside it, in the transaction under way."""
         lease = held.lease
         session, seq, _, hash_ = rows[-1]
+        if rows[0][1] != held.durable + 1:
+            raise LogError(
+                f"writing to session `{session}` was interrupted before event {rows[0][1]}; resume the session"
+            )
         ours = self._connection.execute(
             "UPDATE leases SET seq = ?, hash = ? WHERE session = ? AND owner = ? AND fence = ? AND seq = ?",
             (seq, hash_, session, lease.owner, lease.fence, held.durable),

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.effects.reconcile import reconcile_calls
 from foregate.agent.loop import runner
 from foregate.agent.loop.answers import answer_remaining
-from foregate.agent.loop.cancelling import see_through
+from foregate.agent.loop.cancelling import finish_steps
 from foregate.agent.loop.internal_calls import build_remark
 from foregate.agent.loop.runner import run_to_outcome
 from foregate.agent.planning.ask import planner
@@ -89,7 +89,7 @@ class PlanController:
             ran = ended is None
             return await run_to_outcome(self.session) if ended is None else ended
 
-        return self.build_report(await see_through(self.session, confirm_and_run())), ran
+        return self.build_report(await finish_steps(self.session, confirm_and_run())), ran
 
     async def run(self) -> PlanReport:
         """Run the confirmed plan, and each further one after another yes, to an end or a pause."""

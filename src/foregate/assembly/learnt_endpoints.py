@@ -35,13 +35,14 @@ class LearntEndpoints:
 
     def read(self, address: str, model: str) -> Learnt:
         """Return what is kept of a model at an address, {} for nothing."""
-        return next((learnt for *key, learnt in self._entries if key == [address, model]), {})
+        return next((learnt for *key, learnt in self._entries if key == [address, strict_json.scrub(model)]), {})
 
     def keep(self, address: str, model: str, learnt: Learnt) -> None:
         """Keep what is known of a model at an address; nothing is known drops it.
 
         Raises WorkspaceError where the file cannot be written.
         """
+        model = strict_json.scrub(model)
         with self._file.lock():
             try:
                 entries = self._load()

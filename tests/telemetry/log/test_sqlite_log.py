@@ -260,22 +260,6 @@ async def test_sessions_that_settle_together_share_a_commit(log: SqliteLog) -> N
     assert [log.head_anchor(f"s{number}")[0] for number in range(20)] == [1] * 20
 
 
-@pytest.mark.parametrize("sessions", [1, 2])
-async def test_a_session_alone_in_its_log_writes_what_it_waits_for_and_others_leave_it_to_the_one_thread(
-    log: SqliteLog, sessions: int
-) -> None:
-    leases = [await log.claim(f"s{number}", create=True) for number in range(sessions)]
-    threads: list[bool] = []
-    here = threading.current_thread()
-    log._writer._connection.set_trace_callback(
-        lambda said: threads.append(threading.current_thread() is here) if said == "COMMIT" else None
-    )
-    for lease in leases:
-        await say(log, lease, "one")
-        await log.settle(lease)
-    assert set(threads) == {sessions == 1}
-
-
 async def test_an_event_nobody_waits_for_is_written_soon_all_the_same(log: SqliteLog) -> None:
     lease = await log.claim("s", create=True)
     await say(log, lease, "one")

@@ -108,7 +108,7 @@ async def try_model(workspace: Path, policy: str | None, *, long: bool, fresh: b
             why="; ".join(filter(None, (known, kept))),
             cure=cure,
         ),
-        Finding(name="used", state=spent, why=f"in {check.requests} requests and their simpler forms", cure=""),
+        Finding(name="used", state=spent, why=f"requests and their simpler forms: {check.requests}", cure=""),
     ], COMPLETED if tried[0].state == "works" else STATUS["failed"]
 
 
