@@ -60,7 +60,7 @@ async def test_a_commit_that_a_signal_interrupts_is_never_taken_for_done_nor_wri
         with pytest.raises(KeyboardInterrupt):
             await log.settle(lease)
     if where == "_insert_rows":
-        with pytest.raises(LogError, match="KeyboardInterrupt.*then resume the session"):
+        with pytest.raises(LogError, match=r"KeyboardInterrupt.*then resume the session"):
             await say(log, lease, "two")
     elif more:
         await say(log, lease, "two")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -66,13 +66,23 @@ SAID = {
 }
 
 
+def cut_part(part: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a part of a content in pieces of one character of its text."""
+    if part["type"] == "thinking":
+        yield from ({**part, "thinking": [one]} for inner in part["thinking"] for one in cut_part(inner))
+    else:
+        yield from ({**part, "text": char} for char in part["text"])
+
+
 def as_stream(said: Mapping[str, Any], size: int) -> Stream:
     """Return a message as a stream whose texts come in pieces."""
     pieces: list[dict[str, Any]] = [delta(role="assistant")]
     for name, value in said.items():
         if name == "tool_calls":
             continue
-        if isinstance(value, str) and name != "role":
+        if name == "content" and isinstance(value, list):
+            pieces += [delta(content=[one]) for part in value for one in cut_part(part)]
+        elif isinstance(value, str) and name != "role":
             pieces += [delta(**{name: value[at : at + size]}) for at in range(0, max(1, len(value)), size)]
         elif name == "reasoning_details":
             pieces += [

@@ -288,7 +288,8 @@ async def test_thoughts_are_shown_only_where_that_is_wanted(wanted: bool) -> Non
 async def test_what_only_the_endpoint_understands_of_a_filled_in_task_goes_back_with_its_calls() -> None:
     own = WireMessage("e", '{"content":["x"]}', ('{"extra_content":{"signature":"s"}}',), thought="reasoning_content")
     filled = calls(("read_file", {"path": "a.txt"}), text="I look.")
-    looks = replace(filled, reasoning="First the file.", wire=own)
+    named = tuple(replace(call, wire_id="w1") for call in filled.calls)
+    looks = replace(filled, calls=named, reasoning="First the file.", wire=own)
     world, model = World(), Listening(looks, says("It says so."))
     await ran(world, model, task(1, action="read_file", target="a.txt"), task(2, action="analyze_error"))
     made = next(message for message in model.last if message.calls)
@@ -296,7 +297,7 @@ async def test_what_only_the_endpoint_understands_of_a_filled_in_task_goes_back_
     assert sent["reasoning_content"] == "First the file."
     assert isinstance(sent["content"], str)
     (asked,) = get_list(sent, "tool_calls")
-    assert (asked["extra_content"], asked["id"]) == ({"signature": "s"}, answer["tool_call_id"])
+    assert (asked["extra_content"], asked["id"], answer["tool_call_id"]) == ({"signature": "s"}, "w1", "w1")
 
 
 async def test_a_call_a_model_only_thought_of_is_not_made() -> None:
