@@ -1,4 +1,4 @@
-"""Write the table of servers into docs/how-to/choose-a-model.md, from the one that the benchmark of endpoints plays."""
+"""Write the list of servers into docs/reference/endpoints.md, from the one that the benchmark of endpoints plays."""
 
 from __future__ import annotations
 
@@ -9,18 +9,16 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-PAGE = ROOT / "docs" / "how-to" / "choose-a-model.md"
+PAGE = ROOT / "docs" / "reference" / "endpoints.md"
 SECTION = re.compile(r"(?ms)^## The servers people have\n.*?(?=^## )")
 HEAD = """\
 ## The servers people have
 
-`make bench NAMES=endpoints` plays each of these servers as public reports describe it, and does a task on it: whole and
-streamed, in strict JSON, after a restart, after another server, once for each refusal, and with a conversation that is
-too long. `benchmarks/serving/servers.yaml` holds the reports. Thoughts, where there are some, are kept and sent back to
-the server. What some or all of its models refuse, Foregate does without or [in another way][refused].
+`make bench NAMES=endpoints` plays each server as public reports in `benchmarks/serving/servers.yaml` describe it. It
+does a task whole and streamed, in strict JSON, after a restart, after another server, for each refusal, and with a
+conversation that is too long. *Thoughts* means that Foregate returns them to the server. Behind *refuses* stands what
+some of its models refuse; Foregate does without it or [in another way][refused].
 
-| server | `OPENAI_BASE_URL` | calls | thoughts | what to set | refused |
-|---|---|---|---|---|---|
 """
 LINK = "\n\n[refused]: #what-foregate-does-where-an-endpoint-refuses-something\n\n"
 WORDS = {
@@ -57,27 +55,27 @@ def name_refusals(row: Any) -> Iterator[str]:
             yield from () if "{}" in WORDS[condition] else (WORDS[condition],)
 
 
+def describe(row: Any) -> str:
+    """Return the line of a server."""
+    refused = ", ".join(dict.fromkeys(name_refusals(row)))
+    facts = ["calls in the text" if row.dialect else "", "thoughts" if row.thoughts else "", row.set]
+    facts.append(f"refuses {refused}" if refused else "")
+    said = "; ".join(fact for fact in facts if fact)
+    return f"- **{row.name}** `{row.address}`" + (f": {said}" if said else "")
+
+
 def make_section() -> str:
-    """Return the section with its table."""
+    """Return the section with its list."""
     sys.path.insert(0, str(ROOT / "benchmarks"))
     try:
         from serving.row import read_table  # type: ignore[import-not-found]
     finally:
         sys.path.pop(0)
-    rows = []
-    for row in read_table().values():
-        if row.set is not None:
-            refused = ", ".join(dict.fromkeys(name_refusals(row)))
-            calls = "in the text" if row.dialect else "native"
-            cells = calls, "kept" if row.thoughts else "", row.set, refused
-            rows.append(
-                "".join(f"| {cell} " if cell else "| " for cell in (row.name, f"`{row.address}`", *cells)) + "|"
-            )
-    return HEAD + "\n".join(rows) + LINK
+    return HEAD + "\n".join(describe(row) for row in read_table().values() if row.set is not None) + LINK
 
 
 def fill(text: str) -> str:
-    """Return the page with the table as it is now."""
+    """Return the page with the list that the benchmark gives."""
     return SECTION.sub(lambda _: make_section(), text)
 
 

@@ -29,12 +29,12 @@ MEASURED = re.compile(
 in a cell of a table `3.55`."""
 OTHERS: Mapping[str, Mapping[str, str]] = {
     "CONTRIBUTING.md": {"more than 5 %": "the bound of a test"},
-    "docs/explanation/log.md": {"larger than 1 MB": "a bound of snapshots", "1,024 bytes": "the size of a piece"},
+    "docs/explanation/log.md": {"larger than 1 MB": "a bound of snapshots"},
     "docs/explanation/mandate.md": {"is 1200.5": "an example of a value"},
     "docs/how-to/export-trajectories.md": {"1.8": "the version of a format"},
     "docs/reference/trajectories.md": {"1.8": "the version of a format"},
     "docs/explanation/classic.md": {"20 bytes": "a key of the policy, as it was"},
-    "docs/how-to/choose-a-model.md": {
+    "docs/reference/endpoints.md": {
         "300 seconds": "a setting of the client",
         "20 seconds": "a setting of the client",
         "60 seconds": "a setting of the client",
