@@ -29,7 +29,7 @@ MEASURED = re.compile(
 in a cell of a table `3.55`."""
 OTHERS: Mapping[str, Mapping[str, str]] = {
     "CONTRIBUTING.md": {"more than 5 %": "the bound of a test"},
-    "docs/explanation/log.md": {"larger than 1 MB": "a bound of snapshots"},
+    "docs/explanation/log.md": {"larger than 750 KB": "a bound of snapshots"},
     "docs/explanation/mandate.md": {"is 1200.5": "an example of a value"},
     "docs/how-to/export-trajectories.md": {"1.8": "the version of a format"},
     "docs/reference/trajectories.md": {"1.8": "the version of a format"},
