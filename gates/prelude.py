@@ -8,7 +8,7 @@ from itertools import repeat
 from operator import attrgetter
 
 from msgspec import Struct, field
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from foregate.gates.approval import ApprovalGate
 from foregate.gates.call_plan import CallPlanGate
@@ -376,24 +376,20 @@ def build_snapshot(turn: Turn, ready: int, plan: PlanInForce | None, budget: Map
     """Return the last row of a turn in which something may run: execution state and number of calls.
 
     The state holds what was used of the `budget`, how often calls were to be sent again or planned anew, and the plan
-    that holds from now on with the events that completed its steps; a turn of an earlier version says less.
+    that holds from now on with the events that completed its steps, without what is none or empty.
     """
     counters, fired = turn.counters, turn.fired
-    state: dict[str, Json] = {
-        "task": turn.task,
-        "turn": turn.turn,
-        "tool_calls": counters.tool_calls,
-        "changes": counters.changes,
-        "plan": turn.plan.revision if turn.plan else 0,
-    }
+    state: dict[str, Json] = {"task": turn.task, "turn": turn.turn, "tool_calls": counters.tool_calls}
+    state |= {"changes": counters.changes, "plan": turn.plan.revision if turn.plan else 0}
     if turn.done_steps is not None:
-        used, replans = asdict(counters), sum(map(fired.get, _REPLANNED, repeat(0))) if fired else 0
+        is_old = turn.edition < 3
+        replans = sum(map(fired.get, _REPLANNED, repeat(0))) if fired else 0
+        used = {name: count for name in budget if (count := getattr(counters, name)) or is_old}
+        again = {"retries": sum(fired.values()) - replans, "replans": replans}
+        more: dict[str, Json] = {"steps": dict(turn.done_steps), **again, "used": used}
+        more["budget"] = dict(budget) if used else {}
         state["plan"] = plan.revision if plan else 0
-        state["steps"] = dict(turn.done_steps)
-        state["retries"] = sum(fired.values()) - replans
-        state["replans"] = replans
-        state["used"] = {name: used[name] for name in budget}
-        state["budget"] = dict(budget)
+        state |= {name: value for name, value in more.items() if value or is_old}
     detail: dict[str, Json] = {"execution_state": state, "calls": ready}
     done = ", ".join([f"{step} (event {event})" for step, event in turn.done_steps.items()]) if turn.done_steps else ""
     summary = f"done: {done}"[:500] if done else ""

@@ -84,7 +84,7 @@ class Check(Noun, frozen=True):
     target: str = ""
 
 
-EDITION = 2
+EDITION = 3
 """By which edition turns are judged now; see `TurnBasis.edition`."""
 
 TurnActor = Literal["model", "runner", "postlude", "sandbox"]
@@ -144,7 +144,8 @@ class TurnBasis(Noun, frozen=True, kw_only=True):
     edition: int = 0
     """By which edition it is judged. In turns of edition 0, a gate's question held a call once more that a person
     wanted done anyway, some calls that were held along with others stand in no row, and refusals say other words. Up to
-    edition 1, a deletion that a person wanted done anyway did not take the name of what goes."""
+    edition 1, a deletion that a person wanted done anyway did not take the name of what goes. Up to edition 2, the
+    execution state said what was none, too."""
 
 
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True, gc=True):

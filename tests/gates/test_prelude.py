@@ -179,11 +179,20 @@ def test_one_decision_is_recorded_per_gate_asked_and_a_snapshot_when_something_m
 
 def test_the_snapshot_holds_what_was_used_of_which_budget_and_what_was_to_be_sent_again() -> None:
     fired = {"narration": 1, "evidence": 2, "drift": 1, "critique": 1}
-    (last,) = judged(turn(READ, fired=fired, done_steps={}, counters=Counters(tool_calls=3))).decisions[-1:]
+    (last,) = judged(turn(READ, fired=fired, done_steps={"s1": 5}, counters=Counters(tool_calls=3))).decisions[-1:]
     state = last.detail["execution_state"]
-    assert (state["retries"], state["replans"], state["plan"], state["steps"]) == (3, 2, 0, {})
-    assert (state["used"]["tool_calls"], state["budget"]["tool_calls"]) == (3, default_policy().limits.tool_calls)
+    assert (state["retries"], state["replans"], state["plan"], state["steps"]) == (3, 2, 0, {"s1": 5})
+    assert (state["used"], state["budget"]["tool_calls"]) == ({"tool_calls": 3}, default_policy().limits.tool_calls)
     assert "tokens" not in state["budget"], "what is unlimited has no bound"
+
+
+def test_the_snapshot_says_nothing_of_what_is_none_which_it_did_up_to_edition_2() -> None:
+    (last,) = judged(turn(READ, done_steps={})).decisions[-1:]
+    assert list(last.detail["execution_state"]) == ["task", "turn", "tool_calls", "changes", "plan"]
+    (last,) = judged(turn(READ, done_steps={}, edition=2)).decisions[-1:]
+    state = last.detail["execution_state"]
+    assert (state["steps"], state["retries"], state["replans"], state["used"]["tool_calls"]) == ({}, 0, 0, 0)
+    assert state["budget"]["tool_calls"] == default_policy().limits.tool_calls
 
 
 def test_the_snapshot_of_a_turn_of_an_earlier_version_is_as_it_was() -> None:
