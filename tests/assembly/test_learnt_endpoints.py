@@ -10,8 +10,8 @@ import pytest
 
 from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.models.openai.model import OpenAIModel
+from foregate.assembly.choices import choose_model
 from foregate.assembly.learnt_endpoints import LearntEndpoints
-from foregate.assembly.open import choose_model
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import ToolsRefused, WorkspaceError
 from foregate.schemas.message import ModelRequest

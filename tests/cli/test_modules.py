@@ -36,9 +36,9 @@ BOUNDS = {
     "audit list --gate plan --json": ((87, 140), f"{READING} typer._adapters"),
     "log stats": ((65, 140), f"{NEVER} {SPOKEN} {YAML}"),
     "policy show": ((88, 108), f"{NEVER} {SPOKEN} {YAML}"),
-    "run hello": ((414, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tags.tag_dialects"),
+    "run hello": ((415, 150), f"{NEVER} {SPOKEN} {YAML} jsonschema tomllib foregate.agent.dialects.tags.tag_dialects"),
     "run read a.txt": (
-        (414, 195),
+        (415, 195),
         f"{NEVER} {SPOKEN} {YAML} jsonschema foregate.console foregate.pages foregate.cases",
     ),
 }

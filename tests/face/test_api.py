@@ -19,7 +19,7 @@ from foregate.agent.testing.model import ScriptedModel, calls, says
 from foregate.agent.tools.builtin.files import edit_file, read_file
 from foregate.agent.tools.tool import Tool
 from foregate.agent.workspace.workspace import Workspace
-from foregate.assembly.open import NO_ENDPOINT, choose_model
+from foregate.assembly.choices import NO_ENDPOINT, choose_model
 from foregate.assembly.setting import SessionOptions
 from foregate.policy.policy import Policy
 from foregate.schemas.errors import ForegateError, UsageError, WorkspaceError

@@ -11,7 +11,7 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
-from foregate.assembly.open import find_policy_file
+from foregate.assembly.choices import find_policy_file
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import (

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from foregate.agent.workspace.secret_values import SecretValues
-from foregate.assembly.open import choose_policy
+from foregate.assembly.choices import choose_policy
 from foregate.assembly.own_secrets import find_own_secrets
 from foregate.assembly.setting import SessionOptions
 from foregate.telemetry.log.masking import Hidden

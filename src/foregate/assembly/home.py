@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, AsyncExitStack, closing, contextmanager
 from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.session_link import find_root
@@ -17,6 +17,7 @@ from foregate.schemas.session_link import find_root
 if TYPE_CHECKING:
     from foregate.agent.session.permissions import Permissions
     from foregate.agent.tools.declarations import Declarations
+    from foregate.assembly.setting import SessionOptions
     from foregate.schemas.protocols import Blobs, Log
     from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.review.review_log import ReviewLog
@@ -217,3 +218,31 @@ async def find_session(log: Log, wanted: str) -> str:
 def open_home_log() -> AbstractContextManager[SqliteLog]:
     """Return the log of the home, for reading, open until the context ends."""
     return closing(Home.open_to_read().open_log())
+
+
+class Place(NamedTuple):
+    """Where a session is kept: its log and blobs, the file of personal memory, Foregate's own folders, and what the
+    person said of tools and permits in a workspace. `sandboxes` is where sandboxes keep what is written; None is the
+    temporary folder.
+    """
+
+    log: Log
+    blobs: Blobs
+    memory: Path | None = None
+    own: tuple[Path, ...] = ()
+    sandboxes: Path | None = None
+    declarations: Declarations | None = None
+    permissions: Callable[[Path], Permissions] | None = None
+
+
+def open_place(setting: SessionOptions, resources: AsyncExitStack) -> Place:
+    """Return the place of the user's own folder, or of the log that is given; `resources` close it."""
+    from foregate.telemetry.log.memory_log import MemoryBlobs
+
+    if setting.log is not None:
+        return Place(setting.log, setting.blobs or MemoryBlobs())
+    home = Home.open(setting.environ)
+    log = home.open_log()
+    resources.callback(log.close)
+    said = home.open_declarations(), home.open_permissions
+    return Place(log, setting.blobs or home.open_blobs(), home.memory, (home.root,), home.sandboxes, *said)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from foregate.assembly.choices import choose_policy
 from foregate.assembly.home import Home
-from foregate.assembly.open import choose_policy, open_session
+from foregate.assembly.open import open_session
 from foregate.assembly.remote import TOKEN
 from foregate.assembly.session_tools import local_tools
 from foregate.assembly.setting import SessionOptions

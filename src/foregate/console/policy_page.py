@@ -10,8 +10,8 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
+from foregate.assembly.choices import find_policy_file
 from foregate.assembly.home import find_session
-from foregate.assembly.open import find_policy_file
 from foregate.console.console import Console
 from foregate.console.query import Query
 from foregate.policy.policy import Policy

@@ -10,7 +10,7 @@ from msgspec import Struct
 from starlette.requests import Request
 from starlette.responses import Response
 
-from foregate.assembly.open import find_policy_file
+from foregate.assembly.choices import find_policy_file
 from foregate.console.console import Console
 from foregate.console.dial import HEIGHT, WIDTH, Dial, build_dial, find_point
 from foregate.console.query import Query

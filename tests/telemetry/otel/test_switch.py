@@ -10,7 +10,8 @@ import pytest
 
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.testing.model import ScriptedModel
-from foregate.assembly.open import choose_model, name_provider, open_session
+from foregate.assembly.choices import choose_model, name_provider
+from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.otel.switch import (

@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
-from foregate.assembly.open import choose_policy
+from foregate.assembly.choices import choose_policy
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import UsageError
 

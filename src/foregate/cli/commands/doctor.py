@@ -72,9 +72,9 @@ def doctor(
 async def try_model(workspace: Path, policy: str | None, *, long: bool, fresh: bool) -> tuple[list[Finding], int]:
     """Return what an endpoint does and needs, and the exit code; raise a ForegateError where there is none to ask."""
     from foregate.agent.models.openai.model import OpenAIModel
+    from foregate.assembly.choices import choose_configuration, choose_model, choose_policy
     from foregate.assembly.model_check import ModelCheck
     from foregate.assembly.model_roles import price_model
-    from foregate.assembly.open import choose_configuration, choose_model, choose_policy
     from foregate.assembly.setting import SessionOptions
 
     setting = SessionOptions(workspace=workspace, policy=policy, on_retry=lambda said: typer.echo(said, err=True))
@@ -117,8 +117,8 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
     from foregate.agent.workspace.confinement import find_tier
     from foregate.agent.workspace.local import LocalWorkspace
     from foregate.agent.workspace.work_sandbox import find_work_tier
+    from foregate.assembly.choices import choose_policy
     from foregate.assembly.home import Home
-    from foregate.assembly.open import choose_policy
     from foregate.assembly.setting import SessionOptions
     from foregate.policy.source.shipped import FOLDER, find_default
 
@@ -184,7 +184,7 @@ def examine(workspace: Path, policy: str | None) -> list[Finding]:
 def examine_model(setting: SessionOptions) -> Finding:
     """Return which model sessions would have, and where; the endpoint itself is not asked."""
     from foregate.agent.models.openai.model import OpenAIModel
-    from foregate.assembly.open import choose_model
+    from foregate.assembly.choices import choose_model
 
     state, why, cure = "rehearsal", "", ""
     try:

@@ -87,7 +87,7 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
 
 
 async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int:
-    from foregate.assembly.open import REHEARSAL
+    from foregate.assembly.choices import REHEARSAL
     from foregate.cli.plan.plan_finding import plan_text
     from foregate.cli.plan.plan_work import dump_findings, open_plan_work
     from foregate.cli.terminal.scripting import to_json_line

@@ -206,7 +206,8 @@ def resolve(
 
 async def _resolve_call(name: str, call: str, said: KnownOutcome | None) -> tuple[list[ReconciledCall], dict[str, str]]:
     from foregate.agent.effects.reconcile import list_open_calls, resolve_outcomes
-    from foregate.assembly.open import REHEARSAL, open_session
+    from foregate.assembly.choices import REHEARSAL
+    from foregate.assembly.open import open_session
     from foregate.assembly.setting import SessionOptions
 
     opened = await open_session(SessionOptions(model=REHEARSAL, resume=name))
@@ -242,7 +243,8 @@ def rollback(plan: PlanName, config: options.ConfigFile = None, as_json: options
 async def _roll_back(name: str, config: Path | None) -> tuple[list[str], list[str]]:
     """Return what was undone, and what could not be."""
     from foregate.agent.planning.run.control import follow_plan, roll_back_plans
-    from foregate.assembly.open import REHEARSAL, open_session
+    from foregate.assembly.choices import REHEARSAL
+    from foregate.assembly.open import open_session
     from foregate.assembly.setting import SessionOptions
 
     opened = await open_session(SessionOptions(model=REHEARSAL, config=config, resume=name))

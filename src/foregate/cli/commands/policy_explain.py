@@ -33,7 +33,7 @@ def explain(
 ) -> None:
     """Say what a key does, what it takes, the value in force and where from, which gates use it, and how often it
     decided lately."""
-    from foregate.assembly.open import find_policy_file
+    from foregate.assembly.choices import find_policy_file
     from foregate.cli.terminal.layout import format_labelled
     from foregate.policy.source.key_names import parse_key
     from foregate.policy.source.layers import RULES

@@ -77,7 +77,7 @@ def undo(
 
 def require_own_file(named: str | None) -> Path:
     """Return the policy file that a person may change; raise UsageError where none is named, or it is a shipped one."""
-    from foregate.assembly.open import find_policy_file
+    from foregate.assembly.choices import find_policy_file
     from foregate.policy.source.load import SHIPPED
 
     file = find_policy_file(named, os.environ)

@@ -21,7 +21,7 @@ def show(
     as_json: options.AsJson = False,
 ) -> None:
     """Show what your files change in the default policy, or with --effective everything."""
-    from foregate.assembly.open import find_policy_file
+    from foregate.assembly.choices import find_policy_file
     from foregate.policy.source.load import SHIPPED, load_policy_layers
     from foregate.policy.source.values import build_policy_rows, format_policy
 

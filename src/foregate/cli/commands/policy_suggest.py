@@ -105,7 +105,7 @@ def _read_wanted(
 ) -> Wanted:
     import secrets
 
-    from foregate.assembly.open import find_policy_file
+    from foregate.assembly.choices import find_policy_file
     from foregate.audit.proposals import Wanted
 
     file = find_policy_file(policy, os.environ)
@@ -149,7 +149,7 @@ def read_percent(text: str, flag: str) -> int:
 
 def _read_dial(text: str, policy: str | None) -> Dial:
     """Return what `KEY=VALUE,VALUE` says; raise UsageError for anything else."""
-    from foregate.assembly.open import find_policy_file
+    from foregate.assembly.choices import find_policy_file
     from foregate.policy.source.edit import NULL
     from foregate.policy.source.key_names import build_change
 

@@ -56,7 +56,7 @@ def test(
 
 def load_tested(policy: str | None, workspace: Path) -> Policy:
     """Return the policy to test: that of a file, else the one in force."""
-    from foregate.assembly.open import find_policy_file
+    from foregate.assembly.choices import find_policy_file
     from foregate.policy.source.load import load_policy_layers
 
     return load_policy_layers(find_policy_file(policy, os.environ), require_folder(workspace)).policy

@@ -193,8 +193,9 @@ def undo(
 
 async def _undo_changes(name: str, call: str, preview: bool, moved_to: Path | None) -> UndoReport:
     from foregate.agent.effects.undo import undo as undo_change
+    from foregate.assembly.choices import REHEARSAL
     from foregate.assembly.identity import find_identity
-    from foregate.assembly.open import REHEARSAL, open_session
+    from foregate.assembly.open import open_session
     from foregate.assembly.setting import SessionOptions
 
     setting = SessionOptions(model=REHEARSAL, resume=name, moved_to=moved_to, by=find_identity())

@@ -39,7 +39,7 @@ def serve(
     owner: Annotated[str, take("--owner", "Who has the token; the log names them as who runs the calls.", "NAME")] = "",
 ) -> None:
     """Let other agents use the tools in one folder; each call is judged here first, by this policy."""
-    from foregate.assembly.open import REHEARSAL
+    from foregate.assembly.choices import REHEARSAL
     from foregate.assembly.setting import SessionOptions
     from foregate.schemas.identity import name_person
 
@@ -110,8 +110,8 @@ async def open_session_tools(setting: SessionOptions, only: str = "") -> AsyncIt
     """
     from foregate.agent.session.result import DELEGATE
     from foregate.agent.workspace.local import LocalWorkspace
+    from foregate.assembly.choices import protect_own_files
     from foregate.assembly.home import Home
-    from foregate.assembly.open import protect_own_files
     from foregate.assembly.remote import connect_runtime, list_remarks, start_servers
     from foregate.assembly.session_tools import local_tools
 

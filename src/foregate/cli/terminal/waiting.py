@@ -68,7 +68,7 @@ def build_waiting_line(setting: SessionOptions) -> WaitingLine | None:
     Raises UsageError where the choice cannot be meant.
     """
     from foregate.agent.models.openai.model import UNRESOLVED, OpenAIModel
-    from foregate.assembly.open import choose_model
+    from foregate.assembly.choices import choose_model
 
     model, _ = choose_model(setting)
     if not isinstance(model, OpenAIModel):
