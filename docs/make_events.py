@@ -23,21 +23,20 @@ HEAD = """\
 Generated from the classes in `schemas/` by `docs/make_events.py`. [The log](../explanation/log.md) explains what the
 chain proves and how to check it without Foregate.
 
-The file `events.db` in `FOREGATE_HOME` is an SQLite database. Its table `events` holds `session`, `seq`, `text` (the
-canonical JSON of an event, of which [long values are stored apart](../explanation/log.md#what-is-stored-apart)) and
-`hash`. `foregate audit show --json` and `foregate run --events` print events as lines of JSON, with `hash` beside the
-other fields.
+The table `events` of `events.db` in `FOREGATE_HOME` (SQLite) holds `session`, `seq`, `text` and `hash`. `text` is the
+canonical JSON of an event; [long values are stored apart](../explanation/log.md#what-is-stored-apart). `foregate audit
+show --json` and `foregate run --events` print events as lines of JSON, with `hash` beside the other fields.
 
-- The **hash** of an event is the SHA-256, in lower-case hexadecimal, of the UTF-8 bytes of the event as RFC 8785 JSON
-  (keys sorted, no white space), without the field `hash`.
+- The **hash** is the SHA-256, in lower-case hexadecimal, of the UTF-8 bytes of the event as RFC 8785 JSON (keys sorted,
+  no white space), without the field `hash`.
 - There are no floating-point numbers. Scores and thresholds are thousandths, money is in micro-units of your currency,
   and durations are whole numbers.
 - Keys are ASCII. The arguments of a call are the text that the model sent.
-- A field with a default is left out where it has that default. Every other field is always written.
-- `time` is UTC, such as `2026-01-01T00:00:00.000000Z`.
+- A field with a default is left out where it has that default; every other field is always written. `X[]` is
+  a list of X, and `X?` may be null. `name?` has a default: null where it may be, else `false`, 0, or an empty text,
+  list or object. Other defaults stand behind `=`.
 
-From Python, `event.body` is an instance of the class named in the heading, and all of these classes are in `foregate`.
-A program can `match` on them:
+From Python, `event.body` is an instance of the class named here, and all of these classes are in `foregate`:
 
 ```python
 import foregate
@@ -54,17 +53,17 @@ def describe(event: foregate.Event) -> str:
 ```
 """
 FIELDS = {
-    "v": ("integer", "The version of this format, 1."),
-    "foregate": ("text", "The version of the program that wrote the event."),
-    "seq": ("integer", "The number in the session, from 1, without gaps."),
-    "session": ("text", "The session's name."),
-    "time": ("text", "When it was recorded, in UTC."),
-    "kind": ("text", "What happened: one of [the kinds](#the-kinds)."),
-    "actor": ("text", ""),
-    "policy": ("text", "The SHA-256 of the policy in force."),
-    "prev": ("text", "The hash of the event before; 64 zeros for the first."),
-    "body": ("object", "By kind, below."),
-    "hash": ("text", "The hash of this event; beside `text` in the table, and not part of what is hashed."),
+    "v": "the version of this format, 1",
+    "foregate": "the version of the program that wrote the event",
+    "seq": "the number in the session, from 1, without gaps",
+    "session": "the session's name",
+    "time": "when it was recorded, in UTC: `2026-01-01T00:00:00.000000Z`",
+    "kind": "one of [the kinds](#the-kinds)",
+    "actor": "who acted: ",
+    "policy": "the SHA-256 of the policy in force",
+    "prev": "the hash of the event before; 64 zeros for the first",
+    "body": "by kind, below",
+    "hash": "the hash of this event, which does not cover itself",
 }
 NOUNS = """\
 ## What events hold
@@ -78,14 +77,14 @@ def page() -> str:
     bodies: tuple[type[EventBody], ...] = get_args(Body)
     parts = [HEAD, "## The fields of every event\n", every_event(), "## The kinds\n", contents(bodies)]
     for body in bodies:
-        parts += [f"### `{get_kind(body)}`\n", f"Class `{body.__name__}`. {words(body)}\n", table(body)]
+        parts += [f"### `{get_kind(body)}`\n", f"Class `{body.__name__}`. {words(body)}\n", fields(body)]
     parts.append(NOUNS)
     nouns = sorted(set(nested(*bodies)) - {*bodies, Event}, key=lambda one: one.__name__)
     for noun in nouns:
         parts += [
             f"### {noun.__name__}\n",
             f"{words(noun)}\n",
-            table(noun) if issubclass(noun, Struct) else choices(noun),
+            fields(noun) if issubclass(noun, Struct) else choices(noun),
         ]
     return "\n".join(parts).rstrip() + "\n"
 
@@ -94,21 +93,14 @@ def every_event() -> str:
     """Return the fields that every event has."""
     assert FIELDS.keys() == {*Event.__struct_fields__, "kind"}
     rows = [
-        f"| `{name}` | {kind} | {meaning or 'Who acted: ' + typed(Event, name)} |"
-        for name, (kind, meaning) in FIELDS.items()
+        f"- `{name}`: {meaning}" + (typed(Event, name) if name == "actor" else "") for name, meaning in FIELDS.items()
     ]
-    return "\n".join(["| field | type | meaning |", "|---|---|---|", *rows]) + "\n"
+    return "\n".join(rows) + "\n"
 
 
 def contents(bodies: tuple[type[EventBody], ...]) -> str:
-    """Return the list of kinds, each with the first sentence of its class."""
-    rows = [f"| [`{get_kind(body)}`](#{get_kind(body)}) | {sentence(body)} |" for body in bodies]
-    return "\n".join(["| kind | what happened |", "|---|---|", *rows]) + "\n"
-
-
-def sentence(noun: type) -> str:
-    """Return the first sentence of a class's docstring."""
-    return re.split(r"\.\s", words(noun), maxsplit=1)[0].rstrip(".") + "."
+    """Return the list of kinds."""
+    return ", ".join(f"[`{get_kind(body)}`](#{get_kind(body)})" for body in bodies) + ".\n"
 
 
 def words(noun: type) -> str:
@@ -117,31 +109,28 @@ def words(noun: type) -> str:
     return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
 
 
-def table(noun: type[Struct]) -> str:
-    """Return the fields of a class: the name in the log, the type, and the default where it has one."""
-    rows = ["| field | type | default |", "|---|---|---|"]
-    for field in msgspec.structs.fields(noun):
-        rows.append(f"| `{field.encode_name}` | {typed(noun, field.name)} | {default(field)} |")
-    return "\n".join(rows) + "\n" if len(rows) > 2 else "No fields of its own.\n"
+def fields(noun: type[Struct]) -> str:
+    """Return the fields of a class: each with its name in the log, its type, and its default where it has one."""
+    return (", ".join(field(noun, one) for one in msgspec.structs.fields(noun)) or "No fields of its own.") + "\n"
+
+
+def field(noun: type, one: msgspec.structs.FieldInfo) -> str:
+    """Return a field as `name: type`, `name?: type` where its default is empty, or with the default behind it."""
+    value: object = one.default
+    if one.default_factory is not msgspec.NODEFAULT:
+        value = one.default_factory()
+    empty = value is not msgspec.NODEFAULT and not msgspec.to_builtins(value)
+    end = "" if empty or value is msgspec.NODEFAULT else f" = {json.dumps(msgspec.to_builtins(value))}"
+    return f"`{one.encode_name}{'?' if empty else ''}: {typed(noun, one.name)}{end}`"
 
 
 def typed(noun: type, name: str) -> str:
-    """Return the type of a field as its class spells it; of a closed list of texts, these."""
+    """Return the type of a field as its class spells it, shortened; of a closed list of texts, these."""
     hint = get_type_hints(noun)[name]
     if get_origin(hint) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(hint))
+        return "|".join(str(value) for value in get_args(hint))
     spelt = next(found[name] for one in noun.__mro__ if name in (found := inspect.get_annotations(one)))
-    return "`" + spelt.replace("|", "\\|") + "`"
-
-
-def default(field: msgspec.structs.FieldInfo) -> str:
-    """Return the default of a field, nothing where it must be given."""
-    value: object = field.default
-    if field.default_factory is not msgspec.NODEFAULT:
-        value = field.default_factory()
-    if value is msgspec.NODEFAULT:
-        return ""
-    return f"`{json.dumps(msgspec.to_builtins(value))}`"
+    return re.sub(r" \| None$", "?", re.sub(r"tuple\[([\w.]+), \.\.\.\]", r"\1[]", spelt))
 
 
 def choices(noun: type) -> str:

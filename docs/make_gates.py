@@ -1,9 +1,9 @@
-"""Write docs/gates.md from the gates, their codes and the comments of default.yaml; a test holds that it is fresh."""
+"""Write docs/reference/gates.md from the gates and their codes."""
 
 from __future__ import annotations
 
 import re
-from importlib import import_module, resources
+from importlib import import_module
 from pathlib import Path
 from typing import get_args
 
@@ -16,12 +16,13 @@ PAGE = Path(__file__).with_name("reference") / "gates.md"
 HEAD = """\
 # The gates
 
-Generated from the gates and `policy/default.yaml` by `docs/make_gates.py`.
+Generated from the gates by `docs/make_gates.py`.
 
 Foregate asks the gates in this order, each only about calls that nothing has held so far. A code is a public name, and
 audits filter by it. `allow` lets the call go on, `ask` needs a person's yes, `hold` can be cured, and `deny` is final
 for that call in its task. Any gate may also give `gate_error`, `not_asked_now` and `overridden`. Each gate can be
-`enforce`, `shadow` (judge and record, never apply) or `off`, except the first and the last.
+`enforce`, `shadow` (judge and record, never apply) or `off`, except the first and the last. A code's line says its
+standing, its meaning, and what to do.
 """
 CALM = ("_passed", "overridden", "_accepted", "_granted", "_not_required", "_let_go", "_for_execution", "unverified")
 BY_POLICY = ("plan_drift", "plan_unavailable", "critique_unavailable", "critique_invalid")
@@ -42,7 +43,7 @@ def gate(name: str) -> str:
         text += f"Reasons of `plan_rejected`, in the order they are checked: {listed(PLAN_REASONS)}.\n\n"
     if name == "critique":
         text += f"Reasons of `critique_invalid`: {listed(CRITIQUE_REASONS)}.\n\n"
-    return text + f"```yaml\n{section(name)}```\n"
+    return text + f"Keys: [`{name}`](policy.md#{name}).\n"
 
 
 def summary(name: str) -> str:
@@ -59,7 +60,7 @@ def first_line(documented: object) -> str:
 def postlude() -> str:
     """Return the section of the postlude."""
     about = first_line(judge_answer)
-    return f"## `postlude`\n\n{about}\n\n{table(CODES['postlude'])}\n```yaml\n{section('postlude')}```\n"
+    return f"## `postlude`\n\n{about}\n\n{table(CODES['postlude'])}\nKeys: [`postlude`](policy.md#postlude).\n"
 
 
 def anywhere() -> str:
@@ -69,18 +70,19 @@ def anywhere() -> str:
 
 def not_run() -> str:
     """Return the section of calls that were not run though no gate ruled them out."""
-    rows = ["| code | meaning | what to do |", "|---|---|---|"]
-    rows += [f"| `{code}` | {MEANINGS[code][0]} | {MEANINGS[code][1]} |" for code in NOT_RUN]
+    rows = [f"- `{code}`: {join_sentences(*MEANINGS[code])}" for code in NOT_RUN]
     return "## Calls that did not run\n\nAnswers beside the gates' own codes.\n\n" + "\n".join(rows) + "\n"
 
 
 def table(codes: tuple[str, ...]) -> str:
     """Return codes with their standing and meaning."""
-    rows = ["| code | standing | meaning | what to do |", "|---|---|---|---|"]
-    for code in codes:
-        says, cure = MEANINGS[code]
-        rows.append(f"| `{code}` | {standing(code)} | {says} | {cure} |")
+    rows = (f"- `{code}` ({standing(code)}): {join_sentences(*MEANINGS[code])}" for code in codes)
     return "\n".join(rows) + "\n"
+
+
+def join_sentences(meaning: str, cure: str) -> str:
+    """Return what a code means, and behind it what to do where there is something to do."""
+    return f"{meaning} {cure}".rstrip()
 
 
 def standing(code: str) -> str:
@@ -93,13 +95,6 @@ def standing(code: str) -> str:
 def listed(names: tuple[str, ...]) -> str:
     """Return names as code."""
     return ", ".join(f"`{name}`" for name in names)
-
-
-def section(name: str) -> str:
-    """Return the part of default.yaml under a top-level key, with its comments."""
-    text = resources.files("foregate.policy").joinpath("default.yaml").read_text("utf-8")
-    found = re.search(rf"^{name}:\n(?:[ ].*\n|\n(?=[ ]))*", text, re.MULTILINE)
-    return found.group() if found else "# no keys of its own\n"
 
 
 if __name__ == "__main__":

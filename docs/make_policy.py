@@ -4,10 +4,10 @@ of a policy file for editors, and the compiled forms of the files that come with
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Sequence
 from importlib import resources
 from pathlib import Path
 
-from foregate.policy.source.comments import join_comments
 from foregate.policy.source.editor_schema import build_editor_schema
 from foregate.policy.source.load import SHIPPED
 from foregate.policy.source.shipped import COMPILED, compile_files, find_comments
@@ -23,22 +23,20 @@ POLICY = """\
 
 Generated from the comments of `policy/default.yaml` by `docs/make_policy.py`.
 
-A policy file needs only the keys it changes. [Write a policy](../how-to/write-a-policy.md) explains how files are laid
-over each other, and [the workspace's file](workspace-policy.md) lists which keys a workspace may tighten. Scores and
-thresholds are thousandths, money is in micro-units, and 0 means unlimited where a key is a limit.
-`foregate policy show --effective` prints every value in force and the file and line it comes from.
+A policy file needs only the keys it changes ([write a policy](../how-to/write-a-policy.md)); a
+[workspace](workspace-policy.md) may tighten some. Each line has a key of its section, its default and its meaning.
+Scores and thresholds are thousandths, money is in micro-units, and 0 means unlimited where a key is a limit.
+`foregate policy show --effective` prints every value in force and the file and line it is from.
 """
 CONFIGURATION = """\
 # The configuration of models and plan mode
 
 Generated from the comments of `agent/planning/default.yaml` by `docs/make_policy.py`.
 
-Your file needs only the keys it changes. Foregate reads the file that `--config` names, else the one that
-`FOREGATE_CONFIG` names, else `foregate/config.yaml` in your configuration folder (`XDG_CONFIG_HOME`, else
-`~/.config`). The agent cannot write any of these files. Keys of endpoints stand in the environment, never in this file.
-`foregate config show` prints what is in force and where it comes from, and `foregate config check` names the problems
-of a file. The file is read as strictly as a [policy](../how-to/write-a-policy.md), except that numbers may have
-fractions.
+Your file needs only the keys it changes. Foregate reads the file that `--config` names, else `FOREGATE_CONFIG`, else
+`foregate/config.yaml` in `XDG_CONFIG_HOME` (`~/.config`). The agent cannot write it. Keys of endpoints stand in the
+environment. `foregate config show` prints what is in force, and `config check` names problems. The file is read as
+strictly as a [policy](../how-to/write-a-policy.md), except that numbers may have fractions.
 """
 
 
@@ -56,7 +54,7 @@ def default_file(package: str) -> str:
 
 
 def page(head: str, text: str) -> str:
-    """Return a page: a section for each key at the top, a row for each key that has a comment of its own."""
+    """Return a page: a section for each key at the top, a line for each key that has a comment of its own."""
     data, places = parse_yaml(text, "default.yaml", decimals=True)
     assert isinstance(data, dict)
     found = {tuple(key.split(".")): said for key, said in find_comments(text, places).items()}
@@ -69,20 +67,23 @@ def page(head: str, text: str) -> str:
             parts.append(comments[(top,)] + "\n")
         rows = [path for path in below if not any(len(p) > len(path) and p[: len(path)] == path for p in below)]
         if rows:
-            parts.append("| key | default | meaning |\n|---|---|---|")
-            parts += [
-                f"| `{'.'.join(path)}` | {shown(value_at(data, path))} | {meaning(comments, path)} |" for path in rows
-            ]
+            parts += lines(comments, rows, data)
         elif not isinstance(data[top], dict) or not data[top]:
             parts.append(f"Default: {shown(data[top])}")
         parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 
 
-def meaning(comments: dict[tuple[str, ...], str], path: tuple[str, ...]) -> str:
-    """Return a key's comment, behind that of the mapping it stands in where the mapping has one below a section."""
-    over = comments.get(path[:-1], "") if len(path) > 2 else ""
-    return join_comments(over, comments[path]).replace("|", "\\|")
+def lines(comments: dict[tuple[str, ...], str], rows: Sequence[tuple[str, ...]], data: object) -> Iterator[str]:
+    """Yield a line for each key: its name, default and comment, behind a line for the mapping it stands in."""
+    over: tuple[str, ...] = ()
+    for path in rows:
+        if len(path) > 2 and path[:-1] != over and path[:-1] in comments:
+            over = path[:-1]
+            yield f"- `{'.'.join(over[1:])}`: {comments[over]}"
+        depth = "  " if path[:-1] == over else ""
+        name = path[-1] if depth else ".".join(path[1:])
+        yield f"{depth}- `{name}` {shown(value_at(data, path))}: {comments[path]}"
 
 
 def value_at(data: object, path: tuple[str, ...]) -> object:
@@ -97,7 +98,7 @@ def shown(value: object) -> str:
     """Return a default as code, or what it is where it is long."""
     text = json.dumps(value, ensure_ascii=False)
     if len(text) <= LONGEST:
-        return "`" + text.replace("|", "\\|") + "`"
+        return f"`{text}`"
     return "a list" if isinstance(value, list) else "a mapping"
 
 

@@ -5,14 +5,20 @@ from __future__ import annotations
 import inspect
 import os
 import re
-from collections.abc import Iterator
+import runpy
+from collections.abc import Iterator, Mapping
+from dataclasses import is_dataclass
 from enum import Enum
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import Any, get_args
+
+from msgspec import Struct
 
 import foregate
 import foregate.testing
+from foregate.schemas.event import Body
+from foregate.schemas.event_body import EventBody, get_kind
 
 PAGE = Path(__file__).with_name("reference") / "python.md"
 HEAD = """\
@@ -21,7 +27,8 @@ HEAD = """\
 Generated from signatures and docstrings by `docs/make_python.py`.
 
 Everything public is in `foregate` and `foregate.testing`. Other modules may change without notice. All of it is typed,
-and `import foregate` loads a name only when you use it.
+and `import foregate` loads a name only when you use it. Fields of a class are its parameters, in order: `X[]` is a
+tuple of X, `X?` may be None, and `name?` may be left out, for None, an empty value or one made anew.
 """
 GROUPS = {
     "Agents and tasks": "Agent run run_sync Session RunResult Outcome Report",
@@ -60,11 +67,14 @@ GROUPS = {
     ),
 }
 TESTING = "ScriptedModel says calls answers ScriptedPerson ScriptError MemoryLog MemoryBlobs MemoryWorkspace"
-BRIEF = ("Events",)
-"""Groups of which another page documents the fields."""
+EVENTS: Mapping[str, Any] = runpy.run_path(str(Path(__file__).with_name("make_events.py")))
+RECORDED = set(EVENTS["nested"](*get_args(Body)))
+"""Classes whose fields the page of the events lists."""
 BARE = {"Session": ("run_child", "subscribe"), "Policy": ("hash",), "Configuration": ()}
 """Classes a user does not construct, with those of their members that are public."""
 LONGEST = 100
+EMPTY = ("None", "''", "()", "0", "False", "...", "{}")
+"""Defaults that a field is shown without."""
 
 
 def page() -> str:
@@ -74,12 +84,7 @@ def page() -> str:
     parts = [HEAD]
     for title, names in GROUPS.items():
         parts.append(f"## {title}\n")
-        if title in BRIEF:
-            parts.append("[The events of a log](events.md) lists the fields of each.\n")
-            parts += [f"- `{name}`: {first_sentence(getattr(foregate, name))}" for name in names.split()]
-            parts.append("")
-        else:
-            parts += [entry(name, getattr(foregate, name)) for name in names.split()]
+        parts += [entry(name, getattr(foregate, name)) for name in names.split()]
     parts += ["## `foregate.testing`\n", documented(foregate.testing)]
     parts += [entry(name, getattr(foregate.testing, name)) for name in TESTING.split()]
     return "\n".join(parts).rstrip() + "\n"
@@ -100,13 +105,27 @@ def entry(name: str, value: object) -> str:
         return (
             f"### `{name}`\n\nA mapping from the names of tools to their `ToolSpec`s, in the order they are offered.\n"
         )
+    if inspect.isclass(value) and value in RECORDED:
+        return f"### `{name}`\n\n{first_sentence(value)} [Fields]({find_fields(value)}).\n\n" + "\n".join(
+            members(value)
+        )
     if name == "Json":
         return f"### `{name}`\n\nThe type of a JSON value without floating-point numbers.\n"
-    parts.append(f"```python\n{signature(name, value)}\n```\n")
+    is_record = inspect.isclass(value) and (issubclass(value, Struct) or is_dataclass(value)) and name not in BARE
+    if not is_record:
+        parts.append(f"```python\n{signature(name, value)}\n```\n")
     parts.append(documented(value))
+    if is_record:
+        parts.append(", ".join(map(spell_field, inspect.signature(value).parameters.values())) + "\n")
     if inspect.isclass(value):
         parts += members(value)
     return "\n".join(parts)
+
+
+def find_fields(value: type) -> str:
+    """Return where the page of the events lists the fields of a class."""
+    is_event = issubclass(value, EventBody) and value is not EventBody
+    return f"events.md#{get_kind(value) if is_event else value.__name__.lower()}"
 
 
 def signature(name: str, value: object) -> str:
@@ -121,6 +140,17 @@ def signature(name: str, value: object) -> str:
     if len(text) <= LONGEST:
         return text
     return "\n".join([f"{begin}(", *(f"    {piece}," for piece in pieces), f"){end}"])
+
+
+def spell_field(one: inspect.Parameter) -> str:
+    """Return a field as `name: type`, `name?: type` where it may be left out, or with the default behind it."""
+    hint = typed(one.annotation)
+    if hint.startswith("Literal["):
+        hint = "|".join(str(value) for value in get_args(one.annotation)) if len(hint) < LONGEST else "str"
+    hint = re.sub(r" \| None$", "?", re.sub(r"tuple\[([\w.]+), \.\.\.\]", r"\1[]", hint))
+    shown = "" if one.default is one.empty else default(one.default)
+    may_go = shown in EMPTY or shown.endswith(")")
+    return f"`{one.name}{'?' if may_go else ''}: {hint}" + (f" = {shown}`" if shown and not may_go else "`")
 
 
 def parameters(spelt: inspect.Signature) -> Iterator[str]:
@@ -177,13 +207,37 @@ def members(value: type) -> Iterator[str]:
     if issubclass(value, Enum):
         yield "One of " + ", ".join(f"`{one.value}`" for one in value) + ".\n"
         return
+    kept = contracts(value)
+    known = {name for contract in kept for name in defined(contract)}
     rows = [
         row
         for name, member in sorted(defined(value).items())
-        if name in BARE.get(value.__name__, (name,)) and (row := described(name, member))
+        if name in BARE.get(value.__name__, (name,)) and name not in known and (row := described(name, member))
     ]
+    if kept:
+        rows.insert(0, "- All of " + " and ".join(f"[`{one.__name__}`](#{one.__name__.lower()})" for one in kept) + ".")
     if rows:
         yield "\n".join(rows) + "\n"
+
+
+def contracts(value: type) -> list[type]:
+    """Return the public protocols that a class fulfils: it has each of their methods with the same parameters."""
+    if is_protocol(value):
+        return []
+    named = (getattr(foregate, name) for name in foregate.__all__)
+    return [one for one in named if inspect.isclass(one) and is_protocol(one) and fulfils(value, one)]
+
+
+def fulfils(value: type, contract: type) -> bool:
+    """Say whether a class has each method of a protocol with its parameters."""
+    own = defined(value)
+    wanted = {name: member for name, member in defined(contract).items() if inspect.isfunction(member)}
+    return bool(wanted) and all(names_of(member) <= names_of(own.get(name)) for name, member in wanted.items())
+
+
+def names_of(function: Any) -> set[str]:
+    """Return the names of a function's parameters, none for anything else."""
+    return set(inspect.signature(function).parameters) if inspect.isfunction(function) else set()
 
 
 def defined(value: type) -> dict[str, object]:
@@ -192,8 +246,6 @@ def defined(value: type) -> dict[str, object]:
     for base in value.__mro__[::-1]:
         if base.__module__.startswith("foregate."):
             found |= {name: member for name, member in vars(base).items() if not name.startswith("_")}
-    if issubclass(value, foregate.BaseToolSource):  # what says nothing of its own does what its protocol says
-        found |= {name: vars(foregate.ToolSource)[name] for name, member in found.items() if not member.__doc__}
     return found
 
 
