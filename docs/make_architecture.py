@@ -37,11 +37,11 @@ Generated from the source by `docs/make_architecture.py`. The figures may lag a 
 
 ![The floors, the lowest at the bottom; a file imports only downwards](images/floors.svg)
 
-Every file imports only from its own package and from packages on lower floors. Imports for types and imports inside
-functions count as well, nobody is exempt, and no files import each other in a circle. `tests/test_floors.py` holds all
-of that, from the list of floors in `tests/floors.py`; a package that no floor names fails it. Packages side by side on
-a floor do not know each other. The folders `agent/`, `evidence/`, `gates/`, `policy/`, `schemas/` and `telemetry/` are
-mounted as packages of `foregate` by links in `src/foregate/`.
+`gates/evidence.py` may import from `policy` and `schemas`, never from `agent`. The rule: every file imports only from
+its own package and from packages on lower floors, also for types and inside functions, and no files import each other
+in a circle. `tests/floors.py` lists the floors, and `tests/test_floors.py` checks all of that. Packages side by side on
+a floor do not know each other. Links in `src/foregate/` mount the folders `agent/`, `evidence/`, `gates/`, `policy/`,
+`schemas/` and `telemetry/` as packages of `foregate`.
 """
 
 
@@ -84,16 +84,13 @@ def page() -> str:
     """Return the whole page."""
     known = packages()
     parts = [HEAD, core(known), "## The packages, from the top\n"]
-    parts.append("| package | what it is | files | lines |\n|---|---|--:|--:|")
-    parts += [f"| `{one.name}` | {one.sentence} | {one.files} | {one.lines:,} |" for one in known.values()]
-    total = f"{sum(one.files for one in known.values())} | {sum(one.lines for one in known.values()):,}"
-    count = sum(len(one.imports) for one in known.values())
-    parts += [f"| all {len(known)} packages | | {total} |", "\n## What imports what\n"]
-    parts.append(f"{len(known)} packages on {len(HOUSE['FLOORS'])} floors, {count} arrows, all of them downwards.\n")
-    parts.append("| package | imports |\n|---|---|")
-    parts += [
-        f"| `{one.name}` | {', '.join(f'`{name}`' for name in one.imports)} |" for one in known.values() if one.imports
-    ]
+    parts += [f"- `{one.name}` ({one.files} files, {one.lines:,} lines): {one.sentence}" for one in known.values()]
+    files, lines = sum(one.files for one in known.values()), sum(one.lines for one in known.values())
+    arrows = sum(len(one.imports) for one in known.values())
+    parts.append(
+        f"\nAll {len(known)} packages have {files} files with {lines:,} lines. They stand on {len(HOUSE['FLOORS'])} "
+        f"floors, and {arrows} arrows lead from one to another, all downwards."
+    )
     return "\n".join(parts) + "\n"
 
 
@@ -106,12 +103,10 @@ def core(known: Mapping[str, Package]) -> str:
     named = ", ".join(f"`{name}`" for name in CORE)
     beside = ", ".join(f"`{name}`" for name in known if name in below - set(CORE))
     paragraphs = (
-        f"A verdict and the log are worth as much as the code that makes them. That code is the core: {named}. It has "
-        f"{lines:,} of {whole:,} lines, which is {100 * lines // whole} %. Counted are all lines of the Python files "
-        "in these packages, with comments and empty lines.",
-        f"With every package the core imports, directly or not, it is {more:,} lines. These packages come in that way: "
-        f"{beside}. They are what the core looks and acts through: what they do not report it cannot judge. No model, "
-        "no dialect, no plan and no command is among them.",
+        f"A verdict and the log are worth as much as the code behind them. That code is the core: {named}. It has "
+        f"{lines:,} of {whole:,} lines ({100 * lines // whole} %), comments and empty lines included.",
+        f"With every package it imports, directly or not, it is {more:,} lines. These are {beside}: the core looks and "
+        "acts through them, and cannot judge what they do not report. None is a model, dialect, plan or command.",
     )
     return (
         "\n\n".join(["## The trusted core", *(fill(text, 120, break_on_hyphens=False) for text in paragraphs)]) + "\n"

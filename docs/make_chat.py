@@ -6,7 +6,6 @@ import io
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import tempfile
@@ -19,8 +18,6 @@ from rich.console import CONSOLE_SVG_FORMAT, Console
 from rich.terminal_theme import DEFAULT_TERMINAL_THEME, MONOKAI
 from rich.text import Text
 from scripted_endpoint import Turn, serve_script
-
-from foregate.agent.session.permissions import find_user
 
 IMAGES = Path(__file__).with_name("images")
 POST = Path(__file__).with_name("post_server.py")
@@ -39,16 +36,15 @@ tools:
   post.read_mail: {effect: observation, read_only: true, external_side_effect: false, needs_approval: false}
   post.send_message: {effect: send, targets: {to: {kind: message, access: send}}, texts: [text]}
 """
-INTERRUPT, ELSEWHERE = "^C-c", "^elsewhere"
-"""Typed in place of words: a key, and a yes that another process gives."""
+INTERRUPT = "^C-c"
+"""Typed in place of words: a key."""
 OFFER = "offer them?"
 HEAD = """\
 # Captured chats
 
-Captured from real chats in a small git repository by `docs/make_chat.py`; nothing was edited but who ran it where,
-which is `you on this machine` here. The model is the rehearsal model. In the chats with the MCP server `post` and in
-that with a call held twice, an endpoint sends what a script says, and planner and critic are off.
-[The chat](chat.md) lists all keys and commands.
+`docs/make_chat.py` captured these chats in a small git repository; nothing was edited. The rehearsal model answers. In
+the chats with the MCP server `post` and a call held twice, an endpoint follows a script, and planner and critic are
+off. [The chat](chat.md) lists all keys and commands.
 """
 FILES = {
     "README.md": "# Inbox\n\nSays what it receives. Run `sh inbox.sh`.\n",
@@ -65,8 +61,7 @@ CHORES = f'{FIX}; in README.md replace "Says" with "Prints"; run sh inbox.sh; co
 class Scene:
     """A chat: what is typed, and what is shown before the next is typed; `policy` goes over the defaults,
     and the model speaks `dialect`. With `height` the screen is shown as it is in the end, of so many rows. `environ` is
-    the surroundings. `picture` is the name of its pictures, one on a light and one on a dark background. With `resumed`
-    its terminal is closed after that, and shown is the chat that goes on with it."""
+    the environment. `picture` is the name of its pictures, one on a light and one on a dark background."""
 
     title: str
     words: str
@@ -78,17 +73,11 @@ class Scene:
     model: str = "rehearsal"
     environ: Mapping[str, str] = field(default_factory=dict)
     picture: str = ""
-    resumed: Sequence[tuple[str, str]] = ()
     script: Sequence[Turn] = ()
     post: bool = False
 
 
 SCENES = (
-    Scene(
-        "A hold",
-        "Too little is known to do anything, so one question names what is open. Nothing ran.",
-        [("clean this up", "asks"), ("", "you>")],
-    ),
     Scene(
         "An approval with a difference",
         "Under `approval: {mode: each}` every change asks. The code that would make the change works the\n"
@@ -112,19 +101,9 @@ SCENES = (
         ],
     ),
     Scene(
-        "A command that reads",
-        "It runs where it can do nothing else.",
-        [("run grep -rn recieve . | wc -l", "| 1")],
-    ),
-    Scene(
         "A plan before any change",
         "Under `/mode plan` nothing changes outside a plan you confirmed. Reads need no plan.",
         [("/mode plan", "/mode is"), (FIX, "run this plan?"), ("y", "completed"), ("/mode direct", "is direct")],
-    ),
-    Scene(
-        "Taking a change back",
-        "`/undo` shows what it would do to the file as it is now. Tab after `/undo ` offers the calls to undo.",
-        [(FIX, "Done"), ("/undo", "(y)"), ("y", "undone")],
     ),
     Scene(
         "A permission that lasts",
@@ -135,12 +114,6 @@ SCENES = (
             ('in inbox.sh replace "ready" with "about"', "Done"),
             ("/permissions", "inbox.sh"),
         ],
-        policy=POLICY,
-    ),
-    Scene(
-        "An answer from elsewhere",
-        "While the sheet was shown, `foregate approvals approve` said yes in another terminal.",
-        [(FIX, "approve?"), (ELSEWHERE, "Done")],
         policy=POLICY,
     ),
     Scene(
@@ -155,13 +128,6 @@ SCENES = (
         policy=DENIES,
     ),
     Scene(
-        "A session gone on with",
-        "The terminal was closed while a question was open. A recap comes first, then the same question.",
-        [(FIX, "approve?")],
-        policy=POLICY,
-        resumed=[("", "approve?"), ("y", "Done")],
-    ),
-    Scene(
         "Calls written as tags",
         "With `--dialect action_tags` a model writes its calls into its text. The chat lists the calls it found\n"
         "before it asks about them or runs them, and never shows the tags. See [dialects](dialects.md).",
@@ -172,7 +138,7 @@ SCENES = (
     Scene(
         "Forty columns",
         "Foregate breaks every line itself, and each line of the model begins with its bar.",
-        [(FIX, "approve?"), ("y", "Done"), ("clean this up", "asks"), ("/decisions", "more decisions")],
+        [(FIX, "approve?"), ("y", "Done")],
         width=40,
         policy=POLICY,
     ),
@@ -191,15 +157,6 @@ SCENES = (
         height=50,
         policy=POLICY,
         picture="approval",
-    ),
-    Scene(
-        "Without colour",
-        "With `NO_COLOR` set nothing is lost: words say what colours say.",
-        [(FIX, "approve?")],
-        height=24,
-        policy=POLICY,
-        environ={"NO_COLOR": "1"},
-        picture="no-colour",
     ),
     Scene(
         "The tools of a server",
@@ -260,7 +217,6 @@ def captured(scene: Scene) -> str:
         f"\n![The same on a {theme} background](../images/{scene.picture}-{theme}.svg)\n"
         for theme in (THEMES if scene.picture else ())
     )
-    shown = shown.replace(f"{find_user()} on {socket.gethostname()}", "you on this machine")
     return f"## {scene.title}\n\n{scene.words}\n\n```\n{shown}\n```\n{pictures}"
 
 
@@ -295,23 +251,19 @@ def play(scene: Scene, place: Path) -> str:
         (place / "mcp.json").write_text(json.dumps({"mcpServers": {"post": {"command": "post-server"}}}))
         command += ["--mcp", str(place / "mcp.json")]
     subprocess.run(["git", "init", "--quiet", str(folder)], check=True)  # noqa: S603, S607
-    shown = type_words(scene, place, command, scene.typed)
-    return type_words(scene, place, [*command, "--resume", "last"], scene.resumed) if scene.resumed else shown
+    return type_words(scene, place, command)
 
 
-def type_words(scene: Scene, place: Path, command: Sequence[str], typed: Sequence[tuple[str, str]]) -> str:
+def type_words(scene: Scene, place: Path, command: Sequence[str]) -> str:
     """Type words into a chat, close its terminal and return what it showed."""
     tmux = ["tmux", "-S", str(place / "socket"), "-f", "/dev/null"]
     size = ["-x", str(scene.width), "-y", str(scene.height or LINES)]
     subprocess.run([*tmux, "new-session", "-d", "-s", "chat", *size, *command], check=True)  # noqa: S603
-    resumes = command[-1] == "last"
     try:
-        if not resumes and not scene.post:
+        if not scene.post:
             until(tmux, "you>", 0)
-        for keys, expected in typed:
+        for keys, expected in scene.typed:
             before = 0 if scene.height else len(screen(tmux))
-            if keys == ELSEWHERE:
-                approve_elsewhere(place)
             for key in list_keys(keys):
                 subprocess.run([*tmux, "send-keys", "-t", "chat", *key], check=True)  # noqa: S603
             until(tmux, expected, before if keys else 0)
@@ -320,14 +272,12 @@ def type_words(scene: Scene, place: Path, command: Sequence[str], typed: Sequenc
             if scene.picture:
                 draw("\n".join(screen(tmux, "-e")[first:]), scene)
             return "\n".join(screen(tmux)[first:])
-        if typed[-1][1] == "approve?":
-            return ""
-        if typed[-1][1] != "you>":
+        if scene.typed[-1][1] != "you>":
             until(tmux, "you>", len(screen(tmux)))
         lines = screen(tmux)
     finally:
         subprocess.run([*tmux, "kill-server"], check=False)  # noqa: S603
-    first = next(number for number, line in enumerate(lines) if line.startswith("  asked" if resumes else "you>"))
+    first = next(number for number, line in enumerate(lines) if line.startswith("you>"))
     return "\n".join(lines[first:-1])
 
 
@@ -335,14 +285,7 @@ def list_keys(typed: str) -> list[list[str]]:
     """Return what tmux is to press for it; nothing for what is not typed."""
     if typed == INTERRUPT:
         return [[typed.removeprefix("^")]]
-    return [["-l", typed], ["Enter"]] if typed and typed != ELSEWHERE else []
-
-
-def approve_elsewhere(place: Path) -> None:
-    """Say yes to the one question that is open, in a process of its own."""
-    command, environ = [sys.executable, "-m", "foregate", "approvals"], {"FOREGATE_HOME": str(place / "home")}
-    listed = subprocess.run([*command, "list"], check=True, capture_output=True, text=True, env=environ)  # noqa: S603
-    subprocess.run([*command, "approve", listed.stdout.split()[0]], check=True, capture_output=True, env=environ)  # noqa: S603
+    return [["-l", typed], ["Enter"]] if typed else []
 
 
 def until(tmux: Sequence[str], text: str, before: int) -> None:

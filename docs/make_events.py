@@ -32,9 +32,9 @@ show --json` and `foregate run --events` print events as lines of JSON, with `ha
 - There are no floating-point numbers. Scores and thresholds are thousandths, money is in micro-units of your currency,
   and durations are whole numbers.
 - Keys are ASCII. The arguments of a call are the text that the model sent.
-- A field with a default is left out where it has that default; every other field is always written. `X[]` is
-  a list of X, and `X?` may be null. `name?` has a default: null where it may be, else `false`, 0, or an empty text,
-  list or object. Other defaults stand behind `=`.
+- A field with a default is left out where it has that default; every other field is always written. `X[]` is a list of
+  X, and `X?` may be null. `name?` has a default: null where it may be, else `false`, 0, or an empty text, list or
+  object. Other defaults stand behind `=`.
 
 From Python, `event.body` is an instance of the class named here, and all of these classes are in `foregate`:
 

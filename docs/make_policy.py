@@ -25,8 +25,8 @@ Generated from the comments of `policy/default.yaml` by `docs/make_policy.py`.
 
 A policy file needs only the keys it changes ([write a policy](../how-to/write-a-policy.md)); a
 [workspace](workspace-policy.md) may tighten some. Each line has a key of its section, its default and its meaning.
-Scores and thresholds are thousandths, money is in micro-units, and 0 means unlimited where a key is a limit.
-`foregate policy show --effective` prints every value in force and the file and line it is from.
+Scores and thresholds are thousandths, money is in micro-units, and 0 means unlimited where a key is a limit. `foregate
+policy show --effective` prints every value in force and the file and line it is from.
 """
 CONFIGURATION = """\
 # The configuration of models and plan mode
