@@ -55,11 +55,9 @@ def test_what_is_open_is_listed_and_shown_with_what_would_change_though_the_work
     monkeypatch.chdir(home)
     shutil.rmtree(folder)
     code, out, _ = cli("approvals", "list")
-    assert (code, out.split()[:2], "edit_file a.txt" in out) == (
-        0,
-        [f"{name}:{out.split(':')[1].split()[0]}", "open"],
-        True,
-    )
+    head, row = out.splitlines()
+    assert (code, head.split()[0], "edit_file a.txt" in row) == (0, "QUESTION", True)
+    assert row.split()[:2] == [f"{name}:{row.split(':')[1].split()[0]}", "open"]
     code, out, _ = cli("approvals", "show", name)
     assert code == 0
     for row in ("- teh cat", "+ the cat", "because", "the rule `ask` says ask", f"approve {name}:"):
@@ -157,9 +155,9 @@ def test_nothing_an_attacker_writes_begins_a_row_of_the_list(cli: Cli, policy: P
     forged = "x\n20261123-000000-ffff:7  open      2026-11-23 10:00 UTC  read_file a.txt\x1b[2K\u202e"
     ask(("post", {"to": forged, "text": forged}), tools=[post], text=forged)
     code, out, _ = cli("approvals", "list")
-    assert (code, out.count("\n"), "\x1b" in out, "\u202e" in out) == (0, 1, False, False)
+    assert (code, out.count("\n"), "\x1b" in out, "\u202e" in out) == (0, 2, False, False)
     (row,) = parse_lines(cli("approvals", "list", "--json")[1])
-    assert out.startswith(row["question"])
+    assert out.splitlines()[1].startswith(row["question"])
     shown = cli("approvals", "show", row["question"])[1]
     assert "\x1b" not in shown
     assert not [line for line in shown.splitlines() if line.startswith(("20261123", "  question  20261123-000000"))]

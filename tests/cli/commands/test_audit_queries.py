@@ -16,8 +16,8 @@ import pytest
 from pyarrow import parquet
 from rich.cells import cell_len
 
-from foregate.cli.commands.query_reports import format_passages, format_rows, format_sessions
-from foregate.cli.commands.row_files import DECISIONS, defuse_cell, write_csv
+from foregate.cli.commands.audit_lists import DECISIONS, PASSAGES, SESSIONS
+from foregate.cli.commands.listing import defuse_cell
 from foregate.cli.commands.selecting import parse_range
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.index.rows import DecisionRow, Passage, SessionRow
@@ -111,7 +111,7 @@ def test_words_are_found_between_two_moments_where_they_were_written_then(played
 
 def test_a_table_says_what_it_leaves_out(played: Cli) -> None:
     out = played("audit", "decisions", "--limit", "1")[1].splitlines()
-    assert out[0].startswith("20")
+    assert (out[0].split()[0], out[1][:2]) == ("DECISION", "20")
     assert [line for line in out if line.endswith("--all shows them")]
     assert played("audit", "decisions", "--tool", "nothing")[1] == "no decision fits\n"
     shown = played("audit", "show", "last")[1].splitlines()
@@ -153,7 +153,7 @@ def test_words_are_shown_where_they_stand(played: Cli) -> None:
     found = parse_lines(played("audit", "search", "teh", "--json")[1])
     assert {"request", "call"} <= {row["what"] for row in found}
     assert all("teh" in row["excerpt"] for row in found)
-    assert played("audit", "search", "teh", "--limit", "1")[1].count("\n") == 1
+    assert played("audit", "search", "teh", "--limit", "1")[1].count("\n") == 2, "the names of the columns, and one"
     assert played("audit", "search", "nowhere")[1:] == ("", "found nowhere\n")
     assert played("audit", "search", "--", "--")[0] == 2
 
@@ -201,11 +201,14 @@ def row(**fields: object) -> DecisionRow:
 @pytest.mark.parametrize("width", [0, 40, 80, 200])
 def test_what_a_recorded_session_says_cannot_upset_a_terminal(width: int) -> None:
     session = SessionRow("20260101-000000-abcd", 3, 1, "open", HOSTILE, HOSTILE, HOSTILE, HOSTILE, last=HOSTILE)
-    lines = [line.plain for line in format_rows([row(session="20260101-000000-abcd")], width)]
-    lines += format_passages([(Passage("20260101-000000-abcd", 7, "", "request"), HOSTILE)], width)
-    lines += format_sessions([session], width)
+    lists = {
+        DECISIONS: row(session="20260101-000000-abcd").to_json(),
+        PASSAGES: Passage("20260101-000000-abcd", 7, "", "request").to_json(HOSTILE),
+        SESSIONS: session.to_json(),
+    }
+    lines = [line.plain for listing, one in lists.items() for line in listing.format([one], width)]
     assert all(line.isprintable() for line in lines)
-    assert all(cell_len(line) <= width for line in lines if width >= 80)
+    assert all(cell_len(line) <= width for line in lines if width)
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,7 @@ def test_no_cell_begins_as_a_formula(text: str) -> None:
 def test_a_csv_reads_back_as_many_cells_as_were_written() -> None:
     file = io.StringIO(newline="")
     rows = [row(), row(tool='a","=1', target="x;=1\r\n=2")]
-    assert write_csv([one.to_json() for one in rows], DECISIONS, file) == 2
+    assert DECISIONS.write_csv([one.to_json() for one in rows], file) == 2
     head, *cells = list(csv.reader(io.StringIO(file.getvalue(), newline="")))
     assert [len(line) for line in cells] == [len(head)] * 2
     assert all(cell.isprintable() for line in cells for cell in line)

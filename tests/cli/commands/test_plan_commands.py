@@ -230,17 +230,17 @@ def test_other_values_are_checked_and_confirmed_anew(cli: Cli, saved: Path) -> N
 
 
 def test_a_list_fits_the_terminal_whatever_goals_say(cli: Cli, talked: str, home: Path) -> None:
-    from foregate.cli.commands.plans import format_plans
-    from foregate.cli.plan.plan_finding import list_log_plans
+    from foregate.cli.commands.plans import PLANS
+    from foregate.cli.plan.plan_finding import list_log_plans, summarise_plan
 
     log = SqliteLog(home / "events.db")
-    found = list_log_plans(log)
+    found = [summarise_plan(entry) for entry in list_log_plans(log)]
     log.close()
-    lines = list(format_plans(found, 90))
-    assert [len(line) <= 90 for line in lines] == [True] * 3
+    lines = [line.plain for line in PLANS.format(found, 100)]
+    assert [len(line) <= 100 for line in lines] == [True] * 3
     assert lines[1].endswith("Read a.txt")
     assert lines[2].endswith("…")
-    assert list(format_plans([], 90)) == []
+    assert [*PLANS.format([], 90)] == []
 
 
 def test_a_plan_that_asks_after_a_failure_goes_on_as_resume_says(cli: Cli, tmp_path: Path) -> None:

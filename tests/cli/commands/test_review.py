@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import json
 import sqlite3
 from pathlib import Path
@@ -324,7 +325,7 @@ def test_a_session_that_does_not_verify_is_not_signed_off(cli: Cli, name: str, h
 def test_a_table_of_labels_holds_no_formula(cli: Cli, name: str) -> None:
     cli("audit", "label", find_decision(cli, name), "unclear", "--comment", "=cmd|' /C calc'!A0")
     code, out, _ = cli("audit", "labels", "--csv")
-    assert (code, out.splitlines()[0].split(",")[:5]) == (0, ["session", "event", "gate", "call", "label"])
+    assert (code, next(csv.reader(out.splitlines()))[:5]) == (0, ["session", "event", "gate", "call", "label"])
     assert "'=cmd" in out.splitlines()[1]
 
 

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from foregate.cli.commands import options
+from foregate.cli.commands.listing import Column, Forms, Listing
 from foregate.cli.commands.options import take
+from foregate.cli.terminal.approval_rows import describe_standing, name_asked
 from foregate.cli.terminal.exit_codes import run_async
 
 if TYPE_CHECKING:
@@ -23,21 +25,23 @@ _NAME = "SESSION:EVENT as `list` prints it; the session alone where one question
 QuestionName = Annotated[str, typer.Argument(metavar="QUESTION", help=_NAME)]
 Words = Annotated[str, take("--text", "Words that go with the answer, such as why not.", "TEXT")]
 _TEXT = 300
+QUESTIONS = Listing(
+    "question",
+    (
+        Column("question", head="QUESTION"),
+        Column("", head="STATE", show=describe_standing),
+        Column("asked_at", "time", head="ASKED"),
+        Column("asks", head="WHAT", show=name_asked),
+    ),
+)
 
 
 @app.command("list")
 def list_open(as_json: options.AsJson = False) -> None:
     """List the questions that are open, from the logs of their sessions."""
     rows = run_async(_read_rows())
-    if as_json:
-        options.print_json_rows(rows)
-        return
-    from foregate.cli.terminal.approval_rows import format_question
-
-    width = options.measure_terminal()
-    for row in rows:
-        typer.echo(format_question(row, width))
-    if not rows:
+    QUESTIONS.show(rows, Forms(as_json=as_json))
+    if not rows and not as_json:
         typer.echo("nothing waits for an answer", err=True)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -19,9 +20,8 @@ from foregate.schemas.errors import LogError
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.decisions import DecisionPoint
-    from foregate.telemetry.index.audit_index import AuditIndex
+    from foregate.telemetry.index.audit_index import AuditIndex, DecisionCount
     from foregate.telemetry.index.filters import DecisionFilter
-    from foregate.telemetry.index.rows import DecisionRow
     from foregate.telemetry.log.sqlite_log import SqliteLog
 
 _SHOWN = 100
@@ -57,24 +57,19 @@ def list_sessions(
     as_json: options.AsJson = False,
 ) -> None:
     """List the sessions of the log, newest first. What is said of a decision selects the sessions that hold one."""
+    from foregate.cli.commands.audit_lists import SESSIONS
     from foregate.cli.commands.keeping_reports import format_missing
-    from foregate.cli.commands.query_reports import format_sessions
-    from foregate.cli.commands.row_files import SESSIONS, Forms
+    from foregate.cli.commands.listing import Forms
 
     forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
         wanted = selecting.select_sessions(selection, _find_names(log, session))
         options.print_problems(format_missing(log.find_missing()))
         found = index.list_sessions(wanted, limit=limit or 0)
-        if forms.write((row.to_json() for row in found), SESSIONS, "session"):
+        marks = {name: {"signed": about} for name, about in _read_sign_offs(log).items()}
+        SESSIONS.show(({**row.to_json(), **marks.get(row.session, {})} for row in found), forms)
+        if not forms.are_for_people:
             return
-        signed = _read_sign_offs(log)
-        if as_json:
-            marks: dict[str, dict[str, Json]] = {name: {"signed": about} for name, about in signed.items()}
-            options.print_json_rows({**row.to_json(), **marks.get(row.session, {})} for row in found)
-            return
-        for line in format_sessions(found, options.measure_terminal(), signed):
-            typer.echo(line)
         options.print_problems(f"session `{row.session}`: {row.problem}" for row in found if row.problem)
         if not found and not index.list_sessions(limit=1):
             typer.echo("there are no sessions yet; `foregate chat` begins one", err=True)
@@ -204,38 +199,26 @@ def decisions(
     """Find decisions in all sessions, newest first. What only passed is left out unless --all, a code, a verdict or a
     severity asks for it. A terminal is shown the first hundred; JSON and files hold all, or as many as --limit says.
     """
-    from foregate.cli.commands.row_files import DECISIONS, Forms
+    from foregate.cli.commands.audit_lists import DECISIONS
+    from foregate.cli.commands.listing import Forms
 
     forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
         wanted = selecting.select_decisions(selection, _find_names(log, session), everything=everything)
-        if forms.write((row.to_json() for row in _read_rows(index, wanted, limit)), DECISIONS, "decision"):
-            return
-        if as_json:
-            options.print_json_rows(row.to_json() for row in _read_rows(index, wanted, limit))
-        else:
-            _print_rows(index, wanted, _SHOWN if limit is None else limit)
+        if forms.are_for_people:
+            limit = _SHOWN if limit is None else limit
+        rows = (row.to_json() for row in islice(index.stream_decisions(wanted), limit or None))
+        DECISIONS.show(rows, forms)
+        if forms.are_for_people:
+            _tell_more(index.count_decisions(wanted), wanted, limit or sys.maxsize)
 
 
-def _read_rows(index: AuditIndex, wanted: DecisionFilter, limit: int | None) -> Iterator[DecisionRow]:
-    from itertools import islice
-
-    yield from islice(index.stream_decisions(wanted), limit or None)
-
-
-def _print_rows(index: AuditIndex, wanted: DecisionFilter, limit: int) -> None:
-    from rich.console import Console
-
-    from foregate.cli.commands.query_reports import format_rows
-
-    console = Console(highlight=False, emoji=False, markup=False)
-    rows, counted = index.find_decisions(wanted, limit=limit), index.count_decisions(wanted)
-    for row in format_rows(rows, console.width if console.is_terminal else 0):
-        console.print(row, soft_wrap=True)
+def _tell_more(counted: DecisionCount, wanted: DecisionFilter, shown: int) -> None:
+    """Say how many decisions are not shown, and how to see them."""
     whole = counted.notable + (counted.passed if wanted.passed else 0)
-    left = f"{whole - len(rows)} more; --limit shows them" if whole > len(rows) else ""
+    left = f"{whole - shown} more; --limit shows them" if whole > shown else ""
     hidden = f"{counted.passed} more only passed; --all shows them" if counted.passed and not wanted.passed else ""
-    for line in filter(None, (left, hidden) if rows or hidden else ("no decision fits",)):
+    for line in filter(None, (left, hidden) if whole or hidden else ("no decision fits",)):
         typer.echo(line)
 
 
@@ -256,8 +239,8 @@ def search(
     """Find where all these words stand together: in a request, an answer, a call, a result, a reply or a decision.
     What is said of a decision selects the sessions that hold one.
     """
-    from foregate.cli.commands.query_reports import format_passages
-    from foregate.cli.commands.row_files import PASSAGES, Forms
+    from foregate.cli.commands.audit_lists import PASSAGES
+    from foregate.cli.commands.listing import Forms
     from foregate.telemetry.index.texts import find_excerpt
 
     forms = Forms(csv, parquet, overwrite, as_json)
@@ -273,13 +256,9 @@ def search(
             for event in log.events(passage.session, after=passage.seq - 1, until=passage.seq)
         ]
         cut = index.count_cut_texts()
-    if forms.write((passage.to_json(excerpt) for passage, excerpt in shown), PASSAGES, "place"):
+    PASSAGES.show((passage.to_json(excerpt) for passage, excerpt in shown), forms)
+    if not forms.are_for_people:
         return
-    if as_json:
-        options.print_json_rows(passage.to_json(excerpt) for passage, excerpt in shown)
-        return
-    for line in format_passages(shown, width):
-        typer.echo(line)
     more = "there are more; --limit shows them" if most and len(found) > most else ""
     lost = f"of {cut} very long texts only the beginning was searched" if cut else ""
     for line in filter(None, ("" if shown else "found nowhere", more, lost)):

@@ -11,6 +11,7 @@ import typer
 
 from foregate.assembly.home import Home, open_home_log
 from foregate.cli.commands import audit, options, selecting
+from foregate.cli.commands.listing import Column, Forms, Listing, Row
 from foregate.cli.commands.options import take
 from foregate.cli.commands.selecting import Selection
 from foregate.cli.terminal.exit_codes import run_async
@@ -28,6 +29,31 @@ Names = list[str]
 Comment = Annotated[str, take("--comment", "Words that go with it.", "TEXT")]
 _SELECTION = {name: selecting.OF_ONE[name] for name in ("gate", "code", "standing", "tool", "since", "until")}
 _DECISION = "SESSION/SEQ.GATE, with :CALL where it ruled on several."
+
+
+def _describe_comment(row: Row) -> str:
+    return f"(taken back) {row['comment']}" if row["withdrawn"] else row["comment"]
+
+
+LABELS = Listing(
+    "label",
+    (
+        Column("", head="DECISION", show=lambda row: row["decision"]),
+        Column("session"),
+        Column("event", "number"),
+        Column("gate"),
+        Column("call"),
+        Column("label", head="LABEL"),
+        Column("", head="BY", show=lambda row: row["who"]),
+        Column("comment", head="COMMENT", show=_describe_comment),
+        Column("user"),
+        Column("host"),
+        Column("at", "time"),
+        Column("seconds", "number"),
+        Column("blind"),
+        Column("queue"),
+    ),
+)
 
 
 @audit.app.command("review")
@@ -180,12 +206,10 @@ def labels(
     as_json: options.AsJson = False,
 ) -> None:
     """List the labels that stand; those of others stay hidden where you are to label without having seen them."""
-    if as_csv and as_json:
-        raise UsageError("--csv and --json exclude each other; choose one")
-    run_async(_list_labels(sessions or (), given, as_csv, as_json))
+    run_async(_list_labels(sessions or (), given, Forms(csv="-" if as_csv else "", as_json=as_json)))
 
 
-async def _list_labels(names: Names | tuple[()], everything: bool, as_csv: bool, as_json: bool) -> None:
+async def _list_labels(names: Names | tuple[()], everything: bool, forms: Forms) -> None:
     from foregate.assembly.home import find_sessions
     from foregate.assembly.identity import find_identity
     from foregate.audit.review_item import dump_label
@@ -198,50 +222,23 @@ async def _list_labels(names: Names | tuple[()], everything: bool, as_csv: bool,
     me = find_identity().user
     seen = [one for one in chosen if one.body.by.user == me or reviews.may_see_others(one.body.ruled, me)]
     rows = [dump_label(one, withdrawn=one.seq in reviews.withdrawn) for one in seen]
-    if as_json:
-        options.print_json_rows(rows)
-    elif as_csv:
-        _print_csv(seen)
-    else:
-        for one in seen:
-            said = f": {one.body.comment}" if one.body.comment else ""
-            back = " (taken back)" if one.seq in reviews.withdrawn else ""
-            options.print_text(f"{one.body.ruled.address}  {one.body.label} by {one.body.by}{back}{said}")
+    LABELS.show(rows if forms.as_json else map(_add_cells, rows, seen), forms)
     if len(seen) < len(chosen):
         options.print_text(f"{len(chosen) - len(seen)} are not shown: you are to label those yourself first", err=True)
 
 
-def _print_csv(labels: list[GivenLabel]) -> None:
-    import csv
-
-    from foregate.schemas.visible import make_visible
-
-    columns = (
-        "session",
-        "event",
-        "gate",
-        "call",
-        "label",
-        "comment",
-        "user",
-        "host",
-        "at",
-        "seconds",
-        "blind",
-        "queue",
-    )
-    table = csv.writer(sys.stdout, lineterminator="\n")
-    table.writerow(columns)
-    for one in labels:
-        body, ruled = one.body, one.body.ruled
-        row = (ruled.session, ruled.seq, ruled.gate, ruled.call, body.label, body.comment, body.by.user, body.by.host)
-        values = (*row, one.time, body.seconds, "yes" if body.blind else "no", body.queue)
-        table.writerow([_disarm(make_visible(str(value))) for value in values])
-
-
-def _disarm(text: str) -> str:
-    """Return a text that no spreadsheet takes for a formula."""
-    return f"'{text}" if text[:1] in ("=", "+", "-", "@") else text
+def _add_cells(row: dict[str, Json], given: GivenLabel) -> dict[str, Json]:
+    """Return the row of a label with what stands in cells of their own: the decision's parts and who gave it."""
+    ruled, by = given.body.ruled, given.body.by
+    decision: dict[str, Json] = {"session": ruled.session, "event": ruled.seq, "gate": ruled.gate, "call": ruled.call}
+    return {
+        **row,
+        **decision,
+        "who": str(by),
+        "user": by.user,
+        "host": by.host,
+        "blind": "yes" if given.body.blind else "no",
+    }
 
 
 def _print_agreement(enough: int | None, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from foregate.cli.commands import options
 from foregate.cli.commands.execute import Step, Yes
+from foregate.cli.commands.listing import Column, Forms, Listing
 from foregate.cli.commands.options import opens_session
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from foregate.agent.effects.reconcile import ReconciledCall
     from foregate.assembly.setting import SessionOptions
     from foregate.cli.plan.plan_work import Course, PlanWork
-    from foregate.evidence.state.plan_history import PlanEntry
     from foregate.schemas.event_body import KnownOutcome
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import FailureChoice
@@ -29,6 +28,18 @@ PlanName = Annotated[
     str, typer.Argument(metavar="PLAN", help="A plan as `list` names it, a session's beginning, `last`, or an id.")
 ]
 
+
+PLANS = Listing(
+    "plan",
+    (
+        Column("name", head="PLAN"),
+        Column("proposed", "time", head="MADE"),
+        Column("", head="DONE", show=lambda row: f"{row['done']}/{row['tasks']}"),
+        Column("", head="FAILED", show=lambda row: str(row["failed"] or "-")),
+        Column("state", head="STATE"),
+        Column("goal", head="GOAL"),
+    ),
+)
 
 WAYS: dict[str, FailureChoice] = {"go-on": "go_on", "retry": "retry", "rollback": "roll_back", "stop": "stop"}
 """How a plan that asks after a failure may go on."""
@@ -41,36 +52,10 @@ def list_plans(as_json: options.AsJson = False) -> None:
     from foregate.cli.plan.plan_finding import list_log_plans, summarise_plan
 
     with open_home_log() as log:
-        found = list_log_plans(log)
-    if as_json:
-        options.print_json_rows(map(summarise_plan, found))
-        return
-    for line in format_plans(found, options.measure_terminal()):
-        typer.echo(line)
-    if not found:
+        rows = [summarise_plan(entry) for entry in list_log_plans(log)]
+    PLANS.show(rows, Forms(as_json=as_json))
+    if not rows and not as_json:
         typer.echo("there are no plans yet; `foregate plan` makes one", err=True)
-
-
-def format_plans(plans: Sequence[PlanEntry], width: int) -> Iterator[str]:
-    """Yield a line for each plan below one that names the columns; goals end at `width` columns, with 0 at 48."""
-    from foregate.cli.terminal.layout import make_visible, shorten_text
-
-    rows = [
-        (
-            make_visible(entry.name),
-            make_visible(entry.state.proposed[:16].replace("T", " ")),
-            f"{entry.count_tasks('done')}/{len(entry.state.steps)}",
-            str(entry.count_tasks("failed") or "-"),
-            make_visible(entry.standing),
-        )
-        for entry in plans
-    ]
-    heads = ("PLAN", "MADE", "DONE", "FAILED", "STATE")
-    wide = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    for number, row in enumerate((heads, *rows) if rows else ()):
-        line = "  ".join(f"{cell:<{room}}" for cell, room in zip(row, wide, strict=True))
-        goal = plans[number - 1].state.current_plan.goal if number else "GOAL"
-        yield f"{line}  {shorten_text(goal, max(8, width - len(line) - 2) if width else 48)}"
 
 
 @app.command("show")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.text import Text
 
-from foregate.cli.terminal.layout import CARE, format_labelled, make_visible, shorten_text
+from foregate.cli.terminal.layout import CARE, format_labelled, make_visible
 from foregate.cli.terminal.sheet import Prospects, build_argument, build_held, format_details
 from foregate.gates.replies import list_choices
 from foregate.schemas import strict_json
@@ -20,18 +20,14 @@ if TYPE_CHECKING:
     from foregate.agent.session.answering import Delivery
     from foregate.telemetry.audit.questions import Question
 
-_LONGEST = 400
-"""Characters of a question's row where no terminal cuts it."""
 _ROOM = 9
 
 
-def format_question(row: Mapping[str, Json], width: int) -> str:
-    """Return the row of a list: name, state, when and what it asks, as wide as `width` unless that is 0."""
+def name_asked(row: Mapping[str, Json]) -> str:
+    """Return what a question is about: its calls where a yes is asked for, else its words."""
     calls = [as_object(call) for call in get_list(row, "calls")]
     names = ", ".join(f"{get_text(call, 'tool', '')} {get_text(call, 'target', '')}".strip() for call in calls)
-    asks = get_text(row, "asks", "") if not names or get_text(row, "gate") != "approval" else names
-    told = f"{get_text(row, 'question')}  {describe_standing(row):<8}  {_shorten_time(row, 'asked_at')}  {asks}"
-    return shorten_text(told, width or _LONGEST)
+    return names if names and get_text(row, "gate") == "approval" else get_text(row, "asks", "")
 
 
 def describe_standing(row: Mapping[str, Json]) -> str:

@@ -1,0 +1,214 @@
+"""Lists of rows: each names its columns once, and is shown on a terminal, as lines of JSON, as CSV and as Parquet."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO, Literal, TextIO
+
+import typer
+from msgspec import Struct
+from rich.text import Text
+
+from foregate.cli.commands.new_file import open_new_file
+from foregate.cli.commands.options import measure_terminal, print_json_rows, print_text
+from foregate.cli.terminal.layout import build_console, chop_text, count_columns, make_visible, pluralise, shorten_text
+from foregate.schemas.errors import UsageError
+
+Row = Mapping[str, Any]
+"""A row as JSON values; what is said of it may need more keys than it has columns."""
+Kind = Literal["text", "number", "time", "texts"]
+
+_WIDE = 120
+_LEAST = 24
+"""Columns that the last cell has at least; with less, what stands before it has a line of its own."""
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+"""Beginnings that make a spreadsheet take a cell for a formula or a command."""
+_GROUP = 20_000
+"""Rows of a Parquet file that are held in memory at once."""
+
+
+class Column(Struct, frozen=True):
+    """One column. `name` is its key in a row and its name in a file, "" where it is on a terminal alone.
+
+    On a terminal it stands below `head`, unless that is "": as `show` says it, else its value. With `is_wide` it is
+    shown on terminals of 120 columns or more, and `style` colours it.
+    """
+
+    name: str
+    kind: Kind = "text"
+    head: str = ""
+    show: Callable[[Row], str] | None = None
+    style: Callable[[Row], str] | None = None
+    is_wide: bool = False
+
+    def read_cell(self, row: Row) -> str:
+        """Return what a terminal shows of a row, made visible."""
+        if self.show is not None:
+            return make_visible(self.show(row))
+        value = row[self.name]
+        return make_visible(format_minute(value) if self.kind == "time" else flatten(value))
+
+
+class Forms(Struct, frozen=True):
+    """In which form a list is wanted: `csv` and `parquet` name files, `-` is standard output; one form at most.
+
+    Raises UsageError where several are wanted.
+    """
+
+    csv: str = ""
+    parquet: Path | None = None
+    overwrite: bool = False
+    as_json: bool = False
+
+    def __post_init__(self) -> None:
+        if sum(map(bool, (self.csv, self.parquet, self.as_json))) > 1:
+            raise UsageError("`--json`, `--csv` and `--parquet` are three forms; choose one")
+
+    @property
+    def are_for_people(self) -> bool:
+        """Whether the list is for a terminal."""
+        return not (self.csv or self.parquet or self.as_json)
+
+
+class Listing(Struct, frozen=True):
+    """A list of rows, each of which is a `noun`.
+
+    >>> [line.plain for line in Listing("fruit", (Column("name", head="NAME"),)).format([{"name": "fig"}], 80)]
+    ['NAME', 'fig']
+    """
+
+    noun: str
+    columns: tuple[Column, ...]
+
+    def show(self, rows: Iterable[Row], forms: Forms) -> None:
+        """Print the list, or write it to the file that is wanted and say how much."""
+        if forms.as_json:
+            print_json_rows(dict(row) for row in rows)
+        elif forms.csv == "-":
+            self.write_csv(rows, sys.stdout)
+        elif forms.csv:
+            with open_new_file(Path(forms.csv), replacing=forms.overwrite) as file:
+                written = self.write_csv(rows, file)
+            print_text(f"{pluralise(written, self.noun)}: {forms.csv}")
+        elif forms.parquet is not None:
+            written = self.write_parquet(rows, forms.parquet, replacing=forms.overwrite)
+            print_text(f"{pluralise(written, self.noun)}: {forms.parquet}")
+        elif width := measure_terminal():
+            console = build_console()
+            for line in self.format(list(rows), width):
+                console.print(line, soft_wrap=True)
+        else:
+            for line in self.format(list(rows), 0):
+                typer.echo(line.plain)
+
+    def format(self, rows: Sequence[Row], width: int) -> Iterator[Text]:
+        """Yield a line that names the columns and one for each row, in `width` columns; 0 cuts no line."""
+        shown = [column for column in self.columns if column.head and (width >= _WIDE or not column.is_wide)]
+        cells = [[column.read_cell(row) for column in shown] for row in rows]
+        rooms = [max(map(count_columns, column)) for column in zip([one.head for one in shown], *cells, strict=True)]
+        if rows:
+            yield _lay_out([Text(column.head) for column in shown], shown, rooms, width)[0]
+        for row, texts in zip(rows, cells, strict=True):
+            styles = [column.style(row) if column.style else "" for column in shown]
+            yield from _lay_out([*map(Text, texts, styles)], shown, rooms, width)
+
+    def write_csv(self, rows: Iterable[Row], file: TextIO) -> int:
+        """Write rows as CSV, every cell quoted; return how many."""
+        names, written = self._list_names(), 0
+        table = csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\r\n")
+        table.writerow(names)
+        for row in rows:
+            table.writerow([defuse_cell(flatten(row[name])) for name in names])
+            written += 1
+        return written
+
+    def write_parquet(self, rows: Iterable[Row], path: Path, *, replacing: bool) -> int:
+        """Write rows as a Parquet file; return how many. Raises UsageError where the library is missing."""
+        try:
+            import pyarrow as arrow
+            from pyarrow import parquet
+        except ModuleNotFoundError:
+            raise UsageError("Parquet needs a library; run `pip install 'foregate[tuning]'`, or write --csv") from None
+        text, time = arrow.string(), arrow.timestamp("us", tz="UTC")
+        kinds = {"text": text, "number": arrow.int64(), "time": time, "texts": arrow.list_(text)}
+        named = {column.name: column.kind for column in self.columns if column.name}
+        schema = arrow.schema([(name, kinds[kind]) for name, kind in named.items()])
+        written, rows = 0, iter(rows)
+        with _open_binary(path, replacing) as file, parquet.ParquetWriter(file, schema, compression="zstd") as table:
+            while group := list(islice(rows, _GROUP)):
+                cells = {name: [_convert(row[name], kind) for row in group] for name, kind in named.items()}
+                table.write_table(arrow.table(cells, schema=schema))
+                written += len(group)
+        return written
+
+    def _list_names(self) -> list[str]:
+        return [column.name for column in self.columns if column.name]
+
+
+def _lay_out(cells: list[Text], columns: Sequence[Column], rooms: Sequence[int], width: int) -> list[Text]:
+    """Return a row as one line, or as two where the last cell has too little room beside the others."""
+    *cells, last = cells
+    head = Text()
+    for cell, column, room in zip(cells, columns, rooms, strict=False):
+        gap = " " * (room - count_columns(cell.plain))
+        head += (Text(gap) + cell if column.kind == "number" else cell + Text(gap)) + Text("  ")
+    left = width - count_columns(head.plain)
+    if cells and width and left < _LEAST:
+        return [Text(chop_text(head.plain.rstrip(), width)[0], "dim"), Text("    ") + _shorten(last, width - 4)]
+    line = head + _shorten(last, left if width else 0)
+    line.rstrip()
+    return [line]
+
+
+def _shorten(cell: Text, width: int) -> Text:
+    return Text(shorten_text(cell.plain, width), cell.style)
+
+
+def defuse_cell(text: str) -> str:
+    """Return a text as a cell that no spreadsheet reads as a formula, with what nobody would see made visible.
+
+    >>> defuse_cell("=HYPERLINK(1)"), defuse_cell("rm -rf build")
+    ("'=HYPERLINK(1)", 'rm -rf build')
+    """
+    shown = make_visible(text)
+    return f"'{shown}" if text.lstrip(" ").startswith(_FORMULA) or text.startswith(("\t", "\r", "\n")) else shown
+
+
+def flatten(value: object) -> str:
+    """Return a value as the text of a cell."""
+    if isinstance(value, (tuple, list)):
+        return " ".join(value)
+    return "" if value is None else str(value)
+
+
+def format_minute(time: str) -> str:
+    """Return a time as a list shows it: to the minute, in UTC.
+
+    >>> format_minute("2026-11-21T06:45:12.3Z")
+    '2026-11-21 06:45'
+    """
+    return time[:16].replace("T", " ")
+
+
+@contextmanager
+def _open_binary(path: Path, replacing: bool) -> Iterator[BinaryIO]:
+    with open_new_file(path, replacing=replacing) as file:
+        yield file.buffer
+        file.buffer.flush()
+
+
+def _convert(value: Any, kind: Kind) -> Any:
+    """Return a value as a column of Parquet holds it; a time that says none is left out."""
+    from datetime import datetime
+
+    if kind != "time":
+        return value
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        return None
