@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import is_dataclass
 from enum import Enum
 from pathlib import Path
+from textwrap import fill
 from types import ModuleType
 from typing import Any, get_args
 
@@ -87,7 +88,7 @@ def page() -> str:
         parts += [entry(name, getattr(foregate, name)) for name in names.split()]
     parts += ["## `foregate.testing`\n", documented(foregate.testing)]
     parts += [entry(name, getattr(foregate.testing, name)) for name in TESTING.split()]
-    return "\n".join(parts).rstrip() + "\n"
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
 
 
 def check(module: ModuleType, listed: list[str]) -> None:
@@ -111,15 +112,19 @@ def entry(name: str, value: object) -> str:
         )
     if name == "Json":
         return f"### `{name}`\n\nThe type of a JSON value without floating-point numbers.\n"
-    is_record = inspect.isclass(value) and (issubclass(value, Struct) or is_dataclass(value)) and name not in BARE
-    if not is_record:
-        parts.append(f"```python\n{signature(name, value)}\n```\n")
-    parts.append(documented(value))
-    if is_record:
-        parts.append(", ".join(map(spell_field, inspect.signature(value).parameters.values())) + "\n")
+    if inspect.isclass(value) and is_record(value):
+        parts += [documented(value), ", ".join(f"`{field}`" for field in parameters(inspect.signature(value))) + "\n"]
+    else:
+        about = documented(value)
+        parts += [signature(name, value), about.split("\n\n")[0] + "\n" if name in BARE else about]
     if inspect.isclass(value):
         parts += members(value)
     return "\n".join(parts)
+
+
+def is_record(value: type) -> bool:
+    """Say whether a class is nothing but its fields."""
+    return (issubclass(value, Struct) or is_dataclass(value)) and value.__name__ not in BARE
 
 
 def find_fields(value: type) -> str:
@@ -129,32 +134,22 @@ def find_fields(value: type) -> str:
 
 
 def signature(name: str, value: object) -> str:
-    """Return a name with what it takes, one parameter a line where that is long."""
+    """Return what a name takes and returns, as a block of code where that is long."""
     if inspect.isclass(value) and (name in BARE or issubclass(value, (Enum, Exception)) or is_protocol(value)):
-        return f"class {name}"
-    begin = f"class {name}" if inspect.isclass(value) else f"{asynchronous(value)}def {name}"
+        return ""
+    text = spell(name, value)
+    return f"`{text}`\n" if len(text) <= LONGEST else "```\n" + fill(text, LONGEST, subsequent_indent="  ") + "\n```\n"
+
+
+def spell(name: str, value: object) -> str:
+    """Return a name with its parameters, and what a function returns."""
     spelt = inspect.signature(value)  # type: ignore[arg-type]
     end = "" if inspect.isclass(value) else f" -> {typed(spelt.return_annotation)}"
-    pieces = list(parameters(spelt))
-    text = f"{begin}({', '.join(pieces)}){end}"
-    if len(text) <= LONGEST:
-        return text
-    return "\n".join([f"{begin}(", *(f"    {piece}," for piece in pieces), f"){end}"])
-
-
-def spell_field(one: inspect.Parameter) -> str:
-    """Return a field as `name: type`, `name?: type` where it may be left out, or with the default behind it."""
-    hint = typed(one.annotation)
-    if hint.startswith("Literal["):
-        hint = "|".join(str(value) for value in get_args(one.annotation)) if len(hint) < LONGEST else "str"
-    hint = re.sub(r" \| None$", "?", re.sub(r"tuple\[([\w.]+), \.\.\.\]", r"\1[]", hint))
-    shown = "" if one.default is one.empty else default(one.default)
-    may_go = shown in EMPTY or shown.endswith(")")
-    return f"`{one.name}{'?' if may_go else ''}: {hint}" + (f" = {shown}`" if shown and not may_go else "`")
+    return f"{'async ' if inspect.iscoroutinefunction(value) else ''}{name}({', '.join(parameters(spelt))}){end}"
 
 
 def parameters(spelt: inspect.Signature) -> Iterator[str]:
-    """Yield the parameters of a signature, without `self`, as they are written in source."""
+    """Yield the parameters of a signature without `self`, with the marks of those by place and by name alone."""
     keyword = positional = False
     for one in spelt.parameters.values():
         if one.name in ("self", "cls"):
@@ -165,19 +160,31 @@ def parameters(spelt: inspect.Signature) -> Iterator[str]:
         if one.kind is one.KEYWORD_ONLY and not keyword:
             keyword = True
             yield "*"
-        stars = {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "")
-        hint = "" if one.annotation is one.empty else f": {typed(one.annotation)}"
-        yield f"{stars}{one.name}{hint}" + ("" if one.default is one.empty else f" = {default(one.default)}")
+        yield {one.VAR_POSITIONAL: "*", one.VAR_KEYWORD: "**"}.get(one.kind, "") + spell_parameter(one)
     if positional:
         yield "/"
 
 
+def spell_parameter(one: inspect.Parameter) -> str:
+    """Return a parameter as `name: type`, `name?: type` where it may be left out, or with its default behind it."""
+    hint = "" if one.annotation is one.empty else f": {typed(one.annotation)}"
+    shown = "" if one.default is one.empty else default(one.default)
+    if shown in EMPTY or shown.endswith(")"):
+        return f"{one.name}?{hint}"
+    return f"{one.name}{hint}" + (f" = {shown}" if shown else "")
+
+
 def typed(hint: object) -> str:
-    """Return a type as source spells it, without the modules of its names."""
+    """Return a type as source spells it, shortened as the head of the page says, without the modules of its names."""
     text = (
         hint if isinstance(hint, str) else hint.__name__ if isinstance(hint, type) and not get_args(hint) else str(hint)
     )
-    return re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text.replace("NoneType", "None")).strip("'")
+    text = re.sub(r"\b(?:[a-z_]+\.)+(?=[A-Z])", "", text.replace("NoneType", "None")).strip("'")
+    if text.startswith("Literal["):
+        text = (
+            re.sub(r"[', ]+", "|", text.removeprefix("Literal['").removesuffix("']")) if len(text) < LONGEST else "str"
+        )
+    return re.sub(r" \| None$", "?", re.sub(r"tuple\[([\w.]+), \.\.\.\]", r"\1[]", text)).replace(" | ", "|")
 
 
 def default(value: object) -> str:
@@ -197,15 +204,9 @@ def is_protocol(value: type) -> bool:
     return bool(getattr(value, "_is_protocol", False))
 
 
-def asynchronous(value: object) -> str:
-    """Return `async ` for what must be awaited."""
-    return "async " if inspect.iscoroutinefunction(value) else ""
-
-
 def members(value: type) -> Iterator[str]:
-    """Yield the public methods, properties and choices of a class that its own body or a base of ours defines."""
+    """Yield the public methods and properties of a class that its own body or a base of ours defines."""
     if issubclass(value, Enum):
-        yield "One of " + ", ".join(f"`{one.value}`" for one in value) + ".\n"
         return
     kept = contracts(value)
     known = {name for contract in kept for name in defined(contract)}
@@ -256,9 +257,7 @@ def described(name: str, member: object) -> str:
     function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
     if not inspect.isfunction(function):
         return ""
-    spelt = inspect.signature(function)
-    line = f"{asynchronous(function)}{name}({', '.join(parameters(spelt))}) -> {typed(spelt.return_annotation)}"
-    return f"- `{line}`: {' '.join(documented(function).split())}"
+    return f"- `{spell(name, function)}`: {' '.join(documented(function).split())}"
 
 
 def documented(value: object) -> str:
