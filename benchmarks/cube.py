@@ -1,12 +1,11 @@
 """What a sweep from the cube takes, as a ratio to one plain grouping of the same decisions by gate and value.
 
 The decisions are made up: ten million, by nine gates, each turning at one of a hundred values of a key. DuckDB writes
-them as a table of the cube, and the cube sums them up as `foregate policy sweep` does.
+them into the cube, and the cube sums them up as `foregate policy sweep` does.
 """
 
 from __future__ import annotations
 
-import hashlib
 import sys
 import tempfile
 import time
@@ -14,46 +13,38 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
-import msgspec
 from figures import Report
 
-from foregate.audit.cube import CHANGES, RECORDED, Cube
-from foregate.audit.cube_table import Contents, CubeTable, TableFile
 from foregate.policy.source.load import default_policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GATES
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.reviews import Reviews
+from foregate.tuning.cube import Cube
 
 DECISIONS, PLACES, KEY = 10_000_000, 100, "uncertainty.threshold"
 ROUNDS, BOUND = 5, 2.0
 """Rounds that are measured, and how many times as long as one grouping a sweep may take."""
-_WRITE = f"""COPY (
-  SELECT 's' || lpad((i // 2000)::VARCHAR, 6, '0') AS session, i % 2000 AS seq,
+_WRITE = f"""INSERT INTO changes
+  SELECT '{KEY}', 's' || lpad((i // 2000)::VARCHAR, 6, '0') AS session, i % 2000 AS seq,
     'c' || (i % 2000)::VARCHAR || '.1' AS call,
     ({list(GATES)})[i % {len(GATES)} + 1] AS gate,
     CASE WHEN hash(i) % 10 < 8 THEN 'held' WHEN hash(i) % 10 = 8 THEN 'asked' ELSE 'person' END AS what,
     (hash(i + 1) % {PLACES})::BIGINT * 10 AS "at", CASE WHEN hash(i + 2) % 2 = 0 THEN 1 ELSE -1 END AS "by"
-  FROM range({DECISIONS}) AS decisions(i)
-) TO '{{file}}' (FORMAT parquet, COMPRESSION zstd)"""
-_GROUP = 'SELECT gate, "at", count(*) FROM read_parquet(?) GROUP BY gate, "at"'
+  FROM range({DECISIONS}) AS decisions(i)"""
+_GROUP = 'SELECT gate, "at", count(*) FROM changes GROUP BY gate, "at"'
 
 
-def write_cube(folder: Path, cube: Cube, stamp: str) -> Path:
-    """Write the two tables of a key; return the file with the decisions."""
+def write_cube(cube: Cube) -> None:
+    """Write the tables of a key."""
     values = default_policy().recorded
     policy = strict_json.digest(values)
-    recorded = CubeTable(folder / "recorded", RECORDED, stamp)
     rows = [("s", policy, gate, what, DECISIONS // 9) for gate in GATES for what in ("held", "asked", "person")]
     rows += [("s", policy, "", "turns", DECISIONS), ("s", policy, "", "calls", DECISIONS)]
-    recorded.add(rows, {}, cube.connection, {policy: strict_json.canonical(values).decode()})
-    place = CubeTable(folder / "changes" / KEY, CHANGES, stamp).folder
-    file = place / "000-made.parquet"
-    cube.connection.execute(_WRITE.format(file=file))
-    sum_ = hashlib.sha256(file.read_bytes()).hexdigest()
-    contents = Contents(stamp, (TableFile(file.name, sum_, DECISIONS),))
-    (place / "contents.json").write_bytes(msgspec.json.encode(contents))
-    return file
+    cube.connection.executemany("INSERT INTO recorded VALUES (?, ?, ?, ?, ?)", rows)
+    cube.connection.execute("INSERT INTO policies VALUES (?, ?)", [policy, strict_json.canonical(values).decode()])
+    cube.connection.execute(_WRITE)
+    cube.connection.execute("CHECKPOINT")
 
 
 def measure(act: Callable[[], object]) -> float:
@@ -70,15 +61,15 @@ def main() -> int:
         folder = Path(name) / "cube"
         folder.mkdir()
         cube = Cube(log, folder, lambda sessions: nullcontext())
-        file = write_cube(folder, cube, cube.stamp)
+        write_cube(cube)
         found = cube.bring_up(KEY, []).sweep(log, Reviews())
         assert (found.turns, len(found.points), len(found.points[0].gates)) == (DECISIONS, PLACES, len(GATES))
         sweep = lambda: cube.bring_up(KEY, []).sweep(log, Reviews())  # noqa: E731
-        group = lambda: cube.connection.execute(_GROUP, [[str(file)]]).fetchall()  # noqa: E731
+        group = lambda: cube.connection.execute(_GROUP).fetchall()  # noqa: E731
         group()
         rounds = [(measure(sweep) * 1000, measure(group) * 1000) for _ in range(ROUNDS)]
         log.close()
-    report = Report("cube", "src/foregate/audit")
+    report = Report("cube", "src/foregate/audit", "src/foregate/tuning")
     report.add_rounds("a sweep over one grouping", rounds, "ms", most=BOUND, note=f"of {DECISIONS:,} decisions")
     return report.end()
 

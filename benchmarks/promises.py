@@ -10,10 +10,10 @@ import random
 import sys
 from collections.abc import Callable
 
-from foregate.audit.let_go import build_frame
 from foregate.schemas.review import RuledCall
 from foregate.telemetry.bounds.hypergeometric import find_upper_bound
 from foregate.telemetry.bounds.proof import count_allowed, prove, split_in_halves, walk_path
+from foregate.tuning.let_go import build_frame
 
 CONFIDENCE, SHARE = 900, 50
 
@@ -109,7 +109,7 @@ def main() -> int:
     """Print how often each promise was broken; return 1 where one was too often."""
     from figures import Report
 
-    report = Report("promises", "telemetry/bounds", "src/foregate/audit/let_go.py")
+    report = Report("promises", "telemetry/bounds", "src/foregate/tuning/let_go.py")
     for is_broken in PROMISES:
         name = is_broken.__name__.removeprefix("is_").removesuffix("_broken").replace("_", " ")
         broken = count_broken(is_broken, random.Random(2)) * 100 / TRIALS

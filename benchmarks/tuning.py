@@ -21,13 +21,13 @@ from typing import TypeVar
 from figures import Report
 from varied.record import record_log
 
-from foregate.audit.key_change import KeyChange
-from foregate.audit.levers import LeverSearch
-from foregate.audit.reach_index import ReachIndex
-from foregate.audit.what_if import WhatIf
 from foregate.policy.source.strict_yaml import Data
 from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.levers import LeverSearch
+from foregate.tuning.policy_revision import KeyChange
+from foregate.tuning.reach_index import ReachIndex
+from foregate.tuning.what_if import WhatIf
 
 T = TypeVar("T")
 TURNS = 20_000
@@ -149,7 +149,16 @@ def main() -> int:
     reader.add_argument("--log", type=Path, help="a log to read instead of recording one")
     reader.add_argument("--no-levers", action="store_true", help="leave out the search for levers")
     given = reader.parse_args()
-    report = Report("tuning", "src/foregate/audit", "gates", "policy", "evidence", "schemas", "telemetry/audit")
+    report = Report(
+        "tuning",
+        "src/foregate/audit",
+        "src/foregate/tuning",
+        "gates",
+        "policy",
+        "evidence",
+        "schemas",
+        "telemetry/audit",
+    )
     with tempfile.TemporaryDirectory() as folder:
         path = given.log or Path(folder) / "log.db"
         if given.log is None:

@@ -17,11 +17,11 @@ from endless import SESSION, opened, policy, turns
 from figures import Report
 
 from foregate.audit.pieces import cores
-from foregate.audit.what_if import WhatIf
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import default_policy
 from foregate.policy.source.values import compare_policies
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.what_if import WhatIf
 
 COUNT = 12_000
 ROUNDS = 3
@@ -58,7 +58,16 @@ def main() -> int:
         rounds = [(judged_again(log, 1), judged_again(log, several)) for _ in range(ROUNDS)]
         log.close()
     one, many = (statistics.median(speeds) for speeds in zip(*rounds, strict=True))
-    report = Report("whatif", "src/foregate/audit", "gates", "policy", "evidence", "schemas", "telemetry/audit")
+    report = Report(
+        "whatif",
+        "src/foregate/audit",
+        "src/foregate/tuning",
+        "gates",
+        "policy",
+        "evidence",
+        "schemas",
+        "telemetry/audit",
+    )
     note = f"{several} processes: {many:.0f} against {one:.0f} turns per second"
     report.add("gain of several processes", statistics.median(two / one for one, two in rounds), "x", note=note)
     return report.end()

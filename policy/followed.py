@@ -35,13 +35,13 @@ _FOLLOWED: frozenset[Path] = frozenset(
 )
 """Where the numbers are only compared and calculated with. Any other may be used as an index or written down, which
 cannot be followed, and counts as read whole."""
-_ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
+ARITHMETIC: Mapping[str, Callable[[int, int], int]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
     "//": operator.floordiv,
 }
-_COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
+COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
@@ -239,7 +239,7 @@ class FollowedNumber(int):
 
 
 def _follow_arithmetic(sign: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    operate = _ARITHMETIC[sign]
+    operate = ARITHMETIC[sign]
 
     def calculate_with(self: FollowedNumber, other: int, *, back: bool) -> FollowedNumber:
         followed = isinstance(other, FollowedNumber)
@@ -261,7 +261,7 @@ def _follow_arithmetic(sign: str) -> tuple[Callable[..., Any], Callable[..., Any
 
 
 def _follow_comparison(sign: str) -> Callable[..., Any]:
-    compare = _COMPARISONS[sign]
+    compare = COMPARISONS[sign]
 
     def enter_comparison(self: FollowedNumber, other: int) -> tuple[bool, int]:
         own, beside = int.__add__(self, 0), int.__add__(other, 0)
@@ -368,7 +368,7 @@ def is_kept(condition: Condition, before: Policy, after: Policy) -> bool:
             return (read_value(after, path) == other) is equal
         case ("number", sign, left, right, result):
             one, other = calculate(left, after), calculate(right, after)
-            return one is not None and other is not None and _COMPARISONS[sign](one, other) is result
+            return one is not None and other is not None and COMPARISONS[sign](one, other) is result
     return False
 
 
@@ -392,4 +392,4 @@ def calculate(term: Term, policy: Policy) -> int | None:
     one, other = calculate(term[1], policy), calculate(term[2], policy)
     if one is None or other is None or (term[0] == "//" and other == 0):
         return None
-    return _ARITHMETIC[term[0]](one, other)
+    return ARITHMETIC[term[0]](one, other)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache
-from typing import Literal, TypeVar, cast
+from typing import TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -18,7 +18,7 @@ from foregate.policy.risk.resurvey import resurvey
 from foregate.policy.risk.running import RUNNING
 from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.policy.source.strict_yaml import format_path
-from foregate.schemas.codes import GATES, GateName
+from foregate.schemas.codes import GateName
 from foregate.schemas.judgement import Judgement, Mode, Need, Opinion, Standing
 from foregate.schemas.protocols import Gate, SoFar
 from foregate.schemas.tool_call import CallFacts, Survey, ToolCall
@@ -34,20 +34,13 @@ _OF_GATES = (
 """Keys and sections whose values no fact carries on: a gate reads them itself. Of others, a score takes them along."""
 Judge = Callable[[Turn, Policy, Prelude, Mapping[str, CallFacts]], "T"]
 T = TypeVar("T")
-JUDGES: tuple[GateName | Literal[""], ...] = ("", *GATES)
-"""Who reads the policy while a turn is judged: the judge itself, and each gate."""
 
 
 class Followed(Struct, frozen=True):
-    """What judging a turn again rests on under its own policy, as numbers of the reader's conditions.
+    """What judging a turn again rests on under its own policy: numbers of the reader's conditions, and what rules may
+    match of each call."""
 
-    Looking at its calls again, their facts, and judging them, by who of JUDGES does; `calls` is what rules may match
-    of each call.
-    """
-
-    looks: Set[int]
-    facts: Set[int]
-    judged: Sequence[Set[int]]
+    conditions: Set[int]
     calls: frozenset[CallTraits]
 
 
@@ -58,21 +51,19 @@ class _FollowedGate(Struct, frozen=True):
     name: GateName
     mode: Mode
     reading: PolicyReading
-    noted: set[int]
 
     @property
     def shadow_asks(self) -> bool:
         return bool(getattr(self.gate, "shadow_asks", False))
 
     def __call__(self, turn: Turn, live: Sequence[ToolCall], so_far: SoFar) -> Opinion | Need:
-        opinion, before, self.reading.noted = None, self.reading.noted, self.noted
+        opinion = None
         try:
             opinion = self.gate(turn, live, so_far)
             return opinion
         finally:
             if opinion is None or not is_plain_pass(opinion):
                 self.reading.note(("gate", self.name))
-            self.reading.noted = before
 
 
 @lru_cache(maxsize=65536)
@@ -99,33 +90,23 @@ def is_plain_pass(opinion: Opinion | Need) -> bool:
 
 
 class ReachReader:
-    """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn, by
-    who of JUDGES is made of them."""
+    """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn."""
 
     def __init__(self, policy: Policy, catalogue: Catalogue) -> None:
         self._catalogue, self._recorded = catalogue, policy
         self._reading = PolicyReading(policy)
         self._policy = cast(Policy, self._reading.policy)
         self.conditions = self._reading.conditions
-        self._noted = {name: set[int]() for name in GATES}
-        built = dict[str, Sequence[int]]()
 
         def build(name: GateName, policy: Policy, catalogue: Catalogue) -> Gate:
             gate = build_gate(name, policy, catalogue)
             mode = cast(Mode, "".join(gate.mode))
             if "mode" in (kept := getattr(gate, "__dict__", {})):
                 kept["mode"] = mode
-            built[name] = list(self._reading.begin())
-            return cast(Gate, _FollowedGate(gate, name, mode, self._reading, self._noted[name]))
+            return cast(Gate, _FollowedGate(gate, name, mode, self._reading))
 
         self._prelude = build_prelude(self._policy, catalogue, keeps_rows=False, build=build)
-        self.built = ((), *(tuple(built[name]) for name in GATES))
-
-    def _note_looking(self, call: ToolCall, survey: Survey) -> None:
-        """Note what looking at a call again rests on: the same for each call to which the same things are known."""
-        bare, spec = strip_survey(survey), self._catalogue.get(call.name)
-        key = (call.name, call.arguments is None, bare)
-        self._reading.repeat(key, lambda: resurvey(call, bare, spec, self._policy, self._policy))
+        self.built = tuple(self._reading.begin())
 
     def read(self, turn: Turn, recorded: Judgement) -> tuple[Followed, bool]:
         """Return what judging a turn again rests on, and whether it comes out as recorded."""
@@ -134,20 +115,21 @@ class ReachReader:
 
     def follow(self, turn: Turn, judge: Judge[T]) -> tuple[Followed, T]:
         """Return what judging a turn rests on, and what it came to; `judge` is given what stands for the policy."""
-        reading = self._reading
-        reading.begin()
-        for noted in self._noted.values():
-            noted.clear()
+        self._reading.begin()
+        calls = {call.id: call for call in turn.calls}
         for survey in turn.surveys:
-            call = next((one for one in turn.calls if one.id == survey.call), None)
-            if call is not None:
+            if (call := calls.get(survey.call)) is not None:
                 self._note_looking(call, survey)
-        looks = reading.begin()
         facts = self._prelude.facts(turn)
-        found = reading.begin()
         result = judge(turn, self._policy, self._prelude, facts)
         traits = frozenset(describe_traits(one, self._recorded) for one in facts.values())
-        return Followed(looks, found, [reading.begin(), *map(frozenset, self._noted.values())], traits), result
+        return Followed(self._reading.begin(), traits), result
+
+    def _note_looking(self, call: ToolCall, survey: Survey) -> None:
+        """Note what looking at a call again rests on: the same for each call to which the same things are known."""
+        bare, spec = strip_survey(survey), self._catalogue.get(call.name)
+        key = (call.name, call.arguments is None, bare)
+        self._reading.repeat(key, lambda: resurvey(call, bare, spec, self._policy, self._policy))
 
 
 def strip_survey(survey: Survey) -> Survey:

@@ -320,9 +320,11 @@ class PolicyComparison:
         """What differs, by path: the value before and after."""
         return compare_policies(self.before, self.after)
 
-    def redecide(self, turn: Turn, recorded: Judgement) -> Redecision:
+    def redecide(self, turn: Turn, recorded: Judgement, facts: Mapping[str, CallFacts] | None = None) -> Redecision:
+        """Return a turn judged again under the other policy; `facts` are those of its calls under both, if known."""
         turn, unknown, looked = survey_again(turn, self.after, self.before, self.catalogue)
-        facts = self.prelude.facts(turn)
+        if facts is None or looked:
+            facts = self.prelude.facts(turn)
         return redecide_surveyed(turn, recorded, self.after, self.prelude, facts, unknown, looked, self._assume)
 
     def find_deciding_keys(self, turn: Turn, recorded: Judgement, calls: Sequence[str]) -> dict[str, tuple[Path, ...]]:

@@ -14,12 +14,12 @@ from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, calls, s
 from foregate.assembly.followed_policy import FollowedPolicy
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.audit.what_if import WhatIf
 from foregate.policy.source.layers import read_layer
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import PolicyChanged
 from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.tuning.what_if import WhatIf
 from tests.events import bodies
 
 READ = ("read_file", {"path": "a.txt"})

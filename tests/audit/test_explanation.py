@@ -45,8 +45,8 @@ from tests.agent.corpus import (
     validity,
 )
 from tests.agent.world import World
-from tests.audit.what_if_worlds import judged, played
 from tests.policies import policy_with
+from tests.tuning.what_if_worlds import judged, played
 
 NEVER_ROWS = {"changed_while_waiting"}
 """Codes that stand in a need, and never in a row."""

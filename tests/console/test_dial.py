@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.audit.sweep import GateCounts, SweepPoint
 from foregate.console.dial import HEIGHT, WIDTH, find_end, find_point, flatten_point, lay_bars
+from foregate.tuning.sweep import GateCounts, SweepPoint
 
 TURNING = st.dictionaries(st.integers(1, 1000), st.integers(1, 10**6), max_size=200)
 

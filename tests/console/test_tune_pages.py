@@ -180,7 +180,7 @@ async def test_without_the_extra_a_sentence_says_how_to_install_it(
 ) -> None:
     await be_silent(home)
     served = await serve()
-    monkeypatch.setattr("foregate.audit.cube.find_spec", lambda name: None)
+    monkeypatch.setattr("foregate.tuning.cube.find_spec", lambda name: None)
     answer = await served.browser.get(DIAL)
     assert "pip install 'foregate[tuning]'" in read_problem(answer.text)
 

@@ -14,7 +14,6 @@ from typing import Any, get_args
 from msgspec import to_builtins
 
 from foregate.audit.explanation import explain
-from foregate.audit.what_if import WhatIf
 from foregate.cli.commands.reports import build_summary_json
 from foregate.cli.commands.reports import format_changes as what_if_lines
 from foregate.cli.commands.reports import format_explanation as explanation_lines
@@ -35,6 +34,7 @@ from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.audit.decisions import KINDS as COUNTED
 from foregate.telemetry.audit.decisions import DecisionPoint, Statistics, build_session_notes, read_decisions
 from foregate.telemetry.audit.verify import verify_session
+from foregate.tuning.what_if import WhatIf
 from tests.corpus.commands import run_commands
 from tests.corpus.exports import (
     export_atif,

@@ -8,7 +8,6 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.gates.cases.case import SEVERITY, Fate, find_fates
 from foregate.gates.prelude import build_prelude
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import default_policy
@@ -17,6 +16,7 @@ from foregate.policy.source.values import list_values, replace_values
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect
 from foregate.schemas.turn import Turn
+from foregate.tuning.case import SEVERITY, Fate, find_fates
 from tests.gates.turns import CATALOGUE, call, seen, survey, turn
 from tests.policies import policy_with
 

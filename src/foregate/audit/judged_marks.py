@@ -17,9 +17,8 @@ from msgspec import Struct
 
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
-from foregate.audit.kept_pieces import KeptPieces, Warn, hash_code
+from foregate.audit.kept_pieces import NAME, KeptPieces, Warn, hash_code
 from foregate.audit.pieces import SessionPiece
-from foregate.audit.reach_index import NAME
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
 from foregate.schemas.strict_json import Json

@@ -18,6 +18,8 @@ from foregate.schemas.protocols import Readable
 from foregate.telemetry.log.sqlite_file import PATIENCE, overwrite_deleted, retry_while_busy
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
+NAME = "tuning.db"
+"""The file's name, beside the audit index."""
 _TABLES = (
     "CREATE TABLE notes (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID",
     "CREATE TABLE asked (name TEXT PRIMARY KEY, used INTEGER NOT NULL) STRICT, WITHOUT ROWID",
@@ -30,7 +32,7 @@ _TABLES = (
 )
 MOST_ASKED = 16
 """Questions with a limited life of which answers are kept: those that were asked last."""
-_READ_BY = ("evidence", "gates", "policy", "schemas", "audit", "telemetry")
+_READ_BY = ("evidence", "gates", "policy", "schemas", "audit", "telemetry", "tuning")
 Warn = Callable[[str], object]
 Head = tuple[int, str]
 """Number and hash of a session's last event."""

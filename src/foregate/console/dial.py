@@ -10,13 +10,13 @@ from typing import Any
 from markupsafe import Markup
 from msgspec import Struct, json
 
-from foregate.audit.cube_view import CubeView
-from foregate.audit.sweep import GateCounts, SweepPoint, SweepResult
 from foregate.console.turned_rows import TurnedRow, list_rows
 from foregate.gates.replay.sweep_turn import find_domain
 from foregate.policy.source.strict_yaml import Path
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.reviews import Reviews
+from foregate.tuning.cube_view import CubeView
+from foregate.tuning.sweep import GateCounts, SweepPoint, SweepResult
 
 WIDTH, HEIGHT = 800, 96
 """Units of the histogram."""

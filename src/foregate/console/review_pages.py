@@ -12,7 +12,6 @@ from starlette.responses import RedirectResponse, Response
 from foregate.agent.session.session_log import utc_now
 from foregate.audit.labelling import label_decision
 from foregate.audit.review_item import ReviewItem
-from foregate.audit.reviewing import OpenReview, QueueRequest, open_review
 from foregate.audit.sign_offs import sign_session_off
 from foregate.console.console import LINKS, Console
 from foregate.console.form import Form, Refused, read_form
@@ -24,6 +23,7 @@ from foregate.schemas.review import LABELS, Label
 from foregate.telemetry.review.agreement import measure_agreement
 from foregate.telemetry.review.population import Filter
 from foregate.telemetry.review.progress import measure_progress
+from foregate.tuning.reviewing import OpenReview, QueueRequest, open_review
 
 KEYS: dict[Label, str] = {"right": "r", "too strict": "s", "too lax": "l", "unclear": "u"}
 """The key that gives each label, as at the terminal."""

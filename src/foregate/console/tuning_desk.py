@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from typing import Any, TypeVar, cast
 
-from foregate.audit.cube import open_cube
-from foregate.audit.cube_view import CubeView
 from foregate.console.form import Refused
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.cube import open_cube
+from foregate.tuning.cube_view import CubeView
 
 T = TypeVar("T")
 PATIENCE = 2.0

@@ -6,9 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from msgspec import Struct
 
-from foregate.audit.cube_view import TurnedCall
 from foregate.audit.pieces import UNREADABLE
-from foregate.audit.recorded_counts import read_end
 from foregate.cli.terminal.event_rows import name_call
 from foregate.console.console import LINKS
 from foregate.schemas.errors import LogError
@@ -17,6 +15,8 @@ from foregate.schemas.review import RuledCall
 from foregate.telemetry.audit.rebuild_turn import EventWindow, rebuild_turn
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.reviews import Reviews
+from foregate.tuning.cube_view import TurnedCall
+from foregate.tuning.recorded_counts import read_end
 
 
 class TurnedRow(Struct, frozen=True):

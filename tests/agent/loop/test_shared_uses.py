@@ -11,7 +11,6 @@ import pytest
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.testing.model import ScriptedModel, answers, calls, says
 from foregate.agent.tools.tool import Tool
-from foregate.audit.what_if import WhatIf
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskStarted, ToolFinished
 from foregate.schemas.message import ModelRequest
@@ -19,10 +18,11 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.tool_call import Origin, ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, ResourceKind, TargetParameter, ToolSpec
+from foregate.tuning.what_if import WhatIf
 from tests.agent.world import World
-from tests.audit.what_if_worlds import layer_of
 from tests.gates.blind import blind_plan, blind_step
 from tests.policies import policy_with
+from tests.tuning.what_if_worlds import layer_of
 
 POLICY = policy_with({"plan.form": "blind", "critique.mode": "off", "uncertainty.mode": "off", "narration.mode": "off"})
 ANN, BEN = "XX21000000000001", "XX22000000000002"

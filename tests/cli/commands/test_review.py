@@ -15,12 +15,12 @@ import foregate
 from foregate.agent.session.permissions import find_user
 from foregate.assembly import identity
 from foregate.audit.labelling import label_decision
-from foregate.audit.reviewing import QueueRequest, open_review
 from foregate.cli.commands.audit_review import open_reviews
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
 from foregate.telemetry.review.verify import verify_reviews
 from foregate.testing import ScriptedModel, calls, says
+from foregate.tuning.reviewing import QueueRequest, open_review
 from tests.cli.commands.test_approvals import EDIT, ask, policy
 from tests.cli.conftest import Cli, Piped, parse_lines
 

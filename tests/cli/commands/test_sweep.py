@@ -63,7 +63,7 @@ def test_without_the_extra_a_sweep_counts_the_same_and_says_what_it_would_spare(
 ) -> None:
     cli("run", "clean this up")
     _, kept, _ = cli("policy", "sweep", "uncertainty.threshold")
-    monkeypatch.setattr("foregate.audit.cube.find_spec", lambda name: None)
+    monkeypatch.setattr("foregate.tuning.cube.find_spec", lambda name: None)
     code, out, _ = cli("policy", "sweep", "uncertainty.threshold")
     assert code == 0
     assert out.startswith(kept)

@@ -41,7 +41,6 @@ COMMANDS = {
             "levers": Place("Rank keys by the recorded decisions a change would have turned.", "policy_levers"),
             "new": Place("Write a policy file to begin with.", "policy_new"),
             "schema": Place("Print the JSON Schema of a policy file.", "policy_new"),
-            "rehearse": Place("Play recorded sessions again under another policy file.", "policy_rehearse"),
             "set": Place("Change one key of your policy file.", "policy_set"),
             "apply": Place("Lay a suggestion over your policy file.", "policy_set"),
             "undo": Place("Bring back the former version of your policy file.", "policy_set"),
@@ -50,7 +49,9 @@ COMMANDS = {
             "suggest": Place("Show what labels say of a change.", "policy_suggest"),
             "sweep": Place("Count what every value of a key would have done.", "policy_sweep"),
             "test": Place("Judge test cases under a policy.", "policy_test"),
-            "what-if": Place("Judge recorded sessions again under another policy file.", "policy_what_if"),
+            "try": Place("Try another policy file on recorded sessions.", "policy_try"),
+            "what-if": Place("The former name of `try`.", "policy_try"),
+            "rehearse": Place("The former name of `try --replay`.", "policy_try"),
         },
     ),
     "audit": Place(

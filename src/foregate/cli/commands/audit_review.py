@@ -18,12 +18,12 @@ from foregate.cli.terminal.exit_codes import run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.audit.reviewing import QueueRequest
     from foregate.schemas.review import Label
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.review.population import Filter
     from foregate.telemetry.review.review_log import ReviewLog
     from foregate.telemetry.review.reviews import GivenLabel
+    from foregate.tuning.reviewing import QueueRequest
 
 Names = list[str]
 Comment = Annotated[str, take("--comment", "Words that go with it.", "TEXT")]
@@ -85,7 +85,7 @@ def review(
     as_json: Annotated[bool, take("--json", "For programs: a decision a line; read labels as lines of JSON.")] = False,
 ) -> None:
     """Review decisions one at a time: label each as right, too strict, too lax or unclear. Queues are recorded."""
-    from foregate.audit.reviewing import QueueRequest
+    from foregate.tuning.reviewing import QueueRequest
 
     if agreement:
         _print_agreement(enough, as_json)
@@ -132,8 +132,8 @@ def _read_canary(text: str) -> tuple[str, Label]:
 def _work_through(request: QueueRequest, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.identity import find_identity
-    from foregate.audit.reviewing import open_review
     from foregate.cli.commands.review_work import ReviewAtTerminal, ReviewStream
+    from foregate.tuning.reviewing import open_review
 
     with open_home_log() as log, open_reviews() as reviews:
         found = run_async(open_review(log, reviews, request, find_identity(), utc_now()))

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from foregate.audit.levers import Lever, LeverSearch
 from foregate.cli.terminal.layout import fold_text, format_labelled, format_table, pluralise, shorten_text
 from foregate.policy.source.values import format_value
+from foregate.tuning.levers import Lever, LeverSearch
 
 _VALUE = 30
 """Columns of a value at most."""

@@ -23,8 +23,8 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import as_object
 
 if TYPE_CHECKING:
-    from foregate.audit.what_if import Row
     from foregate.schemas.strict_json import Json
+    from foregate.tuning.piece_judge import Row
 
 
 class PolicyChange:
@@ -73,8 +73,8 @@ class PolicyChange:
     def _judge_again(self, layer: Layer, last: int, as_json: bool) -> Json:
         """Show what the newest sessions would have been under the changed file; return the summary."""
         from foregate.audit.versions import find_other_versions
-        from foregate.audit.what_if import WhatIf
         from foregate.cli.commands.reports import build_summary_json, format_changes
+        from foregate.tuning.what_if import WhatIf
 
         with closing(Home.open().open_log()) as log:
             sessions = sorted(run_async(log.sessions()), reverse=True)[:last]

@@ -13,9 +13,9 @@ from foregate.cli.commands.policy import File, app, require_usable
 from foregate.cli.terminal.exit_codes import ERROR
 
 if TYPE_CHECKING:
-    from foregate.policy.lint.findings import Known
     from foregate.policy.policy import Policy
     from foregate.policy.source.layers import Layer
+    from foregate.tuning.lint_findings import Known
 
 _SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
 
@@ -80,7 +80,7 @@ def lint(
 ) -> None:
     """Find rules that never match or fired, that others hide, or that change nothing; thresholds that tell nothing
     apart; gates that are off or in shadow and that others rely on; and reads that open a hole."""
-    from foregate.policy.lint.findings import list_layer_remarks
+    from foregate.tuning.lint_findings import list_layer_remarks
 
     layer = require_usable(file)
     found = list_layer_remarks(layer, gather_known(layer))
@@ -101,12 +101,12 @@ def gather_known(layer: Layer) -> Known:
     from foregate.agent.workspace.workspace import MemoryWorkspace
     from foregate.assembly.audit_index import open_home_index
     from foregate.assembly.home import Home, find_sessions
-    from foregate.audit.rule_trial import try_rules
     from foregate.cli.terminal.exit_codes import run_async
-    from foregate.policy.lint.findings import Known, list_own_rules
     from foregate.policy.source.load import layer_policy
     from foregate.telemetry.index.counting import count_selection
     from foregate.telemetry.index.filters import DecisionFilter
+    from foregate.tuning.lint_findings import Known, list_own_rules
+    from foregate.tuning.rule_trial import try_rules
 
     policy = layer_policy(layer).policy
     tools = [tool.spec for tool in builtin_tools(MemoryWorkspace({}), policy, memory=Path("memory"))]

@@ -18,9 +18,9 @@ from foregate.cli.commands.policy_test import load_tested
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 
 if TYPE_CHECKING:
-    from foregate.cases.fuzzing import Finding
     from foregate.policy.policy import Policy
     from foregate.schemas.strict_json import Json
+    from foregate.tuning.fuzzing import Finding
 
 _TURNS = 200
 
@@ -58,9 +58,9 @@ def _find(names: list[str] | tuple[()], policy: Policy, most: int) -> Iterator[t
 
     from foregate.assembly.home import find_judged_sessions
     from foregate.audit.versions import find_other_versions
-    from foregate.cases.fuzzing import find_milder
-    from foregate.cases.unnoticed import list_newest
     from foregate.schemas.tool_spec import build_catalogue
+    from foregate.tuning.fuzzing import find_milder
+    from foregate.tuning.unnoticed import list_newest
 
     with open_home_log() as log:
         sessions = run_async(find_judged_sessions(log, names))
@@ -73,9 +73,9 @@ def _find(names: list[str] | tuple[()], policy: Policy, most: int) -> Iterator[t
 
 def _report(address: str, finding: Finding, policy: Policy, output: Path | None, number: int, as_json: bool) -> None:
     """Print a find, and write its case where a folder is named."""
-    from foregate.cases.fuzzing import cut_finding
-    from foregate.gates.cases.case_file import format_case
-    from foregate.gates.cases.document import dump_case
+    from foregate.tuning.case_document import dump_case
+    from foregate.tuning.case_file import format_case
+    from foregate.tuning.fuzzing import cut_finding
 
     how, found, expected = finding.variant.how, finding.found.describe(), finding.case.expected.describe()
     file = output / f"fuzz-{number:03}.yaml" if output is not None else None

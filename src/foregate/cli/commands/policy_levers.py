@@ -27,12 +27,12 @@ def levers(
     steers how a call is looked at may turn calls of which the log cannot tell; they are counted apart.
     """
     from foregate.assembly.home import find_judged_sessions
-    from foregate.audit.levers import LeverSearch
-    from foregate.audit.reach_index import ReachIndex, open_reach_index
     from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.levers_report import format_levers
     from foregate.schemas import strict_json
     from foregate.schemas.errors import LogError, UsageError
+    from foregate.tuning.levers import LeverSearch
+    from foregate.tuning.reach_index import ReachIndex, open_reach_index
 
     with open_home_log() as log:
         names = run_async(find_judged_sessions(log, sessions or ()))

@@ -19,13 +19,13 @@ from foregate.cli.terminal.progress import show_pieces
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.audit.assessing import AssessedStep, Assessor
     from foregate.audit.pieces import Progress
-    from foregate.audit.proposals import Dial, Wanted
-    from foregate.audit.reach_index import ReachIndex
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.review.reviews import Proposal, Reviews
+    from foregate.tuning.assessing import AssessedStep, Assessor
+    from foregate.tuning.proposals import Dial, Wanted
+    from foregate.tuning.reach_index import ReachIndex
 
 _SEEDS = 1_000_000
 Names = list[str]
@@ -56,8 +56,8 @@ def suggest(
     if not given:
         _list_changes(as_json)
     elif len(given) == 1 and "=" not in given[0]:
-        from foregate.audit.assessing import Assessor, find_proposal
         from foregate.audit.versions import find_other_versions
+        from foregate.tuning.assessing import Assessor, find_proposal
 
         with _open_judging() as (log, index, tell), open_reviews() as kept:
             reviews = run_async(kept.read())
@@ -73,10 +73,10 @@ def suggest(
 def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.identity import find_identity
-    from foregate.audit.assessing import Assessor
-    from foregate.audit.proposals import propose
     from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.audit_review import open_reviews
+    from foregate.tuning.assessing import Assessor
+    from foregate.tuning.proposals import propose
 
     keys = [dial[0].path for dial in dials]
     if len(set(keys)) < len(keys):
@@ -90,7 +90,7 @@ def _propose(dials: Sequence[Dial], wanted: Wanted, output: Path | None, as_json
 @contextmanager
 def _open_judging() -> Iterator[tuple[SqliteLog, ReachIndex | None, Progress]]:
     """Yield the log of the home, its tuning index, and what shows on a terminal how far judging has come."""
-    from foregate.audit.reach_index import open_reach_index
+    from foregate.tuning.reach_index import open_reach_index
 
     with (
         open_home_log() as log,
@@ -106,7 +106,7 @@ def _read_wanted(
     import secrets
 
     from foregate.assembly.choices import find_policy_file
-    from foregate.audit.proposals import Wanted
+    from foregate.tuning.proposals import Wanted
 
     file = find_policy_file(policy, os.environ)
     allowed, certain = read_percent(at_most, "--at-most"), read_percent(confidence, "--confidence")
@@ -177,8 +177,8 @@ def _split_values(text: str) -> Iterator[str]:
 
 
 def _list_changes(as_json: bool) -> None:
-    from foregate.audit.proof_sentences import describe_path
     from foregate.cli.commands.audit_review import open_reviews
+    from foregate.tuning.proof_sentences import describe_path
 
     with open_reviews() as kept:
         found = run_async(kept.read()).proposals

@@ -18,9 +18,9 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.audit.pieces import Progress, Workers
-    from foregate.audit.sweep import SweepResult
     from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.review.reviews import Reviews
+    from foregate.tuning.sweep import SweepResult
 
 Names = Annotated[
     list[str],
@@ -49,15 +49,15 @@ def sweep(
     labels want it.
     """
     from foregate.assembly.home import find_judged_sessions
-    from foregate.audit.cube import has_libraries
-    from foregate.audit.ray_crew import open_workers
-    from foregate.audit.reach_index import open_reach_index
-    from foregate.audit.sweep import find_paths, sweep_sessions
     from foregate.cli.commands.audit_review import open_reviews
     from foregate.cli.commands.sweep_report import build_sweep_json, draw_sweep, format_sweep
     from foregate.policy.source.load import default_policy
     from foregate.policy.source.strict_yaml import format_path
     from foregate.policy.source.values import list_values
+    from foregate.tuning.cube import has_libraries
+    from foregate.tuning.ray_crew import open_workers
+    from foregate.tuning.reach_index import open_reach_index
+    from foregate.tuning.sweep import find_paths, sweep_sessions
 
     known = {format_path(path) for path in list_values(default_policy())}
     keys = names[: 2 if len(names) > 1 and names[1] in known else 1]
@@ -88,7 +88,7 @@ def sweep_by_cube(
     log: SqliteLog, keys: Sequence[str], sessions: Sequence[str], reviews: Reviews, workers: Workers, tell: Progress
 ) -> SweepResult | None:
     """Return the sweep of one key from the cube; None for two, and where there can be no cube."""
-    from foregate.audit.cube import CubeUnusable, has_libraries, open_cube
+    from foregate.tuning.cube import CubeUnusable, has_libraries, open_cube
 
     if len(keys) > 1 or not has_libraries():
         return None

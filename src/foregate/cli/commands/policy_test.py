@@ -16,10 +16,10 @@ from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
 from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
-    from foregate.cases.testing import CaseResult
-    from foregate.cases.unnoticed import KeyNotice
-    from foregate.gates.cases.case import Case
     from foregate.policy.policy import Policy
+    from foregate.tuning.case import Case
+    from foregate.tuning.case_testing import CaseResult
+    from foregate.tuning.unnoticed import KeyNotice
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Cases, or folders that hold them.")]
 
@@ -40,7 +40,7 @@ def test(
     With --mutate each rule, switch, choice and number of the policy is moved, and those are named whose move changes no
     case, with a recorded decision of which a case would notice it.
     """
-    from foregate.cases.testing import list_case_files, read_cases, run_case
+    from foregate.tuning.case_testing import list_case_files, read_cases, run_case
 
     tested = load_tested(policy, workspace)
     cases = list(read_cases(list_case_files(files)))
@@ -78,7 +78,7 @@ def find_notices(cases: Sequence[tuple[str, Case]], policy: Policy, turns: int) 
     from msgspec.structs import replace
 
     from foregate.assembly.home import Home, find_sessions, open_home_log
-    from foregate.cases.unnoticed import find_notices, find_offers
+    from foregate.tuning.unnoticed import find_notices, find_offers
 
     found, left = find_notices(cases, policy)
     if not turns or not Home(Home.path()).events.exists():
@@ -113,7 +113,7 @@ def print_notices(notices: Sequence[KeyNotice], failed: int, as_json: bool) -> N
 
 
 def _write_report(file: Path, results: Sequence[CaseResult], policy: str) -> None:
-    from foregate.cases.testing import format_junit
+    from foregate.tuning.case_testing import format_junit
 
     try:
         file.write_text(format_junit(results, policy), "utf-8")

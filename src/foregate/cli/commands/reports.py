@@ -11,12 +11,12 @@ from foregate.cli.terminal.layout import format_labelled, make_visible, pluralis
 
 if TYPE_CHECKING:
     from foregate.audit.explanation import Explanation
-    from foregate.audit.what_if import Row, WhatIfTally
     from foregate.gates.replay.redecide import Side
     from foregate.policy.source.strict_yaml import Data
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.audit.decisions import Statistics
     from foregate.telemetry.index.prompts import PromptCount
+    from foregate.tuning.piece_judge import Row, WhatIfTally
 
     NameKeys = Callable[[Row], Row]
 

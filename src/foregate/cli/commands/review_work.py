@@ -10,7 +10,6 @@ from rich.console import Console
 
 from foregate.agent.session.session_log import utc_now
 from foregate.audit.review_item import ReviewItem
-from foregate.audit.reviewing import OpenReview
 from foregate.cli.commands import options
 from foregate.cli.commands.review_rows import KEYS, format_item
 from foregate.cli.terminal.exit_codes import run_async
@@ -19,6 +18,7 @@ from foregate.cli.terminal.layout import CARE, build_console, pluralise
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ForegateError, InvalidJson, UsageError
 from foregate.schemas.review import LABELS, Label
+from foregate.tuning.reviewing import OpenReview
 
 
 class Progress:

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from foregate.audit.assessing import AssessedStep
-from foregate.audit.proof_sentences import describe_path, describe_step, format_share
-from foregate.audit.proposals import describe_values
 from foregate.policy.source.edit import Change
 from foregate.policy.source.key_names import parse_key
 from foregate.policy.source.suggestion import format_suggestion
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.review.agreement import Agreement
 from foregate.telemetry.review.reviews import Proposal
+from foregate.tuning.assessing import AssessedStep
+from foregate.tuning.proof_sentences import describe_path, describe_step, format_share
+from foregate.tuning.proposals import describe_values
 
 
 def choose_step(steps: Sequence[AssessedStep]) -> AssessedStep | None:

@@ -8,10 +8,10 @@ from html import escape
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from foregate.audit.sweep import SweepPoint, SweepResult
 from foregate.cli.terminal.layout import format_table, pluralise, shorten_text
 from foregate.gates.replay.sweep_turn import LARGEST
 from foregate.schemas.strict_json import Json
+from foregate.tuning.sweep import SweepPoint, SweepResult
 
 SHOWN = 60
 """Ranges that are shown; all of them stand in the JSON."""

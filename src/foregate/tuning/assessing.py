@@ -1,0 +1,127 @@
+"""What labels show of a path of settings: walked from strict to loose, and stopped where they do not suffice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain, takewhile
+
+from msgspec import Struct
+
+from foregate.assembly.home import find_sessions
+from foregate.audit.pieces import Progress
+from foregate.policy.source.strict_yaml import Data
+from foregate.schemas.errors import TamperedLog, UsageError
+from foregate.schemas.review import ChangeProposed, ProposedStep, QueueDrawn, RuledCall
+from foregate.telemetry.bounds.proof import Proof, count_allowed, prove
+from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.review.reviews import Proposal, Reviews
+from foregate.tuning.let_go import Frame, LetGoFinder, build_frame, subtract
+from foregate.tuning.proposals import build_layer, is_right, select_tested
+from foregate.tuning.reach_index import ReachIndex
+
+FILE = "the policy"
+"""What sentences call the policy file that a path is laid over, as it was when the path was written down."""
+
+
+class AssessedStep(Struct, frozen=True):
+    """A setting with what it lets go, of which so many units are `drawn`, and what its labels show. `number` counts
+    from 1."""
+
+    number: int
+    values: dict[str, Data]
+    frame: Frame
+    drawn: int
+    proof: Proof
+
+
+class Assessor(Struct):
+    """Assesses a proposal against the log and what reviewers said."""
+
+    proposal: Proposal
+    finder: LetGoFinder
+
+    @classmethod
+    async def open(
+        cls, log: SqliteLog, proposal: Proposal, index: ReachIndex | None = None, progress: Progress | None = None
+    ) -> Assessor:
+        """Return the assessor of a proposal over the sessions it can be about; the rest is as with a LetGoFinder."""
+        sessions = proposal.body.among or await find_sessions(log, ())
+        return cls(proposal, LetGoFinder(log, sessions, proposal.time, index, progress))
+
+    @property
+    def body(self) -> ChangeProposed:
+        """What was written down."""
+        return self.proposal.body
+
+    def walk(self, reviews: Reviews) -> Iterator[AssessedStep]:
+        """Yield the settings in their order, up to the first one that is not shown.
+
+        Raises TamperedLog where what a setting lets go is something else now, or a label is about another decision.
+        """
+        for number, step in enumerate(self.body.steps, 1):
+            found = self._assess(number, step, reviews)
+            yield found
+            if not found.proof.shown:
+                return
+
+    def _assess(self, number: int, step: ProposedStep, reviews: Reviews) -> AssessedStep:
+        frame = self._find_frame(step)
+        units = list_drawn(reviews, self.body.name, frame)
+        outcomes = _list_outcomes(units, reviews)
+        allowed = count_allowed(len(frame.units), self.body.allowed)
+        proof = prove(len(frame.units), outcomes, allowed, self.body.confidence)
+        return AssessedStep(number, dict(step.values), frame, len(units), proof)
+
+    def _find_frame(self, step: ProposedStep) -> Frame:
+        """Return what a setting lets go, which must be what it was when the path was written down."""
+        body, before = self.body, self.finder.find(build_layer(self.body.base, FILE, {}))
+        calls = subtract(self.finder.find(build_layer(body.base, FILE, step.values)), before)
+        frame = build_frame(select_tested(calls, body.unit, body.seed), body.unit, body.seed)
+        if (len(frame.units), frame.hash) != (step.population, step.population_hash):
+            now = (
+                f"the change lets go {len(frame.units)} recorded {body.unit} now, and {step.population} other ones or "
+            )
+            why = f"{now}more when it was written down, so nothing is claimed"
+            raise TamperedLog(f"{why}; write it down anew by `foregate policy suggest`", 0)
+        return frame
+
+
+def find_proposal(reviews: Reviews, name: str) -> Proposal:
+    """Return what was written down under a name; raise UsageError where nothing was."""
+    if name not in reviews.proposals:
+        known = ", ".join(f"`{one}`" for one in list(reviews.proposals)[-5:])
+        hint = f"the newest are {known}" if known else "`foregate policy suggest KEY=VALUE,VALUE` writes one down"
+        raise UsageError(f"there is no change `{name[:80]}`; {hint}")
+    return reviews.proposals[name]
+
+
+def list_queues(reviews: Reviews, name: str) -> list[QueueDrawn]:
+    """Return the queues that were drawn for a change, in the order they were drawn."""
+    return [queue for queue in reviews.queues.values() if queue.filter.get("change") == name]
+
+
+def list_drawn(reviews: Reviews, name: str, frame: Frame) -> list[tuple[RuledCall, ...]]:
+    """Return the units of a frame that were drawn for a change, for whichever of its settings: the first ones, for all
+    settings have one order."""
+    drawn = {ruled.address for queue in list_queues(reviews, name) for ruled in queue.items}
+    return list(takewhile(lambda unit: all(ruled.address in drawn for ruled in unit), frame.units))
+
+
+def _list_outcomes(units: Sequence[tuple[RuledCall, ...]], reviews: Reviews) -> list[bool]:
+    """Return what came of the units that were drawn, up to the last one that is labelled.
+
+    One that was skipped before it counts as wrong: it stays in the sample, and nobody knows.
+    """
+    for ruled in chain.from_iterable(units):
+        _require_same(reviews, ruled)
+    labelled = [all(reviews.list_labels(ruled) for ruled in unit) for unit in units]
+    last = max((place for place, known in enumerate(labelled, 1) if known), default=0)
+    return [all(is_right(reviews, ruled) for ruled in unit) for unit in units[:last]]
+
+
+def _require_same(reviews: Reviews, ruled: RuledCall) -> None:
+    """Raise TamperedLog where a label is about another ruling than the log holds."""
+    for given in reviews.list_labels(ruled):
+        if (given.body.ruled.event, given.body.ruled.digest) != (ruled.event, ruled.digest):
+            why = f"label {given.seq} is about another `{ruled.address}` than the log holds, so nothing is claimed"
+            raise TamperedLog(f"{why}; `foregate audit verify` tells what was changed", ruled.seq)

@@ -1,0 +1,193 @@
+"""Changes that are written down before anything is labelled for them: a path of settings, from strict to loose."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import TypeAlias
+
+from msgspec import Struct
+
+from foregate.assembly.home import find_judged_sessions, find_session
+from foregate.audit.pieces import Progress
+from foregate.policy.source.edit import Change, change_text
+from foregate.policy.source.layers import Layer
+from foregate.policy.source.load import layer_policy
+from foregate.policy.source.strict_yaml import Data, format_path, parse_yaml
+from foregate.schemas import strict_json
+from foregate.schemas.errors import PolicyError, UsageError
+from foregate.schemas.identity import Identity
+from foregate.schemas.review import ChangeProposed, ProposedStep, RuledCall
+from foregate.telemetry.bounds.proof import split_in_halves
+from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.review.review_log import ReviewLog
+from foregate.telemetry.review.reviews import Proposal, Reviews
+from foregate.tuning.let_go import LetGoFinder, Unit, hash_addresses, subtract
+from foregate.tuning.reach_index import ReachIndex
+
+Dial: TypeAlias = Sequence[Change]
+"""One key with the values it is to have, in the order they are tried."""
+_MOST = 64
+"""Settings that are tried at most: each is judged over all sessions."""
+
+
+class Wanted(Struct, frozen=True, kw_only=True):
+    """What is asked of a path: of what a setting lets go at most `allowed` thousandths may be wrong, shown with
+    `confidence` thousandths. `base` is the text of the policy file in force, named `file`."""
+
+    base: str
+    file: str
+    allowed: int
+    confidence: int
+    seed: int
+    sessions: tuple[str, ...] = ()
+
+
+def build_layer(base: str, file: str, values: Mapping[str, Data]) -> Layer:
+    """Return the layer of a policy file with other values; raise PolicyError where that makes no policy."""
+    from foregate.policy.source.key_names import parse_key
+
+    changes = [Change(parse_key(key), value) for key, value in values.items()]
+    data, lines = parse_yaml(change_text(base, file, changes), file)
+    layer = Layer(file, file, data, lines)
+    try:
+        layer_policy(layer)
+    except PolicyError as error:
+        raise PolicyError(f"as changed, {error}") from None
+    return layer
+
+
+async def propose(
+    log: SqliteLog,
+    kept: ReviewLog,
+    dials: Sequence[Dial],
+    wanted: Wanted,
+    by: Identity,
+    now: str,
+    index: ReachIndex | None = None,
+    progress: Progress | None = None,
+) -> tuple[Proposal, LetGoFinder]:
+    """Write down a path, and return it with what was found for it; `index` and `progress` are those of a LetGoFinder.
+
+    It holds the values of one dial as they are given, or the settings of several in an order found on one half of the
+    sessions. Raises UsageError where no call is judged, for a path that lets nothing go, or goes from loose to
+    strict.
+    """
+    names = [await find_session(log, name) for name in wanted.sessions]
+    sessions = await find_judged_sessions(log, names)
+    reviews, unit = await kept.read(), "calls" if len(dials) == 1 else "sessions"
+    finder = LetGoFinder(log, sessions, now, index, progress)
+    before = finder.find(build_layer(wanted.base, wanted.file, {}))
+    found = []
+    for values in _list_settings(dials):
+        calls = finder.find(build_layer(wanted.base, wanted.file, values))
+        found.append((values, subtract(calls, before)))
+    if unit == "calls":
+        steps = list(_write_path(found))
+    else:
+        steps = list(write_search(found, reviews, wanted.seed))
+    if not any(step.population for step in steps):
+        where = "" if unit == "calls" else " in both halves of the sessions"
+        raise UsageError(f"no setting of this path lets go a recorded call{where}, so labels can show nothing of it")
+    body = ChangeProposed(
+        name="",
+        base=wanted.base,
+        steps=tuple(steps),
+        unit="calls" if unit == "calls" else "sessions",
+        allowed=wanted.allowed,
+        confidence=wanted.confidence,
+        seed=wanted.seed,
+        sessions=len(sessions),
+        by=by,
+        among=tuple(sessions) if names else (),
+    )
+    name = f"c-{strict_json.digest(strict_json.dump(body, exclude=frozenset({'by'})))[:10]}"
+    known = reviews.proposals.get(name)
+    if known is not None:
+        return known, LetGoFinder(log, sessions, known.time, index, progress)
+    await kept.add_proposal(_rename(body, name), now)
+    return (await kept.read()).proposals[name], finder
+
+
+def _rename(body: ChangeProposed, name: str) -> ChangeProposed:
+    from msgspec.structs import replace
+
+    return replace(body, name=name)
+
+
+def _list_settings(dials: Sequence[Dial]) -> list[dict[str, Data]]:
+    """Return every combination of the values; raise UsageError for too many."""
+    settings = [{format_path(change.path): change.value for change in chosen} for chosen in product(*dials)]
+    if len(settings) > _MOST:
+        raise UsageError(f"these are {len(settings)} settings, and {_MOST} are tried at most; give fewer values")
+    return settings
+
+
+def _write_path(found: Sequence[tuple[dict[str, Data], list[RuledCall]]]) -> Iterator[ProposedStep]:
+    """Yield the settings of one dial as they are given; raise UsageError where one lets go fewer than one before."""
+    most, last = 0, ""
+    for values, calls in found:
+        said = describe_values(values)
+        if len(calls) < most:
+            fewer = f"`{said}` lets go {len(calls)} recorded calls and `{last}` before it {most}"
+            raise UsageError(f"{fewer}; write the path from strict to loose")
+        most, last = len(calls), said
+        yield ProposedStep(values, len(calls), hash_addresses(calls))
+
+
+def write_search(
+    found: Sequence[tuple[dict[str, Data], list[RuledCall]]], reviews: Reviews, seed: int
+) -> Iterator[ProposedStep]:
+    """Yield settings of several keys in the order in which they are tested on the other half of the sessions.
+
+    On the first half those come first in which fewest labels speak against it. Of those that let go the same calls, one
+    is tested.
+    """
+    ranked = []
+    for values, calls in found:
+        choosing, testing = _split_calls(calls, seed)
+        against = sum(not is_right(reviews, ruled) for ruled in choosing if reviews.list_labels(ruled))
+        if choosing and testing:
+            ranked.append((against, len(choosing), format_values(values), values, frozenset(calls), testing))
+    seen: set[frozenset[RuledCall]] = set()
+    for *_, values, let_go, testing in sorted(ranked, key=lambda one: one[:3]):
+        if let_go not in seen:
+            seen.add(let_go)
+            yield ProposedStep(values, len({ruled.session for ruled in testing}), hash_addresses(testing))
+
+
+def _split_calls(calls: Sequence[RuledCall], seed: int) -> tuple[list[RuledCall], list[RuledCall]]:
+    choosing, _ = split_in_halves({ruled.session for ruled in calls}, seed)
+    first = set(choosing)
+    return [one for one in calls if one.session in first], [one for one in calls if one.session not in first]
+
+
+def is_right(reviews: Reviews, ruled: RuledCall) -> bool:
+    """Whether everybody who labelled a ruling found it too strict, so that the call may be let go; unclear is no."""
+    labels = {given.body.label for given in reviews.list_labels(ruled)}
+    return labels == {"too strict"}
+
+
+def select_tested(calls: Sequence[RuledCall], unit: Unit, seed: int) -> list[RuledCall]:
+    """Return the calls that a setting is tested on: all, or those of the half of the sessions that chose nothing."""
+    return list(calls) if unit == "calls" else _split_calls(calls, seed)[1]
+
+
+def describe_values(values: Mapping[str, Data]) -> str:
+    """Return a setting in words, as `narration.min_chars: 10`."""
+    return ", ".join(f"{key}: {format_value(value)}" for key, value in values.items())
+
+
+def format_values(values: Mapping[str, Data]) -> str:
+    """Return a setting as a text to sort by."""
+    return strict_json.canonical(dict(values)).decode()
+
+
+def format_value(value: Data) -> str:
+    """Return a value as YAML has it on one line."""
+    return str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else strict_json_text(value)
+
+
+def strict_json_text(value: Data) -> str:
+    """Return a value as JSON, which YAML reads too."""
+    return strict_json.canonical(value).decode()

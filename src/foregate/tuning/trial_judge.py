@@ -1,0 +1,165 @@
+"""Many changes of single keys tried on the turns of sessions, each turn read once for all of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from functools import cache, cached_property
+from hashlib import sha256
+from typing import get_args
+
+from msgspec import Struct, field
+
+from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
+from foregate.gates.prelude import build_prelude
+from foregate.gates.replay.reach import is_of_gates
+from foregate.gates.replay.redecide import DIVERGING, PolicyComparison, Redecision
+from foregate.policy.policy import Policy
+from foregate.policy.source.load import restore_policy
+from foregate.policy.source.strict_yaml import Data, Path
+from foregate.policy.source.values import mark_moved
+from foregate.schemas import strict_json
+from foregate.schemas.judgement import Who
+from foregate.schemas.protocols import Readable
+from foregate.schemas.strict_json import Json
+from foregate.schemas.tool_call import CallFacts
+from foregate.schemas.tool_spec import ToolSpec, build_catalogue
+from foregate.telemetry.audit.rebuild_turn import RecordedTurn
+from foregate.tuning.mutations import move_value
+from foregate.tuning.phases import list_asked
+from foregate.tuning.reach_index import find_frame_key
+from foregate.tuning.reach_page import FrameKey
+
+Trial = tuple[Path, Data]
+"""A key and the value it is tried with; None takes a rule out."""
+
+
+def number_trial(trial: Trial) -> int:
+    """Return the number under which the counts of a trial are stored, the same in every process."""
+    name = strict_json.canonical([list(trial[0]), trial[1]])
+    return int.from_bytes(sha256(name).digest()[:7], "big")
+
+
+class TrialCounts(Struct, array_like=True):
+    """The counts of a trial up to each session's first divergence: calls by how they come out, and further questions.
+
+    `unseen` are those that may come out otherwise, as looking at them again might find something else.
+    """
+
+    calls: Counter[str] = field(default_factory=Counter)
+    more: Counter[Who] = field(default_factory=Counter)
+    sessions: int = 0
+    unseen: int = 0
+
+    @property
+    def turned(self) -> int:
+        """The calls that come out otherwise."""
+        return self.calls.total() - self.calls["unchanged"] - self.unseen
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is counted."""
+        return not (self.calls or self.unseen or self.sessions or any(self.more.values()))
+
+    def differs_from(self, other: TrialCounts) -> bool:
+        """Whether more or fewer calls come out otherwise, or somebody is asked more or fewer questions."""
+        turns = (self.turned, self.unseen) != (other.turned, other.unseen)
+        return turns or any(self.more[who] != other.more[who] for who in get_args(Who))
+
+    def count(self, recorded: RecordedTurn, result: Redecision) -> bool:
+        """Count a turn judged again; return whether its session would have gone another way."""
+        self.calls.update(call.change for call in result.calls)
+        self.unseen += sum(call.is_unseen for call in result.calls)
+        self.more.update(result.asked)
+        self.more.subtract(list_asked(recorded.turn))
+        diverges = any(call.change in DIVERGING for call in result.calls)
+        self.sessions += diverges
+        return diverges
+
+    def add(self, other: TrialCounts) -> None:
+        """Take in the counts of further sessions."""
+        self.calls.update(other.calls)
+        self.unseen += other.unseen
+        self.more.update(other.more)
+        self.sessions += other.sessions
+
+
+def change_policy(before: Policy, trial: Trial) -> Policy:
+    """Return a policy with another value; raise ValueError where that makes none."""
+    path, value = trial
+    return mark_moved(move_value(before, path, value), before, path, value)
+
+
+class TrialPiece(SessionPiece, frozen=True):
+    """A piece of a session with the trials that can reach its turns, by number and by the judging event."""
+
+    trials: Mapping[int, Trial] = {}
+    wanted: Mapping[int, Collection[int]] = {}
+
+
+class TrialJudge:
+    """Judges turns of pieces of sessions under the policies of many trials; each policy is kept for the next piece."""
+
+    def __init__(self, log: Readable) -> None:
+        self._log = log
+        self._frames: dict[FrameKey, _Frame] = {}
+
+    def __call__(self, piece: SessionPiece) -> dict[int, TrialCounts]:
+        """Return the counts of each trial in a piece, up to where it diverges; raise LogError where that cannot be
+        read."""
+        assert isinstance(piece, TrialPiece), "a piece names what is tried on it"
+        found: dict[int, TrialCounts] = {}
+        over, in_force, frame = set[int](), None, None
+        try:
+            for turn in read_turns(self._log, piece):
+                if turn.in_force is not in_force or frame is None:
+                    in_force, frame = turn.in_force, self._find_frame(turn)
+                trials = _TurnTrials(frame, turn)
+                for number in piece.wanted[turn.seq]:
+                    if number not in over:
+                        result = trials.judge(piece.trials[number])
+                        if result is not None and found.setdefault(number, TrialCounts()).count(turn, result):
+                            over.add(number)
+        except UNREADABLE as error:
+            raise explain_unreadable(piece.session, error) from None
+        return found
+
+    def _find_frame(self, turn: RecordedTurn) -> _Frame:
+        key = find_frame_key(turn.in_force, turn.turn.catalogue_hash)
+        if key not in self._frames:
+            self._frames[key] = _Frame(*turn.in_force.require())
+        return self._frames[key]
+
+
+class _Frame:
+    """What turns were judged under, with what trials make of it."""
+
+    def __init__(self, policy: Mapping[str, Json], catalogue: tuple[ToolSpec, ...]) -> None:
+        self.policy, self.catalogue = restore_policy(policy), build_catalogue(catalogue)
+        self.bench = build_prelude(self.policy, self.catalogue, keeps_rows=False)
+        self.compare = cache(self._compare)
+
+    def _compare(self, trial: Trial) -> PolicyComparison | None:
+        """Return the policy beside what a trial makes of it, None where that is no policy."""
+        with suppress(ValueError):
+            return PolicyComparison(self.policy, change_policy(self.policy, trial), self.catalogue)
+        return None
+
+
+class _TurnTrials:
+    """Judges one turn under the policies of trials; of keys that no fact carries on with the same facts."""
+
+    def __init__(self, frame: _Frame, recorded: RecordedTurn) -> None:
+        self._frame, self._recorded = frame, recorded
+
+    @cached_property
+    def _facts(self) -> Mapping[str, CallFacts]:
+        return self._frame.bench.facts(self._recorded.turn)
+
+    def judge(self, trial: Trial) -> Redecision | None:
+        """Return the turn judged again under a trial, None for one that makes no policy."""
+        facts = self._facts if is_of_gates(trial[0]) else None
+        if (comparison := self._frame.compare(trial)) is None:
+            return None
+        return comparison.redecide(self._recorded.turn, self._recorded.judgement, facts)
