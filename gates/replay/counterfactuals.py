@@ -11,9 +11,9 @@ from msgspec.structs import replace
 from foregate.gates.blind_plan import KEY
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.assumption import build_blind_plan, build_plan
+from foregate.gates.replay.other_values import find_domain, list_other_words
 from foregate.gates.replay.redecide import Replayed, build_stand_in, replay_turn
 from foregate.policy.policy import Policy
-from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.users import is_outside_judging
@@ -35,7 +35,6 @@ _BESIDE: Mapping[str, tuple[str, ...]] = {
 }
 """Where in the policy, beside the gate's own section, values lie that its ruling may rest on."""
 _VISIBLE = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY)
-_MOST = 10**9
 _NOT_TRIED = ("shadow_asks", "max_bytes")
 _ADVICE: Mapping[str, str] = {
     "plan": "a plan that fits this call",
@@ -116,13 +115,11 @@ class CounterfactualSearch(Struct, frozen=True, dict=True):
 
     def _try_value(self, path: Path, now: Data) -> Iterator[Counterfactual]:
         """Yield how a value would have to be: another word, or the nearest number on either side."""
-        node, key = POLICY.find_node(path) or {}, format_path(path)
-        if isinstance(now, bool) or "enum" in node:
-            for other in [not now] if isinstance(now, bool) else node["enum"]:
-                if other != now:
-                    yield from self._try_policy(path, other, f"with `{key}: {str(other).lower()}`", "=")
-        elif isinstance(now, int):
-            least, most = node.get("minimum", 0), node.get("maximum", _MOST)
+        key = format_path(path)
+        for other in list_other_words(path, now):
+            yield from self._try_policy(path, other, f"with `{key}: {str(other).lower()}`", "=")
+        if isinstance(now, int) and not isinstance(now, bool):
+            least, most = find_domain(path)
             above = find_nearest(lambda value: bool(self._judge_with(path, value)), now, most)
             below = find_nearest(lambda value: bool(self._judge_with(path, value)), now, max(least, min(1, now)))
             if above is not None:

@@ -8,11 +8,11 @@ from typing import Any, NamedTuple
 from msgspec import Struct
 
 from foregate.gates.prelude import Prelude, build_prelude
+from foregate.gates.replay.other_values import find_domain
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.swept_number import Range, SweptNumber
 from foregate.policy.policy import Policy
 from foregate.policy.source.key_names import parse_key
-from foregate.policy.source.keys import POLICY
 from foregate.policy.source.strict_yaml import Path, format_path
 from foregate.policy.source.values import list_values, replace_values
 from foregate.schemas.errors import UsageError
@@ -20,8 +20,6 @@ from foregate.schemas.judgement import Answer, Judgement, Need, Standing, Who
 from foregate.schemas.tool_spec import Catalogue
 from foregate.schemas.turn import Turn
 
-LARGEST = 10**9
-"""The last value that is swept of a key without a bound of its own."""
 MOST = 512
 """Ranges of one turn at most: beyond them a key does something else with its value than compare it."""
 _SWEPT: dict[str, tuple[str, ...]] = {
@@ -92,12 +90,6 @@ def _put_value(policy: Policy, path: Path, value: int) -> None:
             return
         place = inner
     vars(place)[name] = value
-
-
-def find_domain(path: Path) -> tuple[int, int]:
-    """Return the least and the largest value that a key is swept over."""
-    node = POLICY.find_node(path) or {}
-    return int(node.get("minimum", 0)), int(node.get("maximum", LARGEST))
 
 
 class _Bench(Struct, frozen=True):

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from msgspec import Struct, json
 
 from foregate.console.turned_rows import TurnedRow, list_rows
-from foregate.gates.replay.sweep_turn import find_domain
+from foregate.gates.replay.other_values import find_domain
 from foregate.policy.source.strict_yaml import Path
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.reviews import Reviews

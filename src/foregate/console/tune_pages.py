@@ -15,7 +15,8 @@ from foregate.console.console import Console
 from foregate.console.dial import HEIGHT, WIDTH, Dial, build_dial, find_point
 from foregate.console.query import Query
 from foregate.console.review_pages import KEYS
-from foregate.gates.replay.sweep_turn import find_domain, find_numeric_key
+from foregate.gates.replay.other_values import find_domain
+from foregate.gates.replay.sweep_turn import find_numeric_key
 from foregate.policy.source.comments import explain_key
 from foregate.policy.source.edit import Change
 from foregate.policy.source.load import LoadedPolicy, load_policy_layers

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from foregate.audit.pieces import KeptWorkers, Progress, SessionPiece, Workers, split_session
+from foregate.gates.replay.other_values import find_domain, list_other_words
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
@@ -27,7 +28,6 @@ from foregate.tuning.trial_judge import Trial, TrialCounts, TrialJudge, TrialPie
 
 TRIES = 4
 """Values of a number on either side that are tried before the last one there is, until one turns something."""
-_MOST = 10**9
 _UNMOVED: Trial = (("limits", "turns"), 0)
 """A trial of a key that judging does not read: of turns that do not come out as recorded anyway."""
 _EACH = 10
@@ -175,12 +175,9 @@ class LeverSearch:
         if path[: len(RULES)] == RULES:
             yield _Attempt(path, now, [None])
         elif self._is_read(path):
-            node = POLICY.find_node(path) or {}
-            if isinstance(now, bool) or "enum" in node:
-                others = [not now] if isinstance(now, bool) else node["enum"]
-                yield from (_Attempt(path, now, [other]) for other in others if other != now)
-            elif isinstance(now, int):
-                yield from self._plan_number(path, now, node.get("minimum", 0), node.get("maximum", _MOST))
+            yield from (_Attempt(path, now, [other]) for other in list_other_words(path, now))
+            if isinstance(now, int) and not isinstance(now, bool):
+                yield from self._plan_number(path, now, *find_domain(path))
 
     def _plan_number(self, path: Path, now: int, least: int, most: int) -> Iterator[_Attempt]:
         """Yield the nearest values up and down at which something turns, and the last one there is; of a number that

@@ -7,9 +7,9 @@ from typing import Any
 
 from msgspec import Struct
 
+from foregate.gates.replay.other_values import LARGEST, find_domain, list_other_words
 from foregate.policy.policy import Policy
 from foregate.policy.section import PolicySection
-from foregate.policy.source.keys import POLICY
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.users import is_outside_judging
@@ -17,7 +17,6 @@ from foregate.policy.source.values import WORDS, list_values, mark_moved, replac
 
 _LOOKING = "sensitive"
 """The section that steers nothing but looking, of which a case keeps what was found."""
-_MOST = 10**9
 
 
 class Mutation(Struct, frozen=True):
@@ -59,14 +58,11 @@ def _find_mutations(policy: Policy) -> Iterator[Mutation]:
 
 def _list_moves(path: Path, now: Data) -> list[Data]:
     """Return other values of a switch, a choice or a number: half, double, and none at all."""
-    node = POLICY.find_node(path) or {}
-    if isinstance(now, bool):
-        return [not now]
-    if isinstance(now, int):
-        least, most = node.get("minimum", 0), node.get("maximum", _MOST)
-        moved = (max(least, now // 2), min(most, now * 2 if now else max(1, most // 2 if most < _MOST else 1)), least)
+    if isinstance(now, int) and not isinstance(now, bool):
+        least, most = find_domain(path)
+        moved = (max(least, now // 2), min(most, now * 2 if now else max(1, most // 2 if most < LARGEST else 1)), least)
         return [value for value in dict.fromkeys(moved) if value != now]
-    return [value for value in node.get("enum", ()) if value != now]
+    return list_other_words(path, now)
 
 
 def move_value(policy: Policy, path: Path, value: Data) -> Policy:

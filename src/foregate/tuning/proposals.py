@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import product
+from operator import itemgetter
 from typing import TypeAlias
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from foregate.assembly.home import find_judged_sessions, find_session
 from foregate.audit.pieces import Progress
 from foregate.policy.source.edit import Change, change_text
+from foregate.policy.source.key_names import parse_key
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import layer_policy
 from foregate.policy.source.strict_yaml import Data, format_path, parse_yaml
@@ -45,8 +48,6 @@ class Wanted(Struct, frozen=True, kw_only=True):
 
 def build_layer(base: str, file: str, values: Mapping[str, Data]) -> Layer:
     """Return the layer of a policy file with other values; raise PolicyError where that makes no policy."""
-    from foregate.policy.source.key_names import parse_key
-
     changes = [Change(parse_key(key), value) for key, value in values.items()]
     data, lines = parse_yaml(change_text(base, file, changes), file)
     layer = Layer(file, file, data, lines)
@@ -82,10 +83,7 @@ async def propose(
     for values in _list_settings(dials):
         calls = finder.find(build_layer(wanted.base, wanted.file, values))
         found.append((values, subtract(calls, before)))
-    if unit == "calls":
-        steps = list(_write_path(found))
-    else:
-        steps = list(write_search(found, reviews, wanted.seed))
+    steps = list(_write_path(found) if unit == "calls" else write_search(found, reviews, wanted.seed))
     if not any(step.population for step in steps):
         where = "" if unit == "calls" else " in both halves of the sessions"
         raise UsageError(f"no setting of this path lets go a recorded call{where}, so labels can show nothing of it")
@@ -105,14 +103,8 @@ async def propose(
     known = reviews.proposals.get(name)
     if known is not None:
         return known, LetGoFinder(log, sessions, known.time, index, progress)
-    await kept.add_proposal(_rename(body, name), now)
+    await kept.add_proposal(replace(body, name=name), now)
     return (await kept.read()).proposals[name], finder
-
-
-def _rename(body: ChangeProposed, name: str) -> ChangeProposed:
-    from msgspec.structs import replace
-
-    return replace(body, name=name)
 
 
 def _list_settings(dials: Sequence[Dial]) -> list[dict[str, Data]]:
@@ -148,9 +140,10 @@ def write_search(
         choosing, testing = _split_calls(calls, seed)
         against = sum(not is_right(reviews, ruled) for ruled in choosing if reviews.list_labels(ruled))
         if choosing and testing:
-            ranked.append((against, len(choosing), format_values(values), values, frozenset(calls), testing))
+            order = against, len(choosing), strict_json.canonical(dict(values))
+            ranked.append((order, values, frozenset(calls), testing))
     seen: set[frozenset[RuledCall]] = set()
-    for *_, values, let_go, testing in sorted(ranked, key=lambda one: one[:3]):
+    for _, values, let_go, testing in sorted(ranked, key=itemgetter(0)):
         if let_go not in seen:
             seen.add(let_go)
             yield ProposedStep(values, len({ruled.session for ruled in testing}), hash_addresses(testing))
@@ -178,16 +171,7 @@ def describe_values(values: Mapping[str, Data]) -> str:
     return ", ".join(f"{key}: {format_value(value)}" for key, value in values.items())
 
 
-def format_values(values: Mapping[str, Data]) -> str:
-    """Return a setting as a text to sort by."""
-    return strict_json.canonical(dict(values)).decode()
-
-
 def format_value(value: Data) -> str:
-    """Return a value as YAML has it on one line."""
-    return str(value) if isinstance(value, (int, str)) and not isinstance(value, bool) else strict_json_text(value)
-
-
-def strict_json_text(value: Data) -> str:
-    """Return a value as JSON, which YAML reads too."""
-    return strict_json.canonical(value).decode()
+    """Return a value as YAML has it on one line; JSON is YAML, too."""
+    plain = isinstance(value, (int, str)) and not isinstance(value, bool)
+    return str(value) if plain else strict_json.canonical(value).decode()

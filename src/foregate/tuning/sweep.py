@@ -14,6 +14,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.audit.pieces import Progress, Workers, work_on_pieces, work_on_sessions
+from foregate.gates.replay.other_values import find_domain
 from foregate.gates.replay.sweep_turn import find_numeric_key
 from foregate.policy.source.load import default_policy, restore_policy
 from foregate.policy.source.strict_yaml import Path
@@ -24,7 +25,7 @@ from foregate.tuning.label_agreement import CallKey, Labelled, find_labelled, li
 from foregate.tuning.place_sums import Place, list_axes, sum_up_places
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.recorded_counts import PieceCounter, RecordedCounts
-from foregate.tuning.swept_pieces import PieceSweeper, What, list_domains, plan_pieces
+from foregate.tuning.swept_pieces import PieceSweeper, What, plan_pieces
 
 
 class Figure(NamedTuple):
@@ -139,7 +140,7 @@ def sweep_sessions(
 def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSums, judged: int) -> SweepResult:
     """Return the sweep that changes make of what is recorded."""
     paths = find_paths(keys)
-    lowest = tuple(low for low, _ in list_domains(paths))
+    lowest = tuple(low for low, _ in map(find_domain, paths))
     totals, now, labels = Counter[str](), Counter[tuple[int, ...]](), sums.labelled
     changes = Changes(sums.changes)
     for (policy, gate, what), count in recorded.counts.items():
@@ -169,7 +170,7 @@ def conclude_sweep(keys: Sequence[str], recorded: RecordedCounts, sums: SweepSum
 
 def _sum_up(changes: Changes, keys: Sequence[Path]) -> Iterator[SweepPoint]:
     """Yield the points between the places at which anything changes."""
-    domains = list_domains(keys)
+    domains = [find_domain(key) for key in keys]
     axes = list_axes((place for (place, _), by in changes.items() if by), tuple(low for low, _ in domains))
     ends = [
         dict(zip(axis, [*(at - 1 for at in axis[1:]), high], strict=True))

@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple
 
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
 from foregate.gates.replay.reach import list_condition_paths
-from foregate.gates.replay.sweep_turn import SweptTurn, TurnEnd, TurnSweep, describe_end, find_domain, find_numeric_key
+from foregate.gates.replay.sweep_turn import SweptTurn, TurnEnd, TurnSweep, describe_end, find_numeric_key
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Path
 from foregate.schemas.judgement import Who
@@ -137,8 +137,3 @@ def _is_about(condition: str, keys: Sequence[Path]) -> bool:
     names = [tuple(map(str, key)) for key in keys]
     paths = list_condition_paths(read_condition(condition))
     return any(path[: len(key)] == key[: len(path)] for path in paths for key in names)
-
-
-def list_domains(keys: Sequence[Path]) -> list[tuple[int, int]]:
-    """Return the least and the largest value of each key."""
-    return [find_domain(key) for key in keys]

@@ -9,8 +9,9 @@ import pytest
 
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay import sweep_turn
+from foregate.gates.replay.other_values import find_domain
 from foregate.gates.replay.redecide import replay_turn
-from foregate.gates.replay.sweep_turn import TurnSweep, find_domain, find_numeric_key
+from foregate.gates.replay.sweep_turn import TurnSweep, find_numeric_key
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.values import replace_values

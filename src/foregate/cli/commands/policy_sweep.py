@@ -55,7 +55,7 @@ def sweep(
     from foregate.policy.source.strict_yaml import format_path
     from foregate.policy.source.values import list_values
     from foregate.tuning.cube import has_libraries
-    from foregate.tuning.ray_crew import open_workers
+    from foregate.tuning.ray_workers import open_workers
     from foregate.tuning.reach_index import open_reach_index
     from foregate.tuning.sweep import find_paths, sweep_sessions
 

@@ -76,7 +76,7 @@ def _judge_again(
     from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.reports import build_summary_json, format_changes
     from foregate.cli.commands.try_report import build_phases_json, format_phases
-    from foregate.tuning.ray_crew import open_workers
+    from foregate.tuning.ray_workers import open_workers
     from foregate.tuning.reach_index import open_reach_index
     from foregate.tuning.what_if import WhatIf
 

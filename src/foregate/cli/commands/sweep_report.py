@@ -9,7 +9,7 @@ from msgspec import to_builtins
 from msgspec.structs import replace
 
 from foregate.cli.terminal.layout import format_table, pluralise, shorten_text
-from foregate.gates.replay.sweep_turn import LARGEST
+from foregate.gates.replay.other_values import LARGEST
 from foregate.schemas.strict_json import Json
 from foregate.tuning.sweep import SweepPoint, SweepResult
 

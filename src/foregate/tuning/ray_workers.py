@@ -7,7 +7,7 @@ import secrets
 import socket
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, chdir, contextmanager
+from contextlib import AbstractContextManager, ExitStack, chdir, contextmanager, nullcontext
 from importlib.util import find_spec
 from logging import ERROR
 from tempfile import TemporaryDirectory
@@ -28,19 +28,14 @@ _PATIENCE = 5.0
 """Seconds in which a cluster must answer."""
 
 
-@contextmanager
-def open_workers(address: str | None) -> Iterator[Workers]:
-    """Yield who works: the crew of a Ray cluster where one is named, else the processes of this machine."""
-    if address is None:
-        yield 0
-        return
-    with open_ray_crew(address) as crew:
-        yield crew
+def open_workers(address: str | None) -> AbstractContextManager[Workers]:
+    """Return who works: a Ray cluster where one is named, else the processes of this machine."""
+    return nullcontext(0) if address is None else open_ray(address)
 
 
 @contextmanager
-def open_ray_crew(address: str) -> Iterator[RayCrew]:
-    """Yield a crew on the cluster at an address, as Ray writes it; `local` starts one on this machine for as long.
+def open_ray(address: str) -> Iterator[RayWorkers]:
+    """Yield workers on the cluster at an address, as Ray writes it; `local` starts one on this machine for as long.
 
     Raises UsageError where Ray is not installed, or nothing answers there.
     """
@@ -48,38 +43,33 @@ def open_ray_crew(address: str) -> Iterator[RayCrew]:
         raise UsageError("Ray is not installed; run `pip install 'foregate[ray]'`")
     _check_reachable(address)
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-    with ExitStack() as kept:
-        more: dict[str, Any] = {}
+    more: dict[str, Any] = {}
+    with ExitStack() as stack:
         if address == LOCAL:
             # it listens beyond loopback: without the token, anybody on the network could have it run anything
             os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
             # what it keeps beside memory holds what was said in sessions; a socket lies in it, so its name is short
             folder = TemporaryDirectory(prefix="fg-", dir="/tmp", ignore_cleanup_errors=True)
-            more = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": kept.enter_context(folder)}
-        yield kept.enter_context(_join_cluster(address, more))
-
-
-@contextmanager
-def _join_cluster(address: str, more: Mapping[str, Any]) -> Iterator[RayCrew]:
-    ray = _load_ray()
-    try:
-        with chdir("/"):  # workers look for modules in the current folder first, and a workspace may hold any
-            ray.init(address=address, log_to_driver=False, logging_level=ERROR, **more)
-    except (ConnectionError, ValueError, RuntimeError) as error:
-        why = str(error).splitlines()[0][:200]
-        raise UsageError(
-            f"no Ray cluster takes work at `{address[:100]}` ({why}); `ray start --head` starts one"
-        ) from None
-    try:
-        yield RayCrew(max(1, int(ray.cluster_resources().get("CPU", 1))))
-    finally:
-        ray.shutdown()
+            more = {"num_cpus": cores(), "include_dashboard": False, "_temp_dir": stack.enter_context(folder)}
+        ray = _load_ray()
+        try:
+            with chdir("/"):  # workers look for modules in the current folder first, and a workspace may hold any
+                ray.init(address=address, log_to_driver=False, logging_level=ERROR, **more)
+        except (ConnectionError, ValueError, RuntimeError) as error:
+            why = f"no Ray cluster takes work at `{address[:100]}` ({_shorten(error)})"
+            raise UsageError(f"{why}; `ray start --head` starts one") from None
+        stack.callback(ray.shutdown)
+        yield RayWorkers(max(1, int(ray.cluster_resources().get("CPU", 1))))
 
 
 def _load_ray() -> Any:
     import ray
 
     return ray
+
+
+def _shorten(error: Exception) -> str:
+    return str(error).splitlines()[0][:200]
 
 
 def _check_reachable(address: str) -> None:
@@ -95,7 +85,7 @@ def _check_reachable(address: str) -> None:
         raise UsageError(f"nothing answers at `{address[:100]}`; start a cluster by `ray start --head`") from None
 
 
-class RayCrew:
+class RayWorkers:
     """So many workers on a cluster. What they need of the log is sent to them, session by session."""
 
     def __init__(self, count: int) -> None:
@@ -120,25 +110,24 @@ class RayCrew:
                     session, sent = piece.session, ray.put(list(log.lines(piece.session)))
                 under_way.append((piece, workers[number % len(workers)].work.remote(piece, sent)))
                 if len(under_way) >= AHEAD * len(workers):
-                    yield _take(under_way)
+                    yield _take(*under_way.popleft())
             while under_way:
-                yield _take(under_way)
+                yield _take(*under_way.popleft())
         finally:
             for worker in workers:
                 ray.kill(worker)
 
 
-def _take(under_way: deque[tuple[SessionPiece, Any]]) -> tuple[SessionPiece, Any]:
-    """Return what came of the piece that was handed out first."""
+def _take(piece: SessionPiece, found: Any) -> tuple[SessionPiece, Any]:
+    """Return the result of a piece once it is there."""
     ray = _load_ray()
-    piece, found = under_way.popleft()
     try:
         return piece, ray.get(found)
     except ray.exceptions.RayTaskError as error:
         raise error.cause from None
     except ray.exceptions.RayError as error:
-        why = str(error).splitlines()[0][:200]
-        raise LogError(f"a worker of the Ray cluster cannot do its work ({why}); see the cluster's own log") from None
+        why = f"a worker of the Ray cluster cannot do its work ({_shorten(error)})"
+        raise LogError(f"{why}; see the cluster's own log") from None
 
 
 class RayWorker:
@@ -150,7 +139,7 @@ class RayWorker:
         self._work = prepare(self._log)
 
     def work(self, piece: SessionPiece, lines: Lines) -> Any:
-        """Return what comes of a piece; raise UsageError where other code would judge here."""
+        """Return the result of a piece; raise UsageError where other code would judge here."""
         if not self._same:
             raise UsageError("a node of the cluster has another Foregate; install the same version on all of them")
         self._log.take(piece.session, lines)

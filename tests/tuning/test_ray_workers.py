@@ -17,7 +17,7 @@ from foregate.cli.commands.reports import build_summary_json
 from foregate.policy.source.layers import Layer
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.review.reviews import Reviews
-from foregate.tuning.ray_crew import RayWorker, SentLog, open_ray_crew
+from foregate.tuning.ray_workers import RayWorker, SentLog, open_ray
 from foregate.tuning.recorded_counts import PieceCounter
 from foregate.tuning.sweep import sweep_sessions
 from foregate.tuning.what_if import WhatIf
@@ -30,13 +30,13 @@ CHANGE: dict[str, Any] = {"narration": {"min_chars": 0}, "evidence": {"mode": "o
 RUN = """
 import json, sys
 from contextlib import nullcontext
-from foregate.tuning import ray_crew
+from foregate.tuning import ray_workers
 from foregate.cli.commands.app import main
-with ray_crew.open_ray_crew("local") as crew:
-    ray_crew.open_ray_crew = lambda address: nullcontext(crew)
+with ray_workers.open_ray("local") as crew:
+    ray_workers.open_ray = lambda address: nullcontext(crew)
     for command in json.loads(sys.argv[1]):
         used = []
-        crew.work = lambda *about: used.append(about) or ray_crew.RayCrew.work(crew, *about)
+        crew.work = lambda *about: used.append(about) or ray_workers.RayWorkers.work(crew, *about)
         assert main(command) == 0
         assert used, "the cluster did nothing"
         print("end", flush=True)
@@ -115,11 +115,11 @@ def test_a_node_with_other_code_does_no_work() -> None:
     ],
 )
 def test_a_cluster_that_is_not_there_is_told_in_a_sentence(address: str, sentence: str) -> None:
-    with pytest.raises(UsageError, match=sentence), open_ray_crew(address):
+    with pytest.raises(UsageError, match=sentence), open_ray(address):
         pass
 
 
 def test_without_ray_one_sentence_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("foregate.tuning.ray_crew.find_spec", lambda name: None)
-    with pytest.raises(UsageError, match=r"pip install 'foregate\[ray\]'"), open_ray_crew("local"):
+    monkeypatch.setattr("foregate.tuning.ray_workers.find_spec", lambda name: None)
+    with pytest.raises(UsageError, match=r"pip install 'foregate\[ray\]'"), open_ray("local"):
         pass
