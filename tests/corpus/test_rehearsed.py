@@ -6,9 +6,9 @@ import asyncio
 
 import pytest
 
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.rehearse import rehearse
 from foregate.gates.replay.assumption import NOTHING
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.rehearse import rehearse
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log
 

@@ -17,11 +17,11 @@ from foregate.tuning.phases import Phase, Phases, TurnOutcome, list_asked
 from foregate.tuning.policy_revision import KeyChange
 from foregate.tuning.what_if import WhatIf
 from tests.agent import corpus
-from tests.agent.rehearsing.families import DONE, Message, delegate, play_messages
-from tests.agent.rehearsing.models import TALK, Heedless, Insistent
-from tests.agent.rehearsing.test_families import MESSAGES
-from tests.agent.rehearsing.test_rehearse import CHANGES
 from tests.policies import policy_with
+from tests.tuning.rehearsing.families import DONE, Message, delegate, play_messages
+from tests.tuning.rehearsing.models import TALK, Heedless, Insistent
+from tests.tuning.rehearsing.test_families import MESSAGES
+from tests.tuning.rehearsing.test_rehearse import CHANGES
 
 JUDGED = [keys for keys in CHANGES if not any(key.startswith("limits.") for key in keys)]
 """Changes of what a turn is judged by; the others are named as without effect."""

@@ -43,22 +43,23 @@ class FamilyPhases:
     def _count_family(self, judged: dict[str, list[TurnOutcome]]) -> None:
         if not any(judged.values()):
             return  # nothing is assumed, and what became of single turns is not asked about
-        rests = {name: self._find_rest(name) for name in judged} if len(judged) > 1 else {}
+        rests = {name: find_rest(self._log, name) for name in judged} if len(judged) > 1 else {}
         own = {name: min((one.seq for one in turns if one.diverges), default=inf) for name, turns in judged.items()}
         until = find_divergences(own, {name: rest for name, rest in rests.items() if rest is not None})
         for name, turns in judged.items():
             self._phases.begin_session(until[name])
             self._phases.add(turns)
 
-    def _find_rest(self, name: str) -> Rest | None:
-        """Return what a session rests on, None for nothing that is known."""
-        first = next(iter(self._log.events(name, until=1)), None)
-        started = first.body if first is not None else None
-        if not isinstance(started, SessionStarted):
-            return None
-        if started.depth:
-            return Rest(started.parent, started.parent_event)
-        return Rest(started.follows.session, inf) if started.follows is not None else None
+
+def find_rest(log: Readable, name: str) -> Rest | None:
+    """Return what a session rests on: the one whose task it is, or which it resumes; None for nothing that is known."""
+    first = next(iter(log.events(name, until=1)), None)
+    started = first.body if first is not None else None
+    if not isinstance(started, SessionStarted):
+        return None
+    if started.depth:
+        return Rest(started.parent, started.parent_event)
+    return Rest(started.follows.session, inf) if started.follows is not None else None
 
 
 def find_divergences(own: dict[str, float], rests: dict[str, Rest]) -> dict[str, float]:

@@ -104,11 +104,11 @@ def _judge_again(
 
 def _play_again(layer: Layer, assumed: Assumption | None, sessions: list[str] | None, as_json: bool) -> None:
     """Print what each session costs when it is played again, and on a terminal how many were played so far."""
-    from foregate.agent.rehearsing.rehearse import Rehearsal
     from foregate.assembly.home import find_judged_sessions
     from foregate.cli.commands.try_report import build_rehearsal_json, build_tally_json, format_rehearsals
     from foregate.gates.replay.assumption import NOTHING
-    from foregate.tuning.rehearsals import RehearsalRun
+    from foregate.tuning.rehearsing.rehearsal_run import RehearsalRun
+    from foregate.tuning.rehearsing.rehearse import Rehearsal
 
     assumed = assumed or NOTHING
     with open_home_log() as log:

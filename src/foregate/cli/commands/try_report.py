@@ -14,11 +14,11 @@ from foregate.cli.terminal.layout import fold_text, format_table, make_visible, 
 from foregate.schemas.version import __version__
 
 if TYPE_CHECKING:
-    from foregate.agent.rehearsing.counts import SessionCounts
-    from foregate.agent.rehearsing.rehearse import Rehearsal
     from foregate.schemas.strict_json import Json
     from foregate.tuning.phases import Phase, Phases
-    from foregate.tuning.rehearsals import RehearsalTally, RehearsedPart
+    from foregate.tuning.rehearsing.counts import SessionCounts
+    from foregate.tuning.rehearsing.rehearsal_run import RehearsalTally, RehearsedPart
+    from foregate.tuning.rehearsing.rehearse import Rehearsal
 
 _ADVISERS = {"planner": "plans", "critic": "critiques", "person": "prompts"}
 

@@ -12,18 +12,18 @@ from typing import Literal
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from foregate.agent.rehearsing.counts import SessionCounts
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded
-from foregate.agent.rehearsing.rehearse import Rehearsal, rehearse
 from foregate.audit.pieces import UNREADABLE, SessionPiece, Workers, work_on_sessions
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import replace_user_layer
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event
-from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.protocols import QuestionStore, Readable
+from foregate.tuning.family_phases import find_rest
+from foregate.tuning.rehearsing.counts import SessionCounts
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
+from foregate.tuning.rehearsing.rehearse import Rehearsal, rehearse
 
 
 class RehearsedPart(Struct):
@@ -162,13 +162,9 @@ def _find_chain(log: Readable, name: str) -> list[str]:
 
 
 def _find_before(log: Readable, name: str) -> str:
-    """Return the session that one goes on with or that began it, "" where there is none in the log."""
-    first = next(iter(log.events(name, until=1)), None)
-    started = first.body if first is not None else None
-    if not isinstance(started, SessionStarted):
-        return ""
-    before = started.parent if started.depth else started.follows.session if started.follows is not None else ""
-    return before if before and _is_there(log, before) else ""
+    """Return the session that one resumes or that began it, "" where the log holds none."""
+    rest = find_rest(log, name)
+    return rest.session if rest is not None and rest.session and _is_there(log, rest.session) else ""
 
 
 def _is_there(log: Readable, name: str) -> bool:

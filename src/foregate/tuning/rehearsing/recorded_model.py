@@ -7,8 +7,11 @@ from typing import Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_steps import (
+from foregate.schemas.errors import ModelError
+from foregate.schemas.message import ModelRequest
+from foregate.schemas.model_response import ModelResponse
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_steps import (
     NothingRecorded,
     RecordedEnd,
     RecordedHalt,
@@ -17,9 +20,6 @@ from foregate.agent.rehearsing.recorded_steps import (
     RecordedSwitch,
     RecordedUndo,
 )
-from foregate.schemas.errors import ModelError
-from foregate.schemas.message import ModelRequest
-from foregate.schemas.model_response import ModelResponse
 
 T = TypeVar("T")
 U = TypeVar("U")

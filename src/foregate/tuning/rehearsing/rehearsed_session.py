@@ -9,14 +9,6 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.undo import UndoableChange, choose_change
 from foregate.agent.loop.runner import run_child_task
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_hands import RecordedHands
-from foregate.agent.rehearsing.recorded_interaction import RecordedInteraction
-from foregate.agent.rehearsing.recorded_model import RecordedModel
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedSwitch, RecordedUndo
-from foregate.agent.rehearsing.recorded_surveyor import RecordedSurveyor
-from foregate.agent.rehearsing.rehearsed_plan import RehearsedPlan
-from foregate.agent.rehearsing.stage import Stage
 from foregate.agent.session.absent_person import AbsentPerson
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
@@ -31,6 +23,14 @@ from foregate.schemas.protocols import Lease, RunContext
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_hands import RecordedHands
+from foregate.tuning.rehearsing.recorded_interaction import RecordedInteraction
+from foregate.tuning.rehearsing.recorded_model import RecordedModel
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedSwitch, RecordedUndo
+from foregate.tuning.rehearsing.recorded_surveyor import RecordedSurveyor
+from foregate.tuning.rehearsing.rehearsed_plan import RehearsedPlan
+from foregate.tuning.rehearsing.stage import Stage
 
 
 class RecordedTools(BaseToolSource):

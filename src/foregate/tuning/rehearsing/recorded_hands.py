@@ -5,10 +5,6 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import build_start, check_permit, execute
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedFate, RecordingEnds
-from foregate.agent.rehearsing.recorded_surveyor import RecordedSurveyor
-from foregate.agent.rehearsing.stage import Stage
 from foregate.agent.session.hands import Hands
 from foregate.agent.session.prefetched import PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted
@@ -18,6 +14,10 @@ from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import OutcomeUnknown, SandboxEnded, ToolFinished
 from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedFate, RecordingEnds
+from foregate.tuning.rehearsing.recorded_surveyor import RecordedSurveyor
+from foregate.tuning.rehearsing.stage import Stage
 
 _CANCELLED = "cancelled"
 _WOULD_CHANGE = "what it would have changed:\n"

@@ -13,11 +13,14 @@ from hypothesis import strategies as st
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.rehearsing.counts import SessionCounts, count_events
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import EffectUndone, ToolFinished, UserMessage
+from foregate.tuning.rehearsing.counts import SessionCounts, count_events
 from tests.agent import corpus
-from tests.agent.rehearsing.families import (
+from tests.agent.world import World
+from tests.events import bodies
+from tests.policies import policy_with
+from tests.tuning.rehearsing.families import (
     DONE,
     Message,
     count_sessions,
@@ -27,11 +30,8 @@ from tests.agent.rehearsing.families import (
     rehearse_family,
     sort_counts,
 )
-from tests.agent.rehearsing.models import TALK, Agreeing, Heedless, Insistent, sends_twice
-from tests.agent.rehearsing.test_rehearse import CALLS, CHANGES
-from tests.agent.world import World
-from tests.events import bodies
-from tests.policies import policy_with
+from tests.tuning.rehearsing.models import TALK, Agreeing, Heedless, Insistent, sends_twice
+from tests.tuning.rehearsing.test_rehearse import CALLS, CHANGES
 
 OTHER_EDIT = ("edit_file", {"path": "b.txt", "old": "teh", "new": "the"})
 READ_B = ("read_file", {"path": "b.txt"})

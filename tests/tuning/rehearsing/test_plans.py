@@ -14,22 +14,33 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from foregate.agent.planning.run.control import roll_back_plans
-from foregate.agent.rehearsing.counts import count_events
-from foregate.agent.rehearsing.rehearse import Rehearsal
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.event import Event, NeedRaised
 from foregate.schemas.event_body import Checkpoint
 from foregate.schemas.protocols import Reply
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, RecordedConfiguration
+from foregate.tuning.rehearsing.counts import count_events
+from foregate.tuning.rehearsing.rehearse import Rehearsal
 from tests.agent import corpus
 from tests.agent.planning import plans
 from tests.agent.planning.plans import CONFIGURATION
-from tests.agent.rehearsing.families import list_events, open_further, rehearse_family
-from tests.agent.rehearsing.models import TALK
-from tests.agent.rehearsing.planned import JUNK, Models, Somebody, Story, drive, get_driver, live, task, try_again, wire
-from tests.agent.rehearsing.test_rehearse import judge_alike
 from tests.events import bodies
 from tests.policies import policy_with
+from tests.tuning.rehearsing.families import list_events, open_further, rehearse_family
+from tests.tuning.rehearsing.models import TALK
+from tests.tuning.rehearsing.planned import (
+    JUNK,
+    Models,
+    Somebody,
+    Story,
+    drive,
+    get_driver,
+    live,
+    task,
+    try_again,
+    wire,
+)
+from tests.tuning.rehearsing.test_rehearse import judge_alike
 
 READ, EDIT = corpus.READ, ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})
 READ_B, EDIT_B = ("read_file", {"path": "b.txt"}), ("edit_file", EDIT[1] | {"path": "b.txt"})

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.audit.rebuild_turn import InForce
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
 
 ReplacePolicy = Callable[[Mapping[str, Json]], Policy]
 """From the layers of a recorded session to the policy it would have had."""

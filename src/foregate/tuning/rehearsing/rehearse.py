@@ -6,19 +6,19 @@ from collections.abc import Sequence
 
 from msgspec import Struct, field
 
-from foregate.agent.rehearsing.counts import SessionCounts, count_events
-from foregate.agent.rehearsing.player import SessionPlayer
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded
-from foregate.agent.rehearsing.recording import Recording
-from foregate.agent.rehearsing.stage import Read, Stage
 from foregate.agent.session.snapshots import fold_session
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import SessionEnded
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.version import __version__
+from foregate.tuning.rehearsing.counts import SessionCounts, count_events
+from foregate.tuning.rehearsing.player import SessionPlayer
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
+from foregate.tuning.rehearsing.recording import Recording
+from foregate.tuning.rehearsing.stage import Read, Stage
 
 _BY_CALL = compile_late(r"c\d+\.\d+")
 _BY_PROGRAM = "a program began this child task outside of any call, and such a task is not played again"

@@ -27,8 +27,8 @@ from foregate.schemas.protocols import Reply
 from foregate.schemas.task_plan import PlanStepChanged, TaskPlan
 from tests.agent.planning.plans import CONFIGURATION
 from tests.agent.planning.test_worked_examples import wire_task
-from tests.agent.rehearsing.models import Heedless, Wanted
 from tests.agent.world import World
+from tests.tuning.rehearsing.models import Heedless, Wanted
 
 REQUEST = "fix the typos in a.txt and b.txt and tell bob@example.org"
 JUNK = "I would rather not write any JSON."

@@ -6,18 +6,6 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from foregate.agent.rehearsing.recorded_plan import PlanHistory, PlanStep
-from foregate.agent.rehearsing.recorded_steps import (
-    RecordedAnswer,
-    RecordedEnd,
-    RecordedFate,
-    RecordedHalt,
-    RecordedMessage,
-    RecordedResponse,
-    RecordedSwitch,
-    RecordedUndo,
-    Step,
-)
 from foregate.evidence.state.dataflow import Dataflow
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
@@ -42,6 +30,18 @@ from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Survey
 from foregate.telemetry.audit.rebuild_turn import LAYING, InForce
+from foregate.tuning.rehearsing.recorded_plan import PlanHistory, PlanStep
+from foregate.tuning.rehearsing.recorded_steps import (
+    RecordedAnswer,
+    RecordedEnd,
+    RecordedFate,
+    RecordedHalt,
+    RecordedMessage,
+    RecordedResponse,
+    RecordedSwitch,
+    RecordedUndo,
+    Step,
+)
 
 _UNDONE = "an effect was undone here while calls were waiting, and what they would have found then is not recorded"
 _PLANNED = "a plan of the whole task begins here, and the log does not hold the configuration it was made and run under"

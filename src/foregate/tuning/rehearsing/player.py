@@ -8,8 +8,15 @@ from typing import Any
 from foregate.agent.loop.cancelling import cancel_task
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.ask.planner import make_plan, record_proposal
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_plan import (
+from foregate.agent.session.snapshots import fold_session
+from foregate.evidence.state.lineage import begin_further
+from foregate.evidence.state.session import SessionState
+from foregate.schemas.event import Draft
+from foregate.schemas.event_body import PolicyChanged, SessionEnded
+from foregate.schemas.protocols import Lease
+from foregate.telemetry.audit.rebuild_turn import InForce
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_plan import (
     PlanStep,
     RecordedExecution,
     RecordedFailure,
@@ -19,7 +26,7 @@ from foregate.agent.rehearsing.recorded_plan import (
     RecordedRollback,
     RecordedRound,
 )
-from foregate.agent.rehearsing.recorded_steps import (
+from foregate.tuning.rehearsing.recorded_steps import (
     NothingRecorded,
     RecordedEnd,
     RecordedHalt,
@@ -29,16 +36,9 @@ from foregate.agent.rehearsing.recorded_steps import (
     RecordedUndo,
     RecordingEnds,
 )
-from foregate.agent.rehearsing.rehearsed_plan import RehearsedPlan
-from foregate.agent.rehearsing.rehearsed_session import RehearsedSession
-from foregate.agent.rehearsing.stage import Stage
-from foregate.agent.session.snapshots import fold_session
-from foregate.evidence.state.lineage import begin_further
-from foregate.evidence.state.session import SessionState
-from foregate.schemas.event import Draft
-from foregate.schemas.event_body import PolicyChanged, SessionEnded
-from foregate.schemas.protocols import Lease
-from foregate.telemetry.audit.rebuild_turn import InForce
+from foregate.tuning.rehearsing.rehearsed_plan import RehearsedPlan
+from foregate.tuning.rehearsing.rehearsed_session import RehearsedSession
+from foregate.tuning.rehearsing.stage import Stage
 
 _NOBODY_ANSWERED = "a question is asked here that nobody answered then"
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedAnswer, RecordedEnd, RecordingEnds
 from foregate.agent.session.absent_person import AbsentPerson
 from foregate.agent.session.interaction import Interaction, build_override, restore_reply, strip_request
 from foregate.agent.session.prefetched import PrefetchedResults
@@ -20,6 +18,8 @@ from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import Usage
 from foregate.schemas.protocols import Blobs, Model, Reply
 from foregate.schemas.strict_json import Json, get_list
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedAnswer, RecordedEnd, RecordingEnds
 
 
 class RecordedInteraction(Interaction):

@@ -7,19 +7,6 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import NoReturn
 
-from foregate.agent.rehearsing.plan_progress import PlanProgress
-from foregate.agent.rehearsing.recorded_plan import RecordedRound
-from foregate.agent.rehearsing.recorded_steps import (
-    NothingRecorded,
-    RecordedAnswer,
-    RecordedFate,
-    RecordedMessage,
-    RecordedResponse,
-    RecordedSwitch,
-    RecordingEnds,
-    Step,
-)
-from foregate.agent.rehearsing.recording import Recording
 from foregate.agent.session.stopping import Stopped
 from foregate.evidence.state.lineage import join_events
 from foregate.gates.replay.assumption import Assumption
@@ -30,6 +17,19 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.session_link import is_of_other_session, name_call
 from foregate.schemas.tool_call import ToolCall
+from foregate.tuning.rehearsing.plan_progress import PlanProgress
+from foregate.tuning.rehearsing.recorded_plan import RecordedRound
+from foregate.tuning.rehearsing.recorded_steps import (
+    NothingRecorded,
+    RecordedAnswer,
+    RecordedFate,
+    RecordedMessage,
+    RecordedResponse,
+    RecordedSwitch,
+    RecordingEnds,
+    Step,
+)
+from foregate.tuning.rehearsing.recording import Recording
 
 _ID = compile_late(r"([cp])(\d+)\.(\d+)(.*)", re.DOTALL)
 _RAN, _OTHERWISE = "ran", "ran otherwise"

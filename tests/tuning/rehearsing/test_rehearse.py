@@ -11,19 +11,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.agent.loop.runner import run
-from foregate.agent.rehearsing.counts import SessionCounts, count_events
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.rehearse import Rehearsal
 from foregate.agent.testing.model import answers, calls, says
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Reply
+from foregate.tuning.rehearsing.counts import SessionCounts, count_events
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.rehearse import Rehearsal
 from tests.agent import corpus
-from tests.agent.rehearsing.models import TALK, Agreeing, Heedless, Insistent, Wanted, rehearse_one, sends_twice
 from tests.agent.world import World
 from tests.events import bodies
 from tests.policies import policy_with
+from tests.tuning.rehearsing.models import TALK, Agreeing, Heedless, Insistent, Wanted, rehearse_one, sends_twice
 
 REQUEST = f"fix a.txt and send a greeting to {corpus.BOB}"
 POST: Wanted = ("post", {"to": corpus.BOB, "text": "hello"})

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from msgspec.structs import replace
 
 from foregate.agent.planning.ask.asking import ENDPOINT, MODEL
-from foregate.agent.rehearsing.recorded_model import RecordedVoice
-from foregate.agent.rehearsing.recorded_plan import RecordedFailure, RecordedRound
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedEnd, RecordedResponse
 from foregate.schemas import strict_json
 from foregate.schemas.errors import ModelError, ModelUnreachable
 from foregate.schemas.event import NeedAnswered
 from foregate.schemas.message import Message, ModelRequest, write_messages
 from foregate.schemas.model_response import ModelResponse, Usage
+from foregate.tuning.rehearsing.recorded_model import RecordedVoice
+from foregate.tuning.rehearsing.recorded_plan import RecordedFailure, RecordedRound
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedEnd, RecordedResponse
 
 _OTHER = "is told something else than then, so nobody knows what it would have said (--assume model=same goes on)"
 

@@ -13,11 +13,6 @@ from foregate.agent.planning.format.reader import Reading
 from foregate.agent.planning.format.recorded_configuration import restore_configuration
 from foregate.agent.planning.run.control import reset_failed_tasks, undo_plan
 from foregate.agent.planning.run.run_plan import PlanController
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_plan import RecordedRetry, RecordedRound
-from foregate.agent.rehearsing.recorded_planner import RecordedFiller, RecordedPlanner
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.evidence.state.plan import CallState, StepState
@@ -27,6 +22,11 @@ from foregate.schemas.event_body import Checkpoint, EffectUndone
 from foregate.schemas.message import ModelRequest, read_messages
 from foregate.schemas.protocols import Model
 from foregate.schemas.task_plan import PlanDefect, PlanProposed, RecordedConfiguration
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_plan import RecordedRetry, RecordedRound
+from foregate.tuning.rehearsing.recorded_planner import RecordedFiller, RecordedPlanner
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
 
 _UNSOUND = PlanDefect(0, "plan", "it could not be used then", "")
 

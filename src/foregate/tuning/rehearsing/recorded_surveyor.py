@@ -6,10 +6,6 @@ from collections.abc import Sequence
 
 from msgspec.structs import replace
 
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_plan import PREVIEW
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded
 from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.remote_survey import OPERANDS
 from foregate.evidence.state.session import SessionState
@@ -18,6 +14,10 @@ from foregate.policy.risk.resurvey import resurvey
 from foregate.schemas.tool_call import EvidenceSeen, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
 from foregate.telemetry.audit.rebuild_turn import InForce
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_plan import PREVIEW
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
 
 _REMEDY = ".remedy"
 _NEVER_JUDGED = ("not_run_too_many", "not_run_after_failure", "not_run_dry_run")

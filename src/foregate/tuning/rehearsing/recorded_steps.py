@@ -6,7 +6,6 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
-from foregate.agent.rehearsing.recorded_plan import PlanStep
 from foregate.schemas.event import Actor, NeedAnswered
 from foregate.schemas.event_body import (
     CallAnswered,
@@ -23,6 +22,7 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import ModelResponse
 from foregate.telemetry.audit.rebuild_turn import InForce
+from foregate.tuning.rehearsing.recorded_plan import PlanStep
 
 
 class RecordingEnds(BaseException):

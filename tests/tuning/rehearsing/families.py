@@ -7,9 +7,6 @@ from dataclasses import dataclass
 
 from foregate.agent.effects.undo import undo
 from foregate.agent.loop.runner import run
-from foregate.agent.rehearsing.counts import SessionCounts, count_events
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.rehearse import Rehearsal, rehearse
 from foregate.agent.session.linked import draft_switches, find_lineage, fold_lineage
 from foregate.agent.session.session import Session
 from foregate.evidence.state.lineage import begin_further
@@ -17,8 +14,11 @@ from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Model, Person
-from tests.agent.rehearsing.models import Agreeing, Heedless, Wanted
+from foregate.tuning.rehearsing.counts import SessionCounts, count_events
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.rehearse import Rehearsal, rehearse
 from tests.agent.world import World
+from tests.tuning.rehearsing.models import Agreeing, Heedless, Wanted
 
 Steps = Sequence[tuple[str, Sequence[Wanted]]]
 DONE: tuple[str, Sequence[Wanted]] = ("That is done.", ())

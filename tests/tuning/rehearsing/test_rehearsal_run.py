@@ -11,20 +11,20 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict, replace
 
-from foregate.agent.rehearsing.counts import SessionCounts
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.rehearse import rehearse
 from foregate.audit.pieces import ProcessCrew
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import load_policy_layers, record_layers
 from foregate.schemas.event import Draft
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning.rehearsals import RehearsalRun, find_families
+from foregate.tuning.rehearsing.counts import SessionCounts
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.rehearsal_run import RehearsalRun, find_families
+from foregate.tuning.rehearsing.rehearse import rehearse
 from tests.agent import corpus
-from tests.agent.rehearsing.families import DONE, Message, delegate, list_events, play_messages
-from tests.agent.rehearsing.models import TALK
 from tests.policies import policy_with
+from tests.tuning.rehearsing.families import DONE, Message, delegate, list_events, play_messages
+from tests.tuning.rehearsing.models import TALK
 
 STRICT = Layer("x", "x", {"narration": {"scope": "first_response"}}, {})
 EDITS = Message([(TALK, [corpus.READ]), (TALK, [corpus.EDIT])], ends=True)

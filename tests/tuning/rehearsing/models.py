@@ -6,8 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.rehearse import Rehearsal, rehearse
 from foregate.agent.testing.model import answers, calls, says
 from foregate.gates.replay.assumption import Assumption
 from foregate.schemas import strict_json
@@ -17,6 +15,8 @@ from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.rehearse import Rehearsal, rehearse
 from tests.agent.world import ACCEPT, plan_json
 
 TALK = "I understood what you want, and this is what I do for it now."

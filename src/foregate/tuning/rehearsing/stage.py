@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from foregate.agent.rehearsing.policies import PolicyAgain
-from foregate.agent.rehearsing.progress import Progress
-from foregate.agent.rehearsing.recorded_steps import NothingRecorded, RecordedHalt, RecordedUndo
-from foregate.agent.rehearsing.recording import Recording
 from foregate.gates.replay.assumption import Assumption
 from foregate.schemas.event import Body, Event
 from foregate.schemas.event_body import SessionStarted
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
+from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.rehearsing.progress import Progress
+from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedHalt, RecordedUndo
+from foregate.tuning.rehearsing.recording import Recording
 
 _IN_CHILD = "in its child task "
 
