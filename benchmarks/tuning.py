@@ -25,7 +25,7 @@ from foregate.policy.source.strict_yaml import Data
 from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.levers import LeverSearch
-from foregate.tuning.policy_revision import KeyChange
+from foregate.tuning.piece_judge import KeyChange
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.what_if import WhatIf
 

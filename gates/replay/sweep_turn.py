@@ -92,7 +92,7 @@ def _put_value(policy: Policy, path: Path, value: int) -> None:
     vars(place)[name] = value
 
 
-class _Bench(Struct, frozen=True):
+class _BuiltGates(Struct, frozen=True):
     """The gates of a policy whose swept keys have one value each, and the ranges in which those were built alike."""
 
     policy: Policy
@@ -112,7 +112,7 @@ class TurnSweep:
     def __init__(self, policy: Policy, catalogue: Catalogue, keys: Sequence[Path]) -> None:
         self._policy, self._catalogue, self._keys = policy, catalogue, tuple(keys)
         self._domains = [find_domain(path) for path in keys]
-        self._benches: dict[tuple[int, ...], _Bench] = {}
+        self._benches: dict[tuple[int, ...], _BuiltGates] = {}
 
     def sweep(self, turn: Turn) -> Iterator[SweptTurn]:
         """Yield what a turn comes to, range by range; together they hold every value. Raises UsageError for a key whose
@@ -156,16 +156,16 @@ class TurnSweep:
         low, high = (one.low for one in bench.ranges), (one.high for one in bench.ranges)
         return SweptTurn(tuple(low), tuple(high), describe_end(played.judgement, played.used, missing))
 
-    def _find_bench(self, values: tuple[int, ...]) -> _Bench:
+    def _find_bench(self, values: tuple[int, ...]) -> _BuiltGates:
         if values not in self._benches:
             self._benches[values] = self._build_bench(values)
         return self._benches[values]
 
-    def _build_bench(self, values: tuple[int, ...]) -> _Bench:
+    def _build_bench(self, values: tuple[int, ...]) -> _BuiltGates:
         policy = replace_values(self._policy, dict(zip(self._keys, values, strict=True)))
         policy.hash  # noqa: B018 - it is of the plain values
         ranges = tuple(Range(value, *domain) for value, domain in zip(values, self._domains, strict=True))
         for path, within in zip(self._keys, ranges, strict=True):
             _put_value(policy, path, SweptNumber(within))
         prelude = build_prelude(policy, self._catalogue)
-        return _Bench(policy, prelude, ranges, tuple((one.low, one.high) for one in ranges))
+        return _BuiltGates(policy, prelude, ranges, tuple((one.low, one.high) for one in ranges))

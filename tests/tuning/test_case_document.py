@@ -18,8 +18,7 @@ from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.turn import HoldCount, Refusal
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.tuning.case import Case, Fate, judge_case
-from foregate.tuning.case_document import dump_case, load_case, shorten_hashes
-from foregate.tuning.case_file import format_case, format_document, read_case
+from foregate.tuning.case_file import dump_case, format_case, format_document, load_case, read_case, shorten_hashes
 from tests.agent.corpus import STORIES, Story
 from tests.gates.turns import CATALOGUE, answered, call, need_of, plan_for, survey, turn
 from tests.tuning.what_if_worlds import played

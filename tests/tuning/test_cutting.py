@@ -7,16 +7,14 @@ import pytest
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Turn
 from foregate.tuning.case import Case, Fate, judge_case
-from foregate.tuning.case_document import dump_case
-from foregate.tuning.cutting import cut_case, find_noticed
-from foregate.tuning.mutation_judge import Benches
-from foregate.tuning.mutations import list_mutations
-from foregate.tuning.shrink import list_entries
+from foregate.tuning.case_cutting import cut_case, find_noticed, list_entries
+from foregate.tuning.case_file import dump_case
+from foregate.tuning.mutations import MutationJudge, list_mutations
 from tests.gates.turns import CATALOGUE, answered, call, need_of, plan_for, survey, turn
 
 TRIED = ("rules", "narration", "uncertainty", "evidence", "plan", "approval")
 MUTATIONS = [one for one in list_mutations(default_policy()) if one.path[0] in TRIED]
-BENCHES = Benches(default_policy(), MUTATIONS)
+BENCHES = MutationJudge(default_policy(), MUTATIONS)
 EDIT, SEND, SHELL = (
     call("edit_file", text="x" * 40),
     call("send", "bob@example.org", 2),

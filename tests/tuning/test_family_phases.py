@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from foregate.gates.replay.assumption import Assumption
 from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log.memory_log import MemoryLog
-from foregate.tuning.family_phases import Rest, find_divergences
-from foregate.tuning.phases import Phase, Phases, TurnOutcome, list_asked
-from foregate.tuning.policy_revision import KeyChange
+from foregate.tuning.phases import Phase, Phases, Rest, TurnOutcome, find_divergences, list_asked
+from foregate.tuning.piece_judge import KeyChange
 from foregate.tuning.what_if import WhatIf
 from tests.agent import corpus
 from tests.policies import policy_with

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from foregate.policy.risk.globs import matches, matches_beneath, matches_text, may_hold
-from foregate.tuning.glob_cover import (
+from foregate.tuning.rule_cover import (
     is_any_within,
     is_path_within,
     is_text_within,

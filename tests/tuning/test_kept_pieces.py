@@ -22,7 +22,7 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning import levers, what_if
 from foregate.tuning.levers import LeverSearch
 from foregate.tuning.reach_index import ReachIndex, open_reach_index
-from foregate.tuning.trial_judge import TrialJudge
+from foregate.tuning.trials import TrialJudge
 from foregate.tuning.what_if import Row, WhatIf, WhatIfTally
 from tests.tuning.test_reach_index import Growing
 from tests.varied import varied_log

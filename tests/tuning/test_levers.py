@@ -13,9 +13,9 @@ from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.values import list_values
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning import levers
-from foregate.tuning.break_points import list_break_points
+from foregate.tuning.change_set import list_break_points
 from foregate.tuning.levers import Lever, LeverSearch
-from foregate.tuning.policy_revision import KeyChange
+from foregate.tuning.piece_judge import KeyChange
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.reach_page import ReachPage
 from foregate.tuning.what_if import WhatIf

@@ -8,14 +8,13 @@ from msgspec.structs import replace
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Turn
 from foregate.tuning.case import Case, Fate, judge_case
-from foregate.tuning.cutting import find_noticed, is_noticed
-from foregate.tuning.mutation_judge import STEERING, Benches
-from foregate.tuning.mutations import list_mutations
+from foregate.tuning.case_cutting import find_noticed, is_noticed
+from foregate.tuning.mutations import STEERING, MutationJudge, list_mutations
 from tests.gates.turns import CATALOGUE, survey, turn
 from tests.tuning.test_cutting import ASKING, EDIT, PLANNED, READ, UNREAD
 
 POLICY = default_policy()
-BENCHES = Benches(
+BENCHES = MutationJudge(
     POLICY, [one for place, one in enumerate(list_mutations(POLICY)) if place % 3 == 0 or one.path[0] == "rules"]
 )
 OUTSIDE = replace(survey(EDIT).resources[0], protected="outside_workspace")

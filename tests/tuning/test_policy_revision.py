@@ -5,7 +5,7 @@ from __future__ import annotations
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import default_policy, replace_user_layer
 from foregate.schemas.strict_json import Json
-from foregate.tuning.policy_revision import Revision
+from foregate.tuning.piece_judge import Revision
 
 STRICT = Layer("new.yaml", "new.yaml", {"uncertainty": {"threshold": 300}}, {})
 LAYERS: list[dict[str, Json]] = [

@@ -18,8 +18,8 @@ from foregate.policy.source.layers import Layer
 from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.review.reviews import Reviews
 from foregate.tuning.ray_workers import RayWorker, SentLog, open_ray
-from foregate.tuning.recorded_counts import PieceCounter
 from foregate.tuning.sweep import sweep_sessions
+from foregate.tuning.turn_figures import PieceCounter
 from foregate.tuning.what_if import WhatIf
 from tests.varied import varied_log
 

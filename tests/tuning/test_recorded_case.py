@@ -11,8 +11,8 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.event import TurnJudged
 from foregate.telemetry.review.ruling import find_decision, find_ruling
 from foregate.tuning.case import judge_case
+from foregate.tuning.case_cutting import cut_recorded
 from foregate.tuning.case_file import format_case, read_case
-from foregate.tuning.recorded_case import cut_recorded
 from tests.varied import varied_log
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.tuning.shrink import list_entries, minimise, remove_entries, shrink
+from foregate.tuning.case_cutting import list_entries, minimise, remove_entries, shrink
 
 TREES = st.recursive(
     st.integers(0, 9) | st.text("ab ", max_size=30),

@@ -28,12 +28,11 @@ from foregate.telemetry.review.review_log import CHAIN, ReviewLog, SaidLabel
 from foregate.telemetry.review.reviews import Reviews
 from foregate.telemetry.review.ruling import find_ruling
 from foregate.tuning.label_agreement import find_labelled, is_met
-from foregate.tuning.policy_revision import KeyChange
+from foregate.tuning.piece_judge import KeyChange
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.reach_page import IndexedTurn, PageFrame, ReachPage
-from foregate.tuning.recorded_counts import read_turn_end
 from foregate.tuning.sweep import SweepResult, sweep_sessions
-from foregate.tuning.swept_pieces import list_reached
+from foregate.tuning.turn_figures import list_reached, read_turn_end
 from foregate.tuning.what_if import WhatIf
 from tests.varied import varied_log
 
@@ -161,7 +160,7 @@ async def test_labels_of_changed_decisions_and_turns_of_another_version_are_name
         changed = structs.replace(body, ruled=structs.replace(body.ruled, event="0" * 64)) if number == 1 else body
         reviews.apply(structs.replace(event, body=changed))
     written.close()
-    monkeypatch.setattr("foregate.tuning.recorded_counts.__version__", "another")
+    monkeypatch.setattr("foregate.tuning.turn_figures.__version__", "another")
     found = sweep_sessions(log, names[:2], KEYS[:1], reviews, None, 1)
     assert (found.labels, found.changed, found.others) == (2, 1, found.turns)
     told = "\n".join(format_sweep(found, 80))

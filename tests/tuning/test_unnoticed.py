@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from foregate.policy.source.load import default_policy
 from foregate.tuning.case import Case, Fate
+from foregate.tuning.case_testing import KeyNotice, find_notices, find_offers
 from foregate.tuning.mutations import list_mutations
-from foregate.tuning.unnoticed import KeyNotice, find_notices, find_offers
 from tests.agent.corpus import evidence, outside_the_mandate, plan_accepted
 from tests.gates.turns import CATALOGUE, call, survey, turn
 from tests.policies import policy_with

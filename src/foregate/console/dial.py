@@ -1,22 +1,94 @@
-"""The dial of a key: what recorded turns come to at every value, laid out for a page that follows the hand."""
+"""The dial of a key: what recorded turns come to at every value, and the calls that turn, as a page shows them."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
 from markupsafe import Markup
 from msgspec import Struct, json
 
-from foregate.console.turned_rows import TurnedRow, list_rows
+from foregate.audit.pieces import UNREADABLE
+from foregate.cli.terminal.event_rows import name_call
+from foregate.console.console import LINKS
 from foregate.gates.replay.other_values import find_domain
 from foregate.policy.source.strict_yaml import Path
+from foregate.schemas.errors import LogError
+from foregate.schemas.event import TurnJudged
+from foregate.schemas.review import RuledCall
+from foregate.telemetry.audit.rebuild_turn import EventWindow, rebuild_turn
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.review.reviews import Reviews
-from foregate.tuning.cube_view import CubeView
+from foregate.tuning.cube_view import CubeView, TurnedCall
 from foregate.tuning.sweep import GateCounts, SweepPoint, SweepResult
+from foregate.tuning.turn_figures import read_end
+
+
+class TurnedRow(Struct, frozen=True):
+    """A call: what it is about, its arguments, what became of it, what would now, where its decision is shown, and the
+    reviewer's label."""
+
+    ruled: RuledCall
+    about: str
+    arguments: str
+    then: str
+    would: str
+    time: str
+    link: str
+    label: str
+
+
+def list_rows(log: SqliteLog, reviews: Reviews, reviewer: str, calls: Iterable[TurnedCall]) -> Iterator[TurnedRow]:
+    """Yield a row for each call that the log still tells of."""
+    for one in calls:
+        try:
+            row = _build_row(log, reviews, reviewer, one)
+        except (*UNREADABLE, LogError):
+            continue
+        if row is not None:
+            yield row
+
+
+def _build_row(log: SqliteLog, reviews: Reviews, reviewer: str, one: TurnedCall) -> TurnedRow | None:
+    near = EventWindow(log, one.session)
+    event = near(one.seq)
+    if not isinstance(event.body, TurnJudged):
+        return None
+    judgement, end = event.body.judgement, read_end(event.body, near)
+    asked = any(one.call in question.calls for question in end.asked if question.who == "person")
+    verdict = judgement.find_verdict(one.call)
+    gates = [decision.gate for decision in judgement.decisions]
+    gate = next(name for name in (one.gate, verdict.gate, *gates) if name in gates)
+    ruled = RuledCall(one.session, one.seq, gate, one.call, event.hash, verdict.digest)
+    held = next((name for call, name in end.stopped if call == one.call), "")
+    then = f"held by {held}" if held else "asked about, and ran" if asked else "ran"
+    given = reviews.find_label(ruled, reviewer)
+    turn = rebuild_turn(event.body.turn, near)
+    call = next(call for call in turn.calls if call.id == one.call)
+    target = next((survey.target for survey in turn.surveys if survey.call == one.call), "")
+    return TurnedRow(
+        ruled,
+        name_call(call.name, target),
+        call.raw,
+        then,
+        describe_turn(one),
+        event.time,
+        LINKS.decision(one.session, one.seq, gate, one.call),
+        given.body.label if given is not None else "",
+    )
+
+
+def describe_turn(one: TurnedCall) -> str:
+    """Return what would become of a call that turns, compared with the value in force."""
+    parts = []
+    if one.held:
+        parts.append(f"would be held by {one.gate}" if one.held > 0 else "would not be held")
+    if one.asked:
+        parts.append("would be asked about" if one.asked > 0 else "would not be asked about")
+    return " and ".join(parts)
+
 
 WIDTH, HEIGHT = 800, 96
 """Units of the histogram."""

@@ -1,9 +1,10 @@
-"""What labels show of a path of settings: walked from strict to loose, and stopped where they do not suffice."""
+"""What labels show of a path of settings, walked from strict to loose, and the labels that are drawn for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import chain, takewhile
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -11,13 +12,15 @@ from foregate.assembly.home import find_sessions
 from foregate.audit.pieces import Progress
 from foregate.policy.source.strict_yaml import Data
 from foregate.schemas.errors import TamperedLog, UsageError
-from foregate.schemas.review import ChangeProposed, ProposedStep, QueueDrawn, RuledCall
+from foregate.schemas.identity import Identity
+from foregate.schemas.review import Canary, ChangeProposed, ProposedStep, QueueDrawn, RuledCall
 from foregate.telemetry.bounds.proof import Proof, count_allowed, prove
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.review.review_log import ReviewLog
 from foregate.telemetry.review.reviews import Proposal, Reviews
 from foregate.tuning.let_go import Frame, LetGoFinder, build_frame, subtract
 from foregate.tuning.proposals import build_layer, is_right, select_tested
-from foregate.tuning.reach_index import ReachIndex
+from foregate.tuning.reach_index import ReachIndex, open_reach_index
 
 FILE = "the policy"
 """What sentences call the policy file that a path is laid over, as it was when the path was written down."""
@@ -125,3 +128,69 @@ def _require_same(reviews: Reviews, ruled: RuledCall) -> None:
         if (given.body.ruled.event, given.body.ruled.digest) != (ruled.event, ruled.digest):
             why = f"label {given.seq} is about another `{ruled.address}` than the log holds, so nothing is claimed"
             raise TamperedLog(f"{why}; `foregate audit verify` tells what was changed", ruled.seq)
+
+
+_MILLION = 1_000_000
+
+
+class ChangeDraw(NamedTuple):
+    """What is drawn: for the change of this name so many, 0 for as many as it takes, with canaries among them."""
+
+    name: str
+    size: int = 0
+    blind: bool = False
+    canaries: tuple[Canary, ...] = ()
+
+
+async def draw_for_change(log: SqliteLog, kept: ReviewLog, wanted: ChangeDraw, by: Identity, now: str) -> QueueDrawn:
+    """Return the queue of what is to be labelled next for a change: drawn now, or before and not yet gone through.
+
+    Without a `size` as many are drawn as would show it if all are right. Raises UsageError where no label is needed, or
+    none can help.
+    """
+    reviews, name = await kept.read(), wanted.name
+    proposal = find_proposal(reviews, name)
+    with open_reach_index(log, ()) as index:
+        assessor = await Assessor.open(log, proposal, index)
+        step = list(assessor.walk(reviews))[-1]
+    if step.proof.shown:
+        raise UsageError(f"every setting of `{name}` is shown; `foregate policy suggest {name}` says what to apply")
+    queues = list_queues(reviews, name)
+    if queues and not _is_gone_through(queues[-1], reviews):
+        if wanted.canaries:
+            raise UsageError(f"`{queues[-1].name}` was drawn and is not gone through; go on with it without --canary")
+        return queues[-1]
+    queue = _draw(assessor, step, wanted, by, len(queues) + 1)
+    await kept.add_queue(queue, now)
+    return queue
+
+
+def _is_gone_through(queue: QueueDrawn, reviews: Reviews) -> bool:
+    return all(reviews.list_labels(ruled) for ruled in queue.items)
+
+
+def _draw(assessor: Assessor, step: AssessedStep, wanted: ChangeDraw, by: Identity, number: int) -> QueueDrawn:
+    body, proof, units = assessor.body, step.proof, step.frame.units
+    if proof.more is None:
+        raise UsageError(f"{proof.wrong} of {proof.labelled} labels speak against it, and no further ones can show it")
+    taken = min(len(units), wanted.size or proof.labelled + proof.more)
+    if taken <= proof.labelled:
+        raise UsageError(f"{proof.labelled} are labelled already; draw more by --size, up to {len(units)}")
+    known = {ruled.address for ruled in step.frame.calls}
+    if among := [canary.ruled.address for canary in wanted.canaries if canary.ruled.address in known]:
+        raise UsageError(f"`{among[0]}` is one of those the change lets go, so it is no canary; name another decision")
+    items: list[RuledCall] = [ruled for unit in units[:taken] for ruled in unit]
+    return QueueDrawn(
+        name=f"{body.name}-{number}",
+        way="random",
+        filter={"change": body.name, "step": step.number, "unit": body.unit},
+        sessions=body.sessions,
+        population=len(step.frame.calls),
+        population_hash=step.frame.hash,
+        items=tuple(items),
+        by=by,
+        probability=taken * _MILLION // len(units),
+        seed=body.seed,
+        blind=wanted.blind,
+        canaries=wanted.canaries,
+    )

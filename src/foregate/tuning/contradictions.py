@@ -12,7 +12,7 @@ from foregate.policy.risk.globs import matches_text
 from foregate.policy.source.strict_yaml import Data, escape_text
 from foregate.schemas.foreign_tools import TOOLS, list_meant_tools, spell_name
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec
-from foregate.tuning.idle_thresholds import compute_most_risk
+from foregate.tuning.lint_settings import compute_most_risk
 
 _PLACED = (ResourceKind.URL, ResourceKind.HOST)
 _PATHS = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.OTHER)

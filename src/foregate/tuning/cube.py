@@ -22,9 +22,8 @@ from foregate.schemas.errors import LogError, UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.cube_view import CubeView
 from foregate.tuning.reach_index import ReachIndex, open_reach_index
-from foregate.tuning.recorded_counts import PieceCounter
 from foregate.tuning.sweep import find_paths
-from foregate.tuning.swept_pieces import PieceSweeper, plan_pieces
+from foregate.tuning.turn_figures import PieceCounter, PieceSweeper, plan_pieces
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

@@ -11,8 +11,8 @@ from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
 from foregate.telemetry.review.reviews import Reviews
 from foregate.tuning.label_agreement import find_labelled
-from foregate.tuning.recorded_counts import RecordedCounts
 from foregate.tuning.sweep import Figure, SweepResult, SweepSums, conclude_sweep
+from foregate.tuning.turn_figures import RecordedCounts
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

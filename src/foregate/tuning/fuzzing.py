@@ -23,8 +23,8 @@ from foregate.schemas.tool_call import Loss, Origin, Survey, SurveyedResource, T
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
 from foregate.schemas.turn import Turn
 from foregate.tuning.case import SEVERITY, Case, Fate, find_fates, judge_case
-from foregate.tuning.case_document import dump_case, load_case
-from foregate.tuning.shrink import shrink
+from foregate.tuning.case_cutting import shrink
+from foregate.tuning.case_file import dump_case, load_case
 from foregate.tuning.variants import Variant, list_variants
 
 _NO_MEMORY: dict[str, tuple[()]] = {"answers": (), "refusals": (), "holds": ()}
@@ -59,11 +59,11 @@ def find_milder(turn: Turn, policy: Policy, catalogue: Catalogue) -> Iterator[Fi
             with TemporaryDirectory(prefix="foregate-fuzz-") as folder:
                 _rebuild(Path(folder), survey)
                 with closing(LocalWorkspace(folder)) as workspace:
-                    bench = _Bench(workspace, turn, survey, policy, catalogue)
+                    bench = _VariantJudge(workspace, turn, survey, policy, catalogue)
                     yield from _vary(bench, call)
 
 
-def _vary(bench: _Bench, call: ToolCall) -> Iterator[Finding]:
+def _vary(bench: _VariantJudge, call: ToolCall) -> Iterator[Finding]:
     usual = bench.judge(call)
     if usual is None or SEVERITY[usual[1].verdict] == 0 or usual[1].gate == "validity":
         return  # a call that cannot be read does nothing, so no variant does the same
@@ -96,7 +96,7 @@ def cut_finding(finding: Finding, policy: Policy) -> Case:
     return load_case(shrink(start, does, _KEPT)) if does(start) else whole
 
 
-class _Bench:
+class _VariantJudge:
     """Looks at calls as if in the place of a recorded one, and judges them."""
 
     def __init__(

@@ -10,9 +10,7 @@ from typing import NamedTuple
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import Label
 from foregate.telemetry.review.reviews import Reviews
-from foregate.tuning.place_sums import Place, list_axes, sum_up_places
-from foregate.tuning.recorded_counts import read_turn_end
-from foregate.tuning.swept_pieces import What, list_figures
+from foregate.tuning.turn_figures import Place, What, list_axes, list_figures, read_turn_end, sum_up_places
 
 CallKey = tuple[str, int, str]
 """A session, the event that judged a turn, and a call."""

@@ -19,12 +19,10 @@ from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.users import is_outside_judging
 from foregate.policy.source.values import WORDS, list_values
 from foregate.schemas.protocols import Readable
-from foregate.tuning.break_points import list_break_points
-from foregate.tuning.change_set import ChangeSet, ConditionIndex, find_reached
-from foregate.tuning.kept_trials import KeptTrials
+from foregate.tuning.change_set import ChangeSet, ConditionIndex, find_reached, list_break_points
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.reach_page import FrameKey, ReachPage, read_condition
-from foregate.tuning.trial_judge import Trial, TrialCounts, TrialJudge, TrialPiece, change_policy, number_trial
+from foregate.tuning.trials import KeptTrials, Trial, TrialCounts, TrialJudge, TrialPiece, change_policy, number_trial
 
 TRIES = 4
 """Values of a number on either side that are tried before the last one there is, until one turns something."""

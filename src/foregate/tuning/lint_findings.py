@@ -12,13 +12,10 @@ from foregate.policy.source.load import LoadedPolicy, default_policy, layer_poli
 from foregate.policy.source.strict_yaml import Path, format_path
 from foregate.policy.source.workspace_file import find_leaves
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.tuning.idle_thresholds import find_idle_thresholds
 from foregate.tuning.lint_rules import find_rule_remarks
-from foregate.tuning.missing_partners import find_missing_partners
+from foregate.tuning.lint_settings import Remark, find_idle_thresholds, find_missing_partners
 from foregate.tuning.open_reads import find_open_reads
 
-Remark = tuple[Path, str]
-"""The path of what is remarked on, and a sentence."""
 _CLASSIFIED = ("run_command", "run_shell")
 
 

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from msgspec import Struct
 
+from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.other_values import LARGEST, find_domain, list_other_words
+from foregate.gates.replay.reach import ReachReader
+from foregate.gates.replay.redecide import survey_again
 from foregate.policy.policy import Policy
 from foregate.policy.section import PolicySection
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Data, Path, format_path
 from foregate.policy.source.users import is_outside_judging
 from foregate.policy.source.values import WORDS, list_values, mark_moved, replace_values
+from foregate.schemas import strict_json
+from foregate.schemas.tool_spec import Catalogue
+from foregate.schemas.turn import Turn
+from foregate.tuning.case import Fate, find_fates
+from foregate.tuning.change_set import ChangeSet
 
 _LOOKING = "sensitive"
 """The section that steers nothing but looking, of which a case keeps what was found."""
@@ -89,3 +98,63 @@ def _copy_with(section: Any, path: Path, value: Data) -> Any:
 
 def _find_inner(section: Any, step: Any) -> Any:
     return section.get(step) if isinstance(section, Mapping) else getattr(section, str(step), None)
+
+
+STEERING = ("commands", "files", "http", "sensitive", "tools")
+"""Sections of the policy that steer what is looked at."""
+_MOST = 4096
+"""Gates that are kept built."""
+Fates = Mapping[str, Fate]
+
+
+class MutationJudge:
+    """The gates of a policy and of its mutations over catalogues, built once for each."""
+
+    def __init__(self, policy: Policy, mutations: Sequence[Mutation]) -> None:
+        self.policy, self.mutations = policy, mutations
+        self._built: dict[tuple[int, str], Prelude] = {}
+        self._readers: dict[str, ReachReader] = {}
+        self._changes = ChangeSet(policy)
+        for number, one in enumerate(mutations):
+            self._changes.add(number, one.path, partial(getattr, one, "policy"))
+        self._names: dict[int, tuple[Catalogue, str]] = {}
+
+    def judge(self, turn: Turn, catalogue: Catalogue, mutation: Mutation | None = None) -> Fates:
+        """Return the fates of a turn's calls under the policy, or under a mutation of it.
+
+        Raises what judging a turn raises that does not fit together.
+        """
+        policy, unknown = self.policy if mutation is None else mutation.policy, dict[str, str]()
+        if mutation is not None and mutation.path[0] in STEERING:
+            turn, unknown, _ = survey_again(turn, policy, self.policy, catalogue)
+        fates = find_fates(turn, policy, self._find_bench(policy, catalogue))
+        return {call: Fate("hold", "", "", unknown=unknown[call]) if call in unknown else fates[call] for call in fates}
+
+    def list_reaching(self, turn: Turn, catalogue: Catalogue) -> list[Mutation]:
+        """Return the mutations that can make anything of the turn come out otherwise; the others cannot."""
+        name = self._name(catalogue)
+        if name not in self._readers:
+            self._readers[name] = ReachReader(self.policy, catalogue)
+        reader = self._readers[name]
+        followed, _ = reader.follow(turn, find_fates)
+        conditions = [reader.conditions[number] for number in followed.conditions | {*reader.built}]
+        reached = self._changes.find_reaching(conditions, followed.calls)
+        return [one for number, one in enumerate(self.mutations) if number in reached]
+
+    def _find_bench(self, policy: Policy, catalogue: Catalogue) -> Prelude:
+        key = (id(policy), self._name(catalogue))
+        if key not in self._built:
+            if len(self._built) >= _MOST:
+                self._built.clear()
+            self._built[key] = build_prelude(policy, catalogue, keeps_rows=False)
+        return self._built[key]
+
+    def _name(self, catalogue: Catalogue) -> str:
+        """Return the hash of a catalogue, the one asked about last being the likeliest."""
+        known = self._names.get(id(catalogue))
+        if known is None or known[0] is not catalogue:
+            if len(self._names) >= _MOST:
+                self._names.clear()
+            known = catalogue, strict_json.digest([strict_json.dump(spec) for spec in catalogue.values()])
+            self._names[id(catalogue)] = known
+        return known[1]

@@ -7,10 +7,9 @@ from collections.abc import Iterator, Sequence
 from foregate.policy.commands_section import CommandEntry, Commands
 from foregate.policy.policy import Policy
 from foregate.policy.risk.globs import matches_text
-from foregate.policy.source.strict_yaml import Path, escape_text
+from foregate.policy.source.strict_yaml import escape_text
+from foregate.tuning.lint_settings import Remark
 
-Remark = tuple[Path, str]
-"""The path of what is remarked on, and a sentence."""
 _PAGERS = ("less", "more", "most", "zless", "zmore", "bzless", "xzless", "bat", "batcat", "pg")
 _STARTS = {
     **dict.fromkeys(_PAGERS, "starts programs by what is typed there or stands behind a `+`"),

@@ -9,8 +9,7 @@ from typing import Any, cast
 import msgspec
 from msgspec import Struct
 
-from foregate.gates.replay.call_traits import CallTraits
-from foregate.gates.replay.reach import Followed, ReachReader
+from foregate.gates.replay.reach import CallTraits, Followed, ReachReader
 from foregate.policy.followed import Condition
 from foregate.schemas.judgement import Who
 from foregate.schemas.turn import Turn

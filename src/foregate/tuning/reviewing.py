@@ -21,7 +21,7 @@ from foregate.telemetry.review.population import Filter, RulingRow, read_populat
 from foregate.telemetry.review.review_log import ReviewLog, SaidLabel
 from foregate.telemetry.review.reviews import GivenLabel, Reviews
 from foregate.telemetry.review.ruling import find_ruling, is_there, parse_address
-from foregate.tuning.change_review import ChangeDraw, draw_for_change
+from foregate.tuning.assessing import ChangeDraw, draw_for_change
 from foregate.tuning.what_if import WhatIf
 
 _SEEDS = 1_000_000

@@ -22,10 +22,17 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Readable
 from foregate.telemetry.review.reviews import Reviews
 from foregate.tuning.label_agreement import CallKey, Labelled, find_labelled, list_agreement
-from foregate.tuning.place_sums import Place, list_axes, sum_up_places
 from foregate.tuning.reach_index import ReachIndex
-from foregate.tuning.recorded_counts import PieceCounter, RecordedCounts
-from foregate.tuning.swept_pieces import PieceSweeper, What, plan_pieces
+from foregate.tuning.turn_figures import (
+    PieceCounter,
+    PieceSweeper,
+    Place,
+    RecordedCounts,
+    What,
+    list_axes,
+    plan_pieces,
+    sum_up_places,
+)
 
 
 class Figure(NamedTuple):

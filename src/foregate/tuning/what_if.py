@@ -32,10 +32,16 @@ from foregate.schemas import strict_json
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.tuning.change_set import ChangeSet, find_reached
-from foregate.tuning.family_phases import FamilyPhases
-from foregate.tuning.phases import CallOutcome, Phases, TurnOutcome
-from foregate.tuning.piece_judge import JudgedPiece, PieceJudge, Row, WhatIfTally, read_judged_piece
-from foregate.tuning.policy_revision import PolicyEdit, Revision
+from foregate.tuning.phases import CallOutcome, FamilyPhases, Phases, TurnOutcome
+from foregate.tuning.piece_judge import (
+    JudgedPiece,
+    PieceJudge,
+    PolicyEdit,
+    Revision,
+    Row,
+    WhatIfTally,
+    read_judged_piece,
+)
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.reach_page import FrameKey, ReachPage
 

@@ -10,8 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from foregate.gates.prelude import build_prelude
-from foregate.gates.replay.call_traits import describe_traits, may_match
-from foregate.gates.replay.reach import PolicyChange
+from foregate.gates.replay.reach import PolicyChange, describe_traits, may_match
 from foregate.policy.policy import Rule
 from foregate.policy.risk.rule_matching import is_match
 from foregate.schemas.errors import PolicyError

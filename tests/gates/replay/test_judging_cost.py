@@ -21,7 +21,7 @@ from foregate.policy.source.strict_yaml import Data, Path
 from foregate.policy.source.values import replace_values
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.telemetry.audit.rebuild_turn import RecordedTurn
-from foregate.tuning.policy_revision import KeyChange, Revision
+from foregate.tuning.piece_judge import KeyChange, Revision
 from tests.counts.counting import Count, counted
 from tests.varied import varied_log
 

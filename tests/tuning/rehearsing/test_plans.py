@@ -19,8 +19,7 @@ from foregate.schemas.event import Event, NeedRaised
 from foregate.schemas.event_body import Checkpoint
 from foregate.schemas.protocols import Reply
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, RecordedConfiguration
-from foregate.tuning.rehearsing.counts import count_events
-from foregate.tuning.rehearsing.rehearse import Rehearsal
+from foregate.tuning.rehearsing.rehearse import Rehearsal, count_events
 from tests.agent import corpus
 from tests.agent.planning import plans
 from tests.agent.planning.plans import CONFIGURATION

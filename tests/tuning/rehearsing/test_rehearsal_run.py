@@ -17,10 +17,9 @@ from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import load_policy_layers, record_layers
 from foregate.schemas.event import Draft
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.tuning.rehearsing.counts import SessionCounts
-from foregate.tuning.rehearsing.policies import PolicyAgain
 from foregate.tuning.rehearsing.rehearsal_run import RehearsalRun, find_families
-from foregate.tuning.rehearsing.rehearse import rehearse
+from foregate.tuning.rehearsing.rehearse import SessionCounts, rehearse
+from foregate.tuning.rehearsing.stage import PolicyAgain
 from tests.agent import corpus
 from tests.policies import policy_with
 from tests.tuning.rehearsing.families import DONE, Message, delegate, list_events, play_messages

@@ -31,9 +31,8 @@ def case(
     as_json: options.AsJson = False,
 ) -> None:
     """Cut a recorded decision to the smallest case with the same verdict that notices the same policy changes."""
-    from foregate.tuning.case_document import dump_case
-    from foregate.tuning.case_file import format_case
-    from foregate.tuning.recorded_case import cut_recorded
+    from foregate.tuning.case_cutting import cut_recorded
+    from foregate.tuning.case_file import dump_case, format_case
 
     with open_home_log() as log:
         ruled = run_async(_find_decision(log, decision))

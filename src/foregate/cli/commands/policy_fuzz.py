@@ -59,8 +59,8 @@ def _find(names: list[str] | tuple[()], policy: Policy, most: int) -> Iterator[t
     from foregate.assembly.home import find_judged_sessions
     from foregate.audit.versions import find_other_versions
     from foregate.schemas.tool_spec import build_catalogue
+    from foregate.tuning.case_testing import list_newest
     from foregate.tuning.fuzzing import find_milder
-    from foregate.tuning.unnoticed import list_newest
 
     with open_home_log() as log:
         sessions = run_async(find_judged_sessions(log, names))
@@ -73,8 +73,7 @@ def _find(names: list[str] | tuple[()], policy: Policy, most: int) -> Iterator[t
 
 def _report(address: str, finding: Finding, policy: Policy, output: Path | None, number: int, as_json: bool) -> None:
     """Print a find, and write its case where a folder is named."""
-    from foregate.tuning.case_document import dump_case
-    from foregate.tuning.case_file import format_case
+    from foregate.tuning.case_file import dump_case, format_case
     from foregate.tuning.fuzzing import cut_finding
 
     how, found, expected = finding.variant.how, finding.found.describe(), finding.case.expected.describe()

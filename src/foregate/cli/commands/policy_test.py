@@ -18,8 +18,7 @@ from foregate.schemas.errors import UsageError
 if TYPE_CHECKING:
     from foregate.policy.policy import Policy
     from foregate.tuning.case import Case
-    from foregate.tuning.case_testing import CaseResult
-    from foregate.tuning.unnoticed import KeyNotice
+    from foregate.tuning.case_testing import CaseResult, KeyNotice
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Cases, or folders that hold them.")]
 
@@ -78,7 +77,7 @@ def find_notices(cases: Sequence[tuple[str, Case]], policy: Policy, turns: int) 
     from msgspec.structs import replace
 
     from foregate.assembly.home import Home, find_sessions, open_home_log
-    from foregate.tuning.unnoticed import find_notices, find_offers
+    from foregate.tuning.case_testing import find_notices, find_offers
 
     found, left = find_notices(cases, policy)
     if not turns or not Home(Home.path()).events.exists():

@@ -16,9 +16,8 @@ from foregate.schemas.version import __version__
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
     from foregate.tuning.phases import Phase, Phases
-    from foregate.tuning.rehearsing.counts import SessionCounts
     from foregate.tuning.rehearsing.rehearsal_run import RehearsalTally, RehearsedPart
-    from foregate.tuning.rehearsing.rehearse import Rehearsal
+    from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts
 
 _ADVISERS = {"planner": "plans", "critic": "critiques", "person": "prompts"}
 

@@ -19,11 +19,10 @@ from foregate.policy.source.load import replace_user_layer
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import QuestionStore, Readable
-from foregate.tuning.family_phases import find_rest
-from foregate.tuning.rehearsing.counts import SessionCounts
-from foregate.tuning.rehearsing.policies import PolicyAgain
+from foregate.tuning.phases import find_rest
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
-from foregate.tuning.rehearsing.rehearse import Rehearsal, rehearse
+from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, rehearse
+from foregate.tuning.rehearsing.stage import PolicyAgain
 
 
 class RehearsedPart(Struct):
