@@ -25,12 +25,12 @@ from endless import opened, turns
 from figures import Report
 
 from foregate.schemas.codes import GATES
-from foregate.telemetry.index.audit_index import AuditIndex
-from foregate.telemetry.index.counting import count_selection
-from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
-from foregate.telemetry.index.row_writer import RowWriter
-from foregate.telemetry.index.tables import open_index
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.audit_index import AuditIndex
+from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
+from foregate.telemetry.queries.index_rows import RowWriter
+from foregate.telemetry.queries.index_tables import open_index
+from foregate.telemetry.queries.statistics import count_selection
 
 SESSIONS, DECISIONS = 10_000, 1_000_000
 ROUNDS = 5
@@ -101,7 +101,7 @@ class Maker:
             workspace=f"/home/user/work-{number % 40}",
             model=f"model-{number % 4}",
             follows="",
-            ran_by=f"user{number % 7}@host",
+            by=f"user{number % 7}@host",
             tasks=1,
             allowed=10,
             asked_about=1,
@@ -266,7 +266,7 @@ def list_by_decision(index: AuditIndex) -> list[Any]:
 
 def main() -> int:
     """Print each time against its bound; return 1 where one does not hold."""
-    report = Report("audit", "telemetry/index", "telemetry/log", "src/foregate/cli/commands")
+    report = Report("audit", "telemetry/queries", "telemetry/log", "src/foregate/cli/commands")
 
     def time_it(name: str, act: Callable[[], object], bound: float | None, note: str = "") -> None:
         report.add(name, measure(act) * 1000, "ms", most=bound and bound * 1000, note=note)

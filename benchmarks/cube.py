@@ -19,7 +19,7 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas import strict_json
 from foregate.schemas.codes import GATES
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.reviews import Reviews
+from foregate.telemetry.queries.reviews import Reviews
 from foregate.tuning.cube import Cube
 
 DECISIONS, PLACES, KEY = 10_000_000, 100, "uncertainty.threshold"

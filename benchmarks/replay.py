@@ -14,12 +14,12 @@ import time
 from endless import SESSION, opened, turns
 from figures import Report
 
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import redecide
 from foregate.policy.policy import Policy
 from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.memory_log import MemoryLog
 
@@ -32,7 +32,7 @@ async def main() -> int:
     await turns(await opened(log), COUNT)
     lines = [(text, hash_) for _, text, hash_ in log.lines(SESSION)]
     rounds = [(judged_again(lines) / 1000, read(lines) / 1000) for _ in range(11)]
-    report = Report("replay", "gates", "policy", "evidence", "schemas", "telemetry/audit")
+    report = Report("replay", "gates", "policy", "evidence", "schemas", "telemetry/queries")
     report.add_rounds("a turn judged again", rounds, "us", most=8)
     return report.end()
 

@@ -35,8 +35,8 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import OutcomeUnknown, ToolFinished, ToolStarted
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 
 ROOT = Path(__file__).resolve().parents[1]
 DRIVER = ROOT / "benchmarks/torturing/driver.py"

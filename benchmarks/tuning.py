@@ -157,7 +157,7 @@ def main() -> int:
         "policy",
         "evidence",
         "schemas",
-        "telemetry/audit",
+        "telemetry/queries",
     )
     with tempfile.TemporaryDirectory() as folder:
         path = given.log or Path(folder) / "log.db"

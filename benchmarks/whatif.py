@@ -66,7 +66,7 @@ def main() -> int:
         "policy",
         "evidence",
         "schemas",
-        "telemetry/audit",
+        "telemetry/queries",
     )
     note = f"{several} processes: {many:.0f} against {one:.0f} turns per second"
     report.add("gain of several processes", statistics.median(two / one for one, two in rounds), "x", note=note)

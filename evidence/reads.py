@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Iterator
+from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -15,8 +17,12 @@ from foregate.evidence.newest_reads import keep_newest
 from foregate.evidence.records import LONGEST, PROSE, Record, list_record_words, read_records
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
+from foregate.schemas.event_body import ToolFinished, ToolStarted
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.lookalike import is_lookalike
+from foregate.schemas.tool_call import EvidenceKind, Trust
+from foregate.schemas.tool_spec import Resource, ResourceKind
+from foregate.schemas.turn import Said
 from foregate.schemas.value import Value, read_value
 
 KEPT = 64
@@ -228,3 +234,49 @@ def _format_place(record: Record) -> str:
 
 def _show(name: str) -> str:
     return "".join(letter if letter.isprintable() else "?" for letter in name[:_SHOWN])
+
+
+_KEPT_MESSAGES = 16
+"""Messages of the person that are kept beyond their task."""
+
+
+@dataclass(slots=True)
+class Earlier:
+    """What came before a task in its session: what the person said, what reads returned, and the model's last words.
+
+    `answer` is what the model said at the end of the task before, None where that ended in another way.
+    """
+
+    messages: tuple[Said, ...] = ()
+    reads: Reads = field(default_factory=Reads)
+    answer: Said | None = None
+
+    def follow(self, messages: list[Said], reads: Reads, answer: Said | None) -> Earlier:
+        """Return what came before the next task: this, and a task with these messages, reads and last words."""
+        own = [said for said in messages if said.actor == "user"]
+        return Earlier((*self.messages, *own)[-_KEPT_MESSAGES:], self.reads.join(reads), answer)
+
+
+_RETOLD = ("delegate", "recall", "remember")
+"""Built-in tools whose results are words of the session's own models, of this session or an earlier one."""
+
+
+def is_evident_read(started: ToolStarted | None, body: ToolFinished, carriers: AbstractSet[Resource]) -> bool:
+    """Whether a call only looked, and returned whole what it looked at.
+
+    A part of a file, a cut result, and what a program made of its input do not count: who chose the part or wrote the
+    command has shaped them. Nor does what lies in `carriers`, the things the session changed itself.
+    """
+    if started is None or started.side_effect != "pure" or not body.ok or body.dropped or body.tool in _RETOLD:
+        return False
+    if any(one.trust is not Trust.DIRECT or _is_carried(one.resource, carriers) for one in body.evidence):
+        return False
+    return not started.confinement or {one.kind for one in body.evidence} == {EvidenceKind.FILE_READ}
+
+
+def _is_carried(resource: Resource, carriers: AbstractSet[Resource]) -> bool:
+    """Whether the session changed a thing, or put the folder there that it lies in."""
+    if not carriers or resource in carriers:
+        return bool(carriers)
+    above = PurePosixPath(resource.id).parents if resource.kind is ResourceKind.FILE else ()
+    return any(Resource(ResourceKind.DIRECTORY, str(folder)) in carriers for folder in above)

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from foregate.schemas.event_body import CallBody, ClosingBody, ContextCompressed, EventBody, Kind, OpeningBody
+from foregate.schemas.event_body import AnyCallBody, ClosingBody, ContextCompressed, EventBody, Kind, OpeningBody
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
 from foregate.schemas.model_response import Block, ModelResponse, Usage
@@ -179,7 +179,7 @@ Actor = Literal[
 
 JudgingBody: TypeAlias = ModelResponded | TurnJudged | NeedRaised | NeedAnswered
 PlanBody: TypeAlias = PlanProposed | PlanConfirmed | PlanStepChanged
-Body: TypeAlias = OpeningBody | JudgingBody | CallBody | ContextCompressed | PlanBody | ClosingBody | AnyReviewBody
+Body: TypeAlias = OpeningBody | JudgingBody | AnyCallBody | ContextCompressed | PlanBody | ClosingBody | AnyReviewBody
 """What happened: one class per kind of event, so that a reader can `match` and end in `assert_never`."""
 
 

@@ -62,6 +62,10 @@ class EventBody(Noun, frozen=True, kw_only=True, tag_field="kind"):
         return get_kind(type(self))
 
 
+class NoteBody(EventBody, frozen=True, kw_only=True):
+    """What changes no state, so that no reader has to know its kind: a new kind of note is written in this file."""
+
+
 def get_kind(body: type[EventBody]) -> Kind:
     """Return the name that events with such a body have in the log."""
     return cast(Kind, body.__struct_config__.tag)
@@ -157,7 +161,7 @@ class ContextCompressed(EventBody, frozen=True, kw_only=True, tag="context_compr
     summary: str
 
 
-class Checkpoint(EventBody, frozen=True, kw_only=True, tag="checkpoint"):
+class Checkpoint(NoteBody, frozen=True, kw_only=True, tag="checkpoint"):
     """An undo of the call `undo` that is about to begin, with its `steps`.
 
     Where an undo broke off: the steps left, those `restored` before, and `why`.
@@ -259,7 +263,20 @@ class BeforeImage(Noun, frozen=True, kw_only=True):
         return Resource(self.kind, self.id)
 
 
-class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
+class CallBody(EventBody, frozen=True, kw_only=True):
+    """What happened to one call, and the name of its tool."""
+
+    call: str
+    tool: str
+
+
+class EndBody(CallBody, frozen=True, kw_only=True):
+    """What ends a call for now: it ran, did not run, or its outcome is unknown."""
+
+    target: str
+
+
+class ToolStarted(CallBody, frozen=True, kw_only=True, tag="tool_started"):
     """A call is about to run: durable before the effect, with all a probe after a crash needs.
 
     `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
@@ -271,8 +288,6 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     a child task that shares the mandate: until an event says what it used, nothing of that is left to its parent.
     """
 
-    call: str
-    tool: str
     target: str
     permit: Permit
     side_effect: SideEffect = field(name="class")
@@ -288,15 +303,13 @@ class ToolStarted(EventBody, frozen=True, kw_only=True, tag="tool_started"):
     lends: bool = False
 
 
-class SandboxEnded(EventBody, frozen=True, kw_only=True, tag="sandbox_ended"):
+class SandboxEnded(CallBody, frozen=True, kw_only=True, tag="sandbox_ended"):
     """How a program ended in its sandbox: nothing of it is in the workspace yet.
 
     `changes` names the blob of what it changed there (see SandboxedChanges) and `counts` how many paths, by effect;
     `upper` is the folder that holds the new contents. The other fields are those of ToolFinished.
     """
 
-    call: str
-    tool: str
     target: str
     ok: bool
     content: str
@@ -310,16 +323,13 @@ class SandboxEnded(EventBody, frozen=True, kw_only=True, tag="sandbox_ended"):
     exit_code: int | None = None
 
 
-class ToolFinished(EventBody, frozen=True, kw_only=True, tag="tool_finished"):
+class ToolFinished(EndBody, frozen=True, kw_only=True, tag="tool_finished"):
     """How a call that ran ended. `duration` is in milliseconds; `dropped` counts the bytes of the text left out.
 
     `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter, and
     `shared` what it used of the mandate, None where nobody knows or it shares none.
     """
 
-    call: str
-    tool: str
-    target: str
     ok: bool
     content: str
     duration: int
@@ -344,12 +354,9 @@ class RemedyResult(Noun, frozen=True, kw_only=True):
     output: str
 
 
-class CallAnswered(EventBody, frozen=True, kw_only=True, tag="call_answered"):
+class CallAnswered(EndBody, frozen=True, kw_only=True, tag="call_answered"):
     """Why a call did not run, in the words the model got. `change` says whether it would have changed something."""
 
-    call: str
-    tool: str
-    target: str
     ruling: RulingWord
     code: AnswerCode
     message: str
@@ -359,32 +366,25 @@ class CallAnswered(EventBody, frozen=True, kw_only=True, tag="call_answered"):
     observed: RemedyResult | None = None
 
 
-class OutcomeUnknown(EventBody, frozen=True, kw_only=True, tag="outcome_unknown"):
+class OutcomeUnknown(EndBody, frozen=True, kw_only=True, tag="outcome_unknown"):
     """An effect whose outcome is unknown. `error` names a cause that ends more than the call."""
 
-    call: str
-    tool: str
-    target: str
     reason: str
     error: str = ""
 
 
-class OutcomeResolved(EventBody, frozen=True, kw_only=True, tag="outcome_resolved"):
+class OutcomeResolved(CallBody, frozen=True, kw_only=True, tag="outcome_resolved"):
     """The outcome of a call that was unknown; `changes` and `evidence` are None where no one checked them."""
 
-    call: str
-    tool: str
     target: str
     outcome: KnownOutcome
     changes: tuple[Change, ...] | None = None
     evidence: tuple[EvidenceRecord, ...] | None = None
 
 
-class EffectUndone(EventBody, frozen=True, kw_only=True, tag="effect_undone"):
+class EffectUndone(CallBody, frozen=True, kw_only=True, tag="effect_undone"):
     """A change of a call was undone: the steps in words, and what is there now."""
 
-    call: str
-    tool: str
     resources: tuple[str, ...]
     changes: tuple[Change, ...]
     evidence: tuple[EvidenceRecord, ...]
@@ -393,6 +393,6 @@ class EffectUndone(EventBody, frozen=True, kw_only=True, tag="effect_undone"):
 
 OpeningBody: TypeAlias = SessionStarted | CatalogChanged | PolicyChanged | TaskStarted | UserMessage
 ClosingBody: TypeAlias = TaskPaused | TaskEnded | SessionEnded | Checkpoint
-CallBody: TypeAlias = (
+AnyCallBody: TypeAlias = (
     ToolStarted | SandboxEnded | ToolFinished | CallAnswered | OutcomeUnknown | OutcomeResolved | EffectUndone
 )

@@ -11,18 +11,9 @@ from msgspec import Struct
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.event_body import (
-    CallAnswered,
-    EventBody,
-    OutcomeUnknown,
-    SessionEnded,
-    TaskEnded,
-    TaskStarted,
-    ToolFinished,
-    UserMessage,
-)
+from foregate.schemas.event_body import EndBody, EventBody, SessionEnded, TaskEnded, TaskStarted, UserMessage
 from foregate.schemas.identity import Identity
-from foregate.schemas.judgement import Answer
+from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.strict_json import Json, get_text
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 
@@ -31,7 +22,6 @@ _CLOSING: tuple[type[EventBody], ...] = (
     *(PlanProposed, PlanConfirmed, PlanStepChanged),
 )
 """Events after which nobody waits for the answer any more."""
-_OF_CALLS = (CallAnswered, ToolFinished, OutcomeUnknown)
 
 
 class AskedQuestion(NamedTuple):
@@ -50,7 +40,7 @@ def follow_question(open_: AskedQuestion | None, event: Event) -> AskedQuestion 
         return AskedQuestion(event.seq, event.time, event.policy, body) if body.need.who == "person" else None
     if open_ is None or isinstance(body, _CLOSING):
         return None
-    if isinstance(body, _OF_CALLS) and body.call in open_.raised.need.calls:
+    if isinstance(body, EndBody) and body.call in open_.raised.need.calls:
         return None
     return open_
 
@@ -102,3 +92,45 @@ class HandedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     def _get(self, key: str) -> str:
         value: Mapping[str, Json] = self.value or {}
         return get_text(value, key, "") if isinstance(value.get(key, ""), str) else ""
+
+
+class Question(Struct, frozen=True):
+    """A question to a person, as it was asked. `need` holds the request, `previews` names the blob of what its calls
+    would change, "" for none.
+
+    `given` is an answer that is not in the session's log yet. `problem` says why the request cannot be read.
+    """
+
+    session: str
+    asked: AskedQuestion
+    need: Need
+    given: HandedAnswer | None = None
+    problem: str = ""
+
+    @property
+    def name(self) -> str:
+        """The question's name: its session and the event that asks it."""
+        return f"{self.session}:{self.asked.seq}"
+
+    @property
+    def previews(self) -> str:
+        """The hash of the blob that says what the calls would change, "" for none."""
+        return self.asked.raised.previews
+
+    def is_expired(self, now: str) -> bool:
+        """Whether an answer given at a UTC time would come too late."""
+        return bool(self.need.expires_at) and now > self.need.expires_at
+
+
+def describe_end(name: str, event: Event) -> str:
+    """Return why a question is open no more, after the event that ended it."""
+    match event.body:
+        case NeedAnswered(answer=answer) if answer.value is not None:
+            by = str(event.body.by or answer.value.get("by", ""))[:64]
+            return f"`{name}` was answered already: {answer.choice}, by {by}, at {answer.at or event.time}"
+        case NeedAnswered():
+            return f"`{name}` is closed: nobody answered it in time"
+        case NeedRaised() if event.body.need.who == "person":
+            return f"`{name}` is closed: things have changed since, and it was asked anew by event {event.seq}"
+        case _:
+            return f"`{name}` is closed: its task went on or ended without it (event {event.seq}, {event.kind})"

@@ -14,8 +14,7 @@ from foregate.schemas.errors import SessionHeld, UsageError
 from foregate.schemas.event import Draft, NeedAnswered
 from foregate.schemas.identity import Identity
 from foregate.schemas.protocols import Lease, Log, QuestionStore, Reply
-from foregate.schemas.question import AskedQuestion, HandedAnswer, follow_question
-from foregate.telemetry.audit.questions import Question, describe_end
+from foregate.schemas.question import AskedQuestion, HandedAnswer, Question, describe_end, follow_question
 
 Delivery = Literal["recorded", "taken", "waiting"]
 """Where an answer is: recorded by this process, taken by the one that asks, or kept for that one to take."""

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.session.masked_words import mask_words
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.survey.call_surveyor import CallSurveyor
+from foregate.evidence.state.recorded_turns import find_body, rebuild_turn
 from foregate.evidence.state.task import OpenTurn, TaskState
 from foregate.gates.prelude import Prelude
 from foregate.policy.policy import Policy
@@ -22,7 +23,6 @@ from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinish
 from foregate.schemas.judgement import Answer, Judgement, Voided
 from foregate.schemas.tool_call import CallFacts, Contradiction, Survey, ToolCall, hash_surveys
 from foregate.schemas.turn import EDITION, Said, Turn, TurnActor, TurnRecord
-from foregate.telemetry.audit.rebuild_turn import find_body, rebuild_turn
 
 _CARRYING_OUT = (
     *("turn_judged", "tool_started", "sandbox_ended", "need_raised", "need_answered", "tool_finished"),

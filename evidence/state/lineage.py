@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator
 
 from msgspec.structs import replace
 
-from foregate.evidence.state.earlier import Earlier
+from foregate.evidence.reads import Earlier
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Event, ModelResponded
-from foregate.schemas.event_body import Checkpoint
+from foregate.schemas.event_body import CallBody, Checkpoint
 from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.session_link import name_call
 
@@ -52,8 +52,8 @@ def _name_calls(event: Event) -> Event:
             return replace(event, body=replace(body, calls=calls, program=program))
         case Checkpoint():
             return replace(event, body=replace(body, undo=name_call(session, body.undo)))
-        case _ if isinstance(call := getattr(body, "call", None), str):
-            return replace(event, body=replace(body, call=name_call(session, call)))
+        case CallBody():
+            return replace(event, body=replace(body, call=name_call(session, body.call)))
         case _:
             return event
 

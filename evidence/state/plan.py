@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias, assert_never
 from foregate.evidence.state.task import parse_time
 from foregate.schemas import event_body, strict_json, task_plan
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered
-from foregate.schemas.event_body import TaskEnded
+from foregate.schemas.event_body import EffectUndone, Kind, TaskEnded, TaskPaused
 from foregate.schemas.strict_json import get_text
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import Effect
@@ -17,9 +17,6 @@ from foregate.schemas.wire_message import WireMessage
 
 CallStatus = Literal["open", "done", "failed", "held", "denied", "not_run", "judged_dry", "unknown", "undone"]
 Ended: TypeAlias = event_body.ToolFinished | event_body.CallAnswered | event_body.OutcomeUnknown
-"""What ends a call for now."""
-CallBody: TypeAlias = Ended | event_body.ToolStarted | event_body.OutcomeResolved | event_body.EffectUndone
-"""What an event may say of one call."""
 
 ROLLED_BACK = "rolled back"
 """With these words begins the reason of a task of which something was undone."""
@@ -70,11 +67,13 @@ class CallState:
         """What the call is called, with the id by which a person settles it."""
         return f"{f'{self.tool} {self.target}'.strip()} ({self.id})"
 
-    def apply(self, body: CallBody) -> None:
+    def apply(self, body: event_body.AnyCallBody) -> None:
         """Take in an event of the call."""
-        if isinstance(body, Ended):
+        if isinstance(body, event_body.EndBody):
             self.ended, self.target = body, body.target
         match body:
+            case event_body.SandboxEnded():
+                pass
             case event_body.ToolStarted(side_effect=side_effect, effect=effect):
                 self.effect = side_effect == "at_most_once" and effect is not Effect.EXECUTE
             case event_body.ToolFinished(ok=ok):
@@ -268,7 +267,7 @@ class PlanState:
                 self.running, self.status = False, status
                 for step in self.open:
                     step.status, step.reason = "aborted", "the run of the plan ended before this"
-            case body if isinstance(body, CallBody) and body.call in self._calls:
+            case event_body.CallBody() as body if body.call in self._calls:
                 self._calls[body.call].apply(body)
             case _:
                 pass
@@ -319,3 +318,58 @@ class PlanState:
 def shorten_reason(text: str) -> str:
     """Return a reason in one storable line."""
     return strict_json.scrub(" ".join(text.split()))[:_SUMMARY]
+
+
+STANDING: tuple[Kind, ...] = ("plan_proposed", "plan_confirmed", "plan_step_changed", "task_paused", "task_ended")
+"""What it takes to say where the tasks of a plan stand."""
+_OUTCOMES: tuple[Kind, ...] = ("tool_finished", "call_answered", "outcome_unknown", "outcome_resolved", "effect_undone")
+RESULTS: tuple[Kind, ...] = (*STANDING, "need_answered", "model_response", *_OUTCOMES)
+"""What it takes to say what came of them."""
+
+
+@dataclass(slots=True)
+class PlanEntry:
+    """One plan of a session: its `number` there, from 1, and whether it is the `latest`; `waits` says for what."""
+
+    session: str
+    number: int
+    state: PlanState = field(default_factory=PlanState)
+    latest: bool = True
+    waits: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name the plan is asked for by: its session's, with a number where a later plan has taken that."""
+        return self.session if self.latest else f"{self.session}/{self.number}"
+
+    @property
+    def standing(self) -> str:
+        """Where the plan stands, in words."""
+        if not self.state.confirmed:
+            return "not confirmed"
+        if self.state.running:
+            return self.waits.replace("_", " ") or "under way" if self.latest else "replaced"
+        if any(step.reason.startswith(ROLLED_BACK) for step in self.state.steps.values() if step.status == "aborted"):
+            return ROLLED_BACK
+        return "dry run" if self.state.dry_run else self.state.status.replace("_", " ")
+
+    def count_tasks(self, *statuses: str) -> int:
+        """Return how many tasks stand so."""
+        return sum(step.status in statuses for step in self.state.steps.values())
+
+
+def read_plans(events: Iterable[Event]) -> list[PlanEntry]:
+    """Return the plans the events of one session tell of, oldest first.
+
+    An event is the newest plan's; only what was undone later is told to those before it as well.
+    """
+    found: list[PlanEntry] = []
+    for event in events:
+        if isinstance(event.body, task_plan.PlanProposed):
+            if found:
+                found[-1].latest = False
+            found.append(PlanEntry(event.session, len(found) + 1))
+        for entry in found if isinstance(event.body, EffectUndone) else found[-1:]:
+            entry.state.apply(event)
+            entry.waits = event.body.reason if isinstance(event.body, TaskPaused) else ""
+    return found

@@ -9,10 +9,9 @@ from typing import assert_never
 from msgspec.structs import replace
 
 from foregate.evidence.ledger import AtomTable, Ledger, Written
+from foregate.evidence.reads import Earlier, is_evident_read
 from foregate.evidence.state.conversation import UNKNOWN, Conversation, build_message
 from foregate.evidence.state.dataflow import Dataflow
-from foregate.evidence.state.earlier import Earlier
-from foregate.evidence.state.evident_read import is_evident_read
 from foregate.evidence.state.task import CallResult, LeftCall, OpenNeed, OpenSandbox, OpenTurn, TaskState
 from foregate.evidence.state.uses import Uses
 from foregate.evidence.state.waiting import begin_waiting, start_clock, take_answer, waits_for_person
@@ -95,7 +94,7 @@ class SessionState:
         """Take in one event."""
         self.seq, self.hash, self.policy_hash = event.seq, event.hash, event.policy
         self.ended = isinstance(event.body, event_body.SessionEnded)
-        answer = event.body if isinstance(event.body, (ToolFinished, CallAnswered, OutcomeUnknown)) else None
+        answer = event.body if isinstance(event.body, event_body.EndBody) else None
         answers = answer is not None and self.is_asked(answer.call)
         self._fold(event)
         if self.task is not None and not (self.task.since or self.task.paused):
@@ -153,7 +152,7 @@ class SessionState:
                 self.running_task.pause_clock(event.time, body)
             case TaskEnded() as body:
                 self._end_task(body)
-            case event_body.SessionEnded() | event_body.Checkpoint() | review.ReviewBody():
+            case event_body.SessionEnded() | event_body.NoteBody() | review.ReviewBody():
                 pass
             case _:
                 assert_never(event.body)

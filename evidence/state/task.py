@@ -12,10 +12,8 @@ from msgspec.structs import replace
 
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.passages import ReadTexts
-from foregate.evidence.reads import Reads
-from foregate.evidence.state.criteria import build_observation, check_criterion
-from foregate.evidence.state.earlier import Earlier
-from foregate.evidence.state.steps import StepState, advance_steps, read_steps
+from foregate.evidence.reads import Earlier, Reads
+from foregate.evidence.state import plan_in_force
 from foregate.evidence.state.truncate import format_line
 from foregate.evidence.state.uses import Uses
 from foregate.schemas.event import Event, TurnJudged
@@ -156,7 +154,7 @@ class TaskState:
     question: str = ""
     narrated: int = 0
     plan: PlanInForce | None = None
-    steps: list[StepState] = field(default_factory=list)
+    steps: list[plan_in_force.PlannedStep] = field(default_factory=list)
     """The steps of all revisions of that plan."""
     running_plan: str = ""
     """The digest of the confirmed plan this task carries out, "" where a model leads."""
@@ -259,7 +257,7 @@ class TaskState:
                 self.refusals.append(Refusal(verdict.digest, fingerprint, verdict.gate, code, why, seq))
         if judgement.plan is not None:
             self.plan = replace(judgement.plan, seq=seq)
-            self.steps += read_steps(judgement)
+            self.steps += plan_in_force.read_steps(judgement)
         if (consequence := judgement.consequence) is None:
             return
         if consequence.kind == "ask_user":
@@ -319,9 +317,11 @@ class TaskState:
         """Take in how a call that ran ended, and what event `seq` tells by that of the plan's criteria and steps."""
         if self.steps:
             used = self.uses.get_items(body.call)
-            advance_steps(self.steps, seq, body, {self.plan.items[at].step for at in used} if self.plan else ())
+            plan_in_force.advance_steps(
+                self.steps, seq, body, {self.plan.items[at].step for at in used} if self.plan else ()
+            )
         for criterion in self.plan.criteria if self.plan else ():
-            if (result := check_criterion(criterion, body, changed=side_effect)) is not None:
+            if (result := plan_in_force.check_criterion(criterion, body, changed=side_effect)) is not None:
                 self.criteria[criterion.check, criterion.target, criterion.expected] = (seq, result)
         self.just_failed = () if body.ok else (body.tool,)
         if side_effect and not body.ok:
@@ -395,5 +395,5 @@ def build_observations(task: TaskState) -> list[ToolCall]:
     open_ = (
         criterion for criterion in (task.plan.criteria if task.plan else ()) if task.find_result(criterion) is None
     )
-    calls = [call for call in map(build_observation, open_) if call is not None]
+    calls = [call for call in map(plan_in_force.build_observation, open_) if call is not None]
     return list({call.digest: call for call in calls}.values())

@@ -97,6 +97,7 @@ if TYPE_CHECKING:
         RunContext,
         ToolSource,
     )
+    from foregate.schemas.question import Question
     from foregate.schemas.review import ChangeProposed, DecisionLabelled, LabelWithdrawn, QueueDrawn, SessionSignedOff
     from foregate.schemas.strict_json import Json
     from foregate.schemas.task_plan import (
@@ -132,14 +133,13 @@ if TYPE_CHECKING:
         build_catalogue,
     )
     from foregate.schemas.turn import Turn
-    from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-    from foregate.telemetry.audit.questions import Question
-    from foregate.telemetry.audit.verify import Defect, Verification, verify_session
     from foregate.telemetry.export.restore import RestoredSession
     from foregate.telemetry.export.restore import restore_sessions as restore_trajectory
     from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep
     from foregate.telemetry.log.file_blobs import FileBlobs
     from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
+    from foregate.telemetry.queries.verify import Defect, Verification, verify_session
 
 __all__ = ["__version__"]
 # Running tasks
@@ -229,6 +229,7 @@ _HOMES = {
     "foregate.schemas.protocols": (
         "Blobs FileChange Head Inverse Lease Log Model Person QuestionStore Reconciled Reply RunContext ToolSource"
     ),
+    "foregate.schemas.question": "Question",
     "foregate.schemas.review": "ChangeProposed DecisionLabelled LabelWithdrawn QueueDrawn SessionSignedOff",
     "foregate.schemas.strict_json": "Json",
     "foregate.schemas.task_plan": (
@@ -241,13 +242,12 @@ _HOMES = {
         "build_catalogue Capabilities Catalogue Effect Resource ResourceKind TargetParameter ToolSpec"
     ),
     "foregate.schemas.turn": "Turn",
-    "foregate.telemetry.audit.decisions": "DecisionPoint read_decisions",
-    "foregate.telemetry.audit.questions": "Question",
-    "foregate.telemetry.audit.verify": "Defect Verification verify_session",
     "foregate.telemetry.export.restore": "restore_sessions:restore_trajectory RestoredSession",
     "foregate.telemetry.export.trajectory": "Action Trajectory TrajectoryStep",
     "foregate.telemetry.log.file_blobs": "FileBlobs",
     "foregate.telemetry.log.sqlite_log": "SqliteLog",
+    "foregate.telemetry.queries.decisions": "DecisionPoint read_decisions",
+    "foregate.telemetry.queries.verify": "Defect Verification verify_session",
 }
 """Where the public names live; `a:b` is the name `a` there and `b` here."""
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from foregate.schemas.identity import Identity
     from foregate.schemas.judgement import Need
     from foregate.schemas.protocols import Reply, ToolSource
+    from foregate.schemas.question import Question
     from foregate.schemas.task_plan import TaskPlan
-    from foregate.telemetry.audit.questions import Question
 
 
 class Options(TypedDict, total=False):
@@ -209,7 +209,7 @@ class Agent:
 
     async def open_questions(self) -> list[Question]:
         """Return the questions to a person that are open in this session, and in the tasks it has handed on."""
-        from foregate.telemetry.audit.questions import list_questions
+        from foregate.telemetry.queries.questions import list_questions
 
         session = await self.open()
         await session.log.settle()
@@ -339,7 +339,7 @@ def _discard_runner(runner: asyncio.Runner) -> None:
 
 def choose_question(open_: Sequence[Question], wanted: Question | Need | str, session: str) -> Question:
     """Return which of the open questions is meant; raise UsageError where it is none of them."""
-    from foregate.telemetry.audit.questions import Question
+    from foregate.schemas.question import Question
 
     for one in open_:
         match wanted:

@@ -15,7 +15,7 @@ from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.export.atif import build_document, validate_document
 from foregate.telemetry.export.fold import fold_trajectory
-from foregate.telemetry.export.hiding import TextRemover, collect_patterns, mask_event, mask_json
+from foregate.telemetry.export.hiding import TextRemover, collect_patterns, mask_event
 from foregate.telemetry.export.lines import (
     SentRequest,
     build_examples,
@@ -26,7 +26,7 @@ from foregate.telemetry.export.lines import (
 from foregate.telemetry.export.trajectory import Reward, Trajectory, compute_rewards, find_pairs
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.erasing import build_erased_error
-from foregate.telemetry.log.masking import Hidden
+from foregate.telemetry.log.masking import Hidden, mask_json
 
 Format = Literal["atif", "sao", "openai"]
 FORMATS: tuple[Format, ...] = ("atif", "sao", "openai")

@@ -9,34 +9,15 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from foregate.evidence.state.conversation import CAME, build_message
+from foregate.schemas import event_body
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.event_body import (
-    CallAnswered,
-    CatalogChanged,
-    Checkpoint,
-    ContextCompressed,
-    EffectUndone,
-    OutcomeResolved,
-    OutcomeUnknown,
-    PolicyChanged,
-    SandboxEnded,
-    SessionEnded,
-    SessionStarted,
-    TaskEnded,
-    TaskPaused,
-    TaskStarted,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import Usage
 from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.review import ReviewBody
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
 from foregate.telemetry.export.trajectory import (
     Action,
     Answered,
@@ -45,6 +26,7 @@ from foregate.telemetry.export.trajectory import (
     Trajectory,
     TrajectoryStep,
 )
+from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
 
 
 def fold_trajectory(
@@ -93,17 +75,17 @@ class TrajectoryFold:
         self._first = self._first or event
         self._last = event
         match event.body:
-            case SessionStarted() as body:
+            case event_body.SessionStarted() as body:
                 self._tools = body.catalogue
                 self._begin_step(event, "system", body.system)
-            case CatalogChanged() as body:
+            case event_body.CatalogChanged() as body:
                 self._tools = body.catalogue
                 self._add_notice(event, body)
-            case TaskStarted(task=number):
+            case event_body.TaskStarted(task=number):
                 self._tasks.append(TaskEnd(number, len(self._steps) + 1, len(self._steps) + 1))
                 self._ahead.append(event)
                 self._agent, self._task = None, number
-            case UserMessage() as body:
+            case event_body.UserMessage() as body:
                 self._begin_step(event, "user", body.text)
                 self._resume_task()
             case ModelResponded() as body:
@@ -115,37 +97,37 @@ class TrajectoryFold:
                 self._add_event(event, self._find_asker(need))
             case NeedAnswered() as body:
                 self._answer_need(event, body)
-            case ToolStarted() as body:
+            case event_body.ToolStarted() as body:
                 self._start_tool(event, body)
-            case ToolFinished() as body:
+            case event_body.ToolFinished() as body:
                 self._finish_call(event, body, "finished" if body.ok else "failed", body.content)
                 self._change_call(body.call, error=body.error, exit_code=body.exit_code, duration=body.duration)
-            case CallAnswered() as body:
+            case event_body.CallAnswered() as body:
                 self._finish_call(event, body, "not_run", body.message)
                 self._change_call(body.call, answer_code=body.code)
-            case OutcomeUnknown() as body:
+            case event_body.OutcomeUnknown() as body:
                 self._finish_call(event, body, "unknown", body.reason)
-            case OutcomeResolved() as body:
+            case event_body.OutcomeResolved() as body:
                 self._change_call(body.call, resolved=body.outcome)
                 self._add_notice(event, body)
-            case EffectUndone() as body:
+            case event_body.EffectUndone() as body:
                 self._change_call(body.call, undone=True)
                 self._add_notice(event, body)
-            case ContextCompressed() | PlanProposed() | PlanConfirmed() | PolicyChanged() as body:
+            case event_body.ContextCompressed() | PlanProposed() | PlanConfirmed() | event_body.PolicyChanged() as body:
                 self._add_notice(event, body)
             case PlanStepChanged() as body:
                 self._change_step(event, body)
-            case TaskPaused(reason=reason, question=question):
+            case event_body.TaskPaused(reason=reason, question=question):
                 if question is not None:
                     self._begin_step(event, "agent", question)
                 else:
                     self._add_event(event)
                 self._change_task(status=reason)
-            case TaskEnded(status=status, text=text, note=note) as body:
+            case event_body.TaskEnded(status=status, text=text, note=note) as body:
                 self._add_notice(event, body)
                 self._change_task(status=status, text=text, note=note)
                 self._agent, self._task = None, 0
-            case SandboxEnded() | SessionEnded() | Checkpoint() | ReviewBody():
+            case event_body.SandboxEnded() | event_body.SessionEnded() | event_body.NoteBody() | ReviewBody():
                 self._add_event(event)
             case _:
                 assert_never(event.body)
@@ -153,7 +135,7 @@ class TrajectoryFold:
     def build_trajectory(self, masked: tuple[int, ...]) -> Trajectory:
         """Return what was taken in; raise LogError where there was nothing."""
         first, last = self._first, self._last
-        if first is None or last is None or not isinstance(first.body, SessionStarted):
+        if first is None or last is None or not isinstance(first.body, event_body.SessionStarted):
             raise LogError("a session does not begin as one; `foregate audit verify` tells more")
         return Trajectory(
             session=first.session,
@@ -164,7 +146,7 @@ class TrajectoryFold:
             workspace=first.body.workspace,
             depth=first.body.depth,
             parent=first.body.parent,
-            ended=isinstance(last.body, SessionEnded),
+            ended=isinstance(last.body, event_body.SessionEnded),
             head=f"{last.seq}:{last.hash}",
             tools=first.body.catalogue,
             steps=tuple(map(self._build_step, self._steps)),
@@ -273,14 +255,12 @@ class TrajectoryFold:
         """Return the step a question is about: the response whose calls it names, else the newest."""
         return self._agent if self._agent is not None and question.digests else self._steps[-1]
 
-    def _start_tool(self, event: Event, body: ToolStarted) -> None:
+    def _start_tool(self, event: Event, body: event_body.ToolStarted) -> None:
         self._add_event(event, self._find_owner(body.call))
         child = f"{event.session}.{body.call}"
         self._change_call(body.call, target=body.target, child=child if child in self._children else "")
 
-    def _finish_call(
-        self, event: Event, body: ToolFinished | CallAnswered | OutcomeUnknown, outcome: str, content: str
-    ) -> None:
+    def _finish_call(self, event: Event, body: event_body.EndBody, outcome: str, content: str) -> None:
         self._add_event(event, self._find_owner(body.call))
         message = build_message(event, body.call in self._unanswered)
         self._unanswered.discard(body.call)
@@ -305,15 +285,15 @@ class TrajectoryFold:
 
 
 InWords: TypeAlias = (
-    OutcomeResolved
-    | EffectUndone
-    | ContextCompressed
+    event_body.OutcomeResolved
+    | event_body.EffectUndone
+    | event_body.ContextCompressed
     | PlanProposed
     | PlanConfirmed
     | PlanStepChanged
-    | TaskEnded
-    | CatalogChanged
-    | PolicyChanged
+    | event_body.TaskEnded
+    | event_body.CatalogChanged
+    | event_body.PolicyChanged
 )
 """What is a step of its own and holds no message."""
 
@@ -321,11 +301,11 @@ InWords: TypeAlias = (
 def describe_event(body: InWords) -> str:
     """Return one sentence; where the event says something to the model, what it says."""
     match body:
-        case OutcomeResolved():
+        case event_body.OutcomeResolved():
             return f"The outcome of the call to `{body.tool}` is now known: it {CAME[body.outcome]}."
-        case EffectUndone():
+        case event_body.EffectUndone():
             return f"The change made by `{body.tool}` to {', '.join(body.resources)} was undone."
-        case ContextCompressed():
+        case event_body.ContextCompressed():
             count = sum(end - start for start, end in body.left_out)
             return f"From here on the model is not sent {count} earlier messages ({body.strategy})."
         case PlanProposed():
@@ -337,20 +317,20 @@ def describe_event(body: InWords) -> str:
             if body.ask is not None:
                 return body.ask.notice
             return f"A person chose `{body.choice}` after task {body.step} failed."
-        case TaskEnded():
+        case event_body.TaskEnded():
             return f"The task ended: {body.status}{f' ({body.note})' if body.note else ''}."
-        case CatalogChanged():
+        case event_body.CatalogChanged():
             return "The tools changed."
-        case PolicyChanged():
+        case event_body.PolicyChanged():
             switches = describe_switches(body)
             return f"The policy or a switch changed{': ' if switches else ''}{switches}."
         case _:
             assert_never(body)
 
 
-def describe_switches(body: SessionStarted | PolicyChanged) -> str:
+def describe_switches(body: event_body.SessionStarted | event_body.PolicyChanged) -> str:
     """Return the switches an event sets, "" for none."""
-    if isinstance(body, SessionStarted):
+    if isinstance(body, event_body.SessionStarted):
         said = (f"dialect {body.dialect}" if body.dialect else "", f"run by {body.by}" if body.by is not None else "")
         return ", ".join(filter(None, said))
     switches = {"auto": body.auto, "dry_run": body.dry_run}

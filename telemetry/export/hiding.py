@@ -12,32 +12,15 @@ from msgspec import Struct
 from msgspec.structs import fields, replace
 from pydantic import BaseModel
 
-from foregate.schemas import strict_json
-from foregate.schemas.errors import InvalidJson
+from foregate.schemas import event_body
 from foregate.schemas.event import Body, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.event_body import (
-    CallAnswered,
-    CatalogChanged,
-    ContextCompressed,
-    EffectUndone,
-    OutcomeResolved,
-    OutcomeUnknown,
-    PolicyChanged,
-    SessionEnded,
-    SessionStarted,
-    TaskEnded,
-    TaskPaused,
-    TaskStarted,
-    ToolFinished,
-    ToolStarted,
-)
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
 from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanStepChanged
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.schemas.turn import TurnRecord
-from foregate.telemetry.log.masking import Hidden, mask_value, read_patterns
+from foregate.telemetry.log.masking import Hidden, mask_json, mask_under_key, read_patterns
 
 N = TypeVar("N", bound=Struct | BaseModel)
 S = TypeVar("S", bound=Struct)
@@ -48,7 +31,8 @@ def collect_patterns(events: Iterable[Event], more: Hidden) -> Hidden:
     own = [
         pattern
         for event in events
-        if isinstance(body := event.body, (SessionStarted, PolicyChanged)) and body.policy is not None
+        if isinstance(body := event.body, (event_body.SessionStarted, event_body.PolicyChanged))
+        and body.policy is not None
         for pattern in read_patterns(body.policy)
     ]
     return tuple(dict.fromkeys([*more, *own]))
@@ -77,22 +61,6 @@ def mask_noun(noun: N, patterns: Hidden) -> N:
     return noun.model_copy(update=changed) if isinstance(noun, BaseModel) else replace(noun, **changed)
 
 
-def mask_json(value: Json, patterns: Hidden) -> Json:
-    """Return `value` with its texts and keys masked; the same object where nothing matches."""
-    if isinstance(value, str):
-        return _mask_words(value, patterns)
-    if isinstance(value, Mapping):
-        inner = {_mask_words(key, patterns): _mask_under_key(key, item, patterns) for key, item in value.items()}
-        same = all(inner.get(key, inner) is item for key, item in value.items())
-        return value if same else inner
-    if isinstance(value, (list, tuple)):
-        items = [mask_json(item, patterns) for item in value]
-        if all(new is old for new, old in zip(items, value, strict=True)):
-            return value
-        return items if isinstance(value, list) else tuple(items)
-    return value
-
-
 @cache
 def _list_open_fields(noun: type[Struct | BaseModel]) -> tuple[str, ...]:
     """Return the names of the fields that hold more than words of a closed list."""
@@ -119,7 +87,7 @@ def _mask_field(name: str, value: object, patterns: Hidden) -> object:
         return value if all(new is old for new, old in zip(items, value, strict=True)) else items
     if name == "policy" and isinstance(value, Mapping):
         return _mask_policy(value, patterns)
-    return _mask_under_key(name, value, patterns) if isinstance(value, (str, Mapping, list)) else value
+    return mask_under_key(name, value, patterns) if isinstance(value, (str, Mapping, list)) else value
 
 
 def _mask_policy(policy: Mapping[str, Json], patterns: Hidden) -> Mapping[str, Json]:
@@ -131,31 +99,6 @@ def _mask_policy(policy: Mapping[str, Json], patterns: Hidden) -> Mapping[str, J
     return {name: policy[name] if name == "sensitive" else inner[name] for name in sorted({*inner, "sensitive"})}
 
 
-def _mask_under_key(key: str, value: Json, patterns: Hidden) -> Json:
-    """Return what stands under a key, masked.
-
-    The arguments of a call are JSON in a text. It is read first, for an escape could hide a secret from a pattern.
-    """
-    if key != "arguments" or not isinstance(value, str):
-        return mask_json(value, patterns)
-    masked_raw = _mask_words(value, patterns)
-    if masked_raw is value and "\\" not in value:
-        return value
-    try:
-        read = strict_json.parse(value)
-        inner = mask_json(read, patterns)
-        if inner is read and masked_raw is value:
-            return value
-        return _mask_words(strict_json.canonical(inner).decode(), patterns)
-    except InvalidJson:
-        return masked_raw
-
-
-def _mask_words(text: str, patterns: Hidden) -> str:
-    found = mask_value(text, patterns)
-    return found if isinstance(found, str) else text
-
-
 OTHER = "_OTHER"
 """Stands for a name that is in no closed list: it could be anybody's words."""
 _CHOICES = ("yes", "no", "grant", "project", "wider", "anyway", "stop", "more", "step", "edit")
@@ -165,9 +108,9 @@ _ERRORS = (
 )
 _FINISH = ("stop", "tool_calls", "length", "content_filter", "other")
 _KEPT: Mapping[type[Struct], str] = {
-    SessionStarted: "model depth parent",
-    PolicyChanged: "auto dry_run mode dialect",
-    TaskStarted: "task depth",
+    event_body.SessionStarted: "model depth parent",
+    event_body.PolicyChanged: "auto dry_run mode dialect",
+    event_body.TaskStarted: "task depth",
     ModelResponded: "usage model continues places",
     RecordedCall: "id",
     TurnRecord: "response task turn actor cause",
@@ -179,18 +122,18 @@ _KEPT: Mapping[type[Struct], str] = {
     Need: "gate who calls code",
     NeedAnswered: "usage",
     Answer: "gate who",
-    ToolStarted: "call side_effect effect",
-    ToolFinished: "call ok duration origin dropped exit_code",
-    CallAnswered: "call ruling code change",
-    OutcomeUnknown: "call",
-    OutcomeResolved: "call outcome",
-    EffectUndone: "call",
-    ContextCompressed: "strategy limit before after left_out",
+    event_body.ToolStarted: "call side_effect effect",
+    event_body.ToolFinished: "call ok duration origin dropped exit_code",
+    event_body.CallAnswered: "call ruling code change",
+    event_body.OutcomeUnknown: "call",
+    event_body.OutcomeResolved: "call outcome",
+    event_body.EffectUndone: "call",
+    event_body.ContextCompressed: "strategy limit before after left_out",
     PlanConfirmed: "approved dry_run",
     PlanStepChanged: "step status choice",
-    TaskPaused: "reason",
-    TaskEnded: "status duration turns model_calls tool_calls tokens cost",
-    SessionEnded: "events",
+    event_body.TaskPaused: "reason",
+    event_body.TaskEnded: "status duration turns model_calls tool_calls tokens cost",
+    event_body.SessionEnded: "events",
 }
 """The fields of each noun that stay as they are; what else is left of a noun, `TextRemover` says."""
 
@@ -212,9 +155,9 @@ class TextRemover:
     def _strip_parts(self, body: Body) -> dict[str, Any]:
         """Return the fields of which a part stays."""
         match body:
-            case SessionStarted():
+            case event_body.SessionStarted():
                 return {"catalogue": self._strip_catalogue(body.catalogue), "layers": {}}
-            case CatalogChanged():
+            case event_body.CatalogChanged():
                 return {"catalogue": self._strip_catalogue(body.catalogue)}
             case ModelResponded(program=program):
                 whole = _strip(program, calls=self._strip_calls(program.calls)) if program is not None else None
@@ -231,14 +174,16 @@ class TextRemover:
                 by_person = answer.who == "person" and answer.value
                 value = {"choice": _keep_known(answer.choice, _CHOICES)} if by_person else None
                 return {"answer": _strip(answer, digests=_count_digests(answer.digests), value=value)}
-            case ToolFinished():
+            case event_body.ToolFinished():
                 error = _keep_known(body.error, _ERRORS) if body.error else ""
                 return {"tool": _keep_known(body.tool, self._tools), "error": error}
-            case ToolStarted() | CallAnswered() | OutcomeUnknown() | OutcomeResolved() | EffectUndone():
+            case event_body.SandboxEnded():
+                return {}
+            case event_body.CallBody():
                 return {"tool": _keep_known(body.tool, self._tools)}
             case PlanStepChanged():
                 return {"ask": _build_empty(FillRequest) if body.ask is not None else None}
-            case TaskPaused():
+            case event_body.TaskPaused():
                 return {"question": None if body.question is None else ""}
             case _:
                 return {}

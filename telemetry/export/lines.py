@@ -15,17 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from msgspec import Struct
 
 from foregate.evidence.state.conversation import Conversation, build_message
-from foregate.schemas import strict_json
+from foregate.schemas import event_body, strict_json
 from foregate.schemas.event import Event, ModelResponded
-from foregate.schemas.event_body import (
-    CallAnswered,
-    ContextCompressed,
-    OutcomeUnknown,
-    TaskEnded,
-    TaskStarted,
-    ToolFinished,
-    UserMessage,
-)
 from foregate.schemas.message import Message, WireNames, format_messages, read_messages
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.strict_json import Json, get_list, get_text
@@ -131,7 +122,7 @@ def build_examples(
     heard, worth, offers = ModelConversation(), set[int](), ToolOffers()
     offer = offers(trajectory.tools)
     for event in events:
-        if isinstance(event.body, (ContextCompressed, TaskEnded, TaskStarted)):
+        if isinstance(event.body, (event_body.ContextCompressed, event_body.TaskEnded, event_body.TaskStarted)):
             yield from _build_example(offer, heard.messages, worth)
             worth = set()
         message = heard.apply(event)
@@ -204,20 +195,20 @@ class ModelConversation:
         """Take in an event, and return the message it adds."""
         answered = False
         match event.body:
-            case ContextCompressed() as body:
+            case event_body.ContextCompressed() as body:
                 self.conversation.compress(body)
             case ModelResponded(calls=calls):
                 self._open = {call.id for call in calls}
-            case TaskEnded():
+            case event_body.TaskEnded():
                 self._open = set()
-            case ToolFinished(call=call) | CallAnswered(call=call) | OutcomeUnknown(call=call):
+            case event_body.EndBody(call=call):
                 answered = call in self._open
                 self._open.discard(call)
             case _:
                 pass
         message = build_message(event, answered)
         if message is not None:
-            self.conversation.add_message(message, by_user=isinstance(event.body, UserMessage))
+            self.conversation.add_message(message, by_user=isinstance(event.body, event_body.UserMessage))
         return message
 
 

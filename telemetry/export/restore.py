@@ -12,11 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
+from foregate.evidence.state.recorded_turns import RecordedTurn, read_judged_turns
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, UsageError
 from foregate.schemas.event import FORMAT, GENESIS, Event
 from foregate.schemas.strict_json import Json, as_object, get_int, get_list, get_object, get_text
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.telemetry.log import chain
 
 MAX_BYTES = 256 * 1024 * 1024

@@ -20,7 +20,7 @@ from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ToolSpec
-from foregate.telemetry.audit.decisions import DecisionPoint
+from foregate.telemetry.queries.decisions import DecisionPoint
 
 Source = Literal["system", "user", "agent"]
 OutcomeOfCall = Literal["finished", "failed", "unknown", "not_run", "open"]

@@ -24,7 +24,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from foregate.schemas import strict_json
-from foregate.schemas.errors import PolicyError
+from foregate.schemas.errors import InvalidJson, PolicyError
 from foregate.schemas.event import Body, Draft, ModelResponded
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, RemedyResult, ToolFinished
 from foregate.schemas.strict_json import Json
@@ -118,8 +118,8 @@ def _mask_fields(noun: N, patterns: Hidden, **texts: str) -> N:
     return replace(noun, **changed) if changed else noun
 
 
-def mask_value(value: Json, patterns: Hidden) -> Json:
-    """Return `value` with each match inside its texts, at any depth, replaced by a mark; keys are kept.
+def mask_json(value: Json, patterns: Hidden) -> Json:
+    """Return `value` with each match in its texts and keys, at any depth, replaced by a mark.
 
     The mark of a secret is `[masked <name>]`. That of a pattern's match is `[masked <hash>]`, the first 8 digits of its
     SHA-256, so that the same secret can be recognised again. What holds no match is returned as the same object. Raises
@@ -128,12 +128,35 @@ def mask_value(value: Json, patterns: Hidden) -> Json:
     if isinstance(value, str):
         return mask_text(value, patterns)
     if isinstance(value, Mapping):
-        inner = {key: mask_value(item, patterns) for key, item in value.items()}
-        return value if all(inner[key] is item for key, item in value.items()) else inner
+        inner = {mask_text(key, patterns): mask_under_key(key, item, patterns) for key, item in value.items()}
+        same = all(inner.get(key, inner) is item for key, item in value.items())
+        return value if same else inner
     if isinstance(value, (list, tuple)):
-        items = [mask_value(item, patterns) for item in value]
-        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+        items = [mask_json(item, patterns) for item in value]
+        if all(new is old for new, old in zip(items, value, strict=True)):
+            return value
+        return items if isinstance(value, list) else tuple(items)
     return value
+
+
+def mask_under_key(key: str, value: Json, patterns: Hidden) -> Json:
+    """Return what stands under a key, masked.
+
+    The arguments of a call are JSON in a text. It is read first, for an escape could hide a secret from a pattern.
+    """
+    if key != "arguments" or not isinstance(value, str):
+        return mask_json(value, patterns)
+    masked_raw = mask_text(value, patterns)
+    if masked_raw is value and "\\" not in value:
+        return value
+    try:
+        read = strict_json.parse(value)
+        inner = mask_json(read, patterns)
+        if inner is read and masked_raw is value:
+            return value
+        return mask_text(strict_json.canonical(inner).decode(), patterns)
+    except InvalidJson:
+        return masked_raw
 
 
 _bare: tuple[str, Hidden] = "", ()

@@ -15,30 +15,16 @@ from typing import Any, Final, NamedTuple
 from opentelemetry import trace
 from opentelemetry.context import Context
 
+from foregate.schemas import event_body
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
-from foregate.schemas.event_body import (
-    CallAnswered,
-    CatalogChanged,
-    OutcomeUnknown,
-    PolicyChanged,
-    SandboxEnded,
-    SessionEnded,
-    SessionStarted,
-    TaskEnded,
-    TaskPaused,
-    TaskStarted,
-    ToolFinished,
-    ToolStarted,
-    UserMessage,
-)
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import Usage
 from foregate.schemas.strict_json import Json
 from foregate.schemas.version import __version__
-from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.masking import Hidden, Secret, read_patterns
 from foregate.telemetry.otel import names, rows, views
 from foregate.telemetry.otel.rows import Attributes
+from foregate.telemetry.queries.decisions import read_decisions
 
 AGENT: Final = "foregate"
 _SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
@@ -107,25 +93,25 @@ class Projection:
             parent = max(above, key=lambda other: len(other.name))
             view.parent, view.cause = parent, event.session[len(parent.name) + 1 :]
             view.model, view.tools, view.patterns = parent.model, parent.tools, parent.patterns
-            if not isinstance(event.body, SessionStarted):
+            if not isinstance(event.body, event_body.SessionStarted):
                 # A child has one task, and this one began in another process.
                 view.task = views.TaskView(1, parent.task.depth + 1 if parent.task is not None else 1)
         return view
 
     def _apply_to_session(self, view: views.SessionView, event: Event) -> None:
         match event.body:
-            case SessionStarted(model=model, catalogue=catalogue, policy=policy, by=by):
+            case event_body.SessionStarted(model=model, catalogue=catalogue, policy=policy, by=by):
                 view.model, view.tools = model, frozenset(spec.name for spec in catalogue)
                 view.user = by.user if by is not None else ""
                 view.patterns = self._read_hidden(policy)
-            case CatalogChanged(catalogue=catalogue):
+            case event_body.CatalogChanged(catalogue=catalogue):
                 view.tools = frozenset(spec.name for spec in catalogue)
-            case PolicyChanged(policy=policy, by=by):
+            case event_body.PolicyChanged(policy=policy, by=by):
                 view.patterns = view.patterns if policy is None else self._read_hidden(policy)
                 view.user = view.user if by is None else by.user
-            case TaskStarted(task=number, depth=depth):
+            case event_body.TaskStarted(task=number, depth=depth):
                 view.task = views.TaskView(number, depth)
-            case SessionEnded():
+            case event_body.SessionEnded():
                 del self._sessions[view.name]
             case _:
                 pass
@@ -137,9 +123,9 @@ class Projection:
     def _apply_to_task(self, at: Moment) -> None:
         task, patterns = at.task, at.view.patterns
         match at.event.body:
-            case TaskStarted():
+            case event_body.TaskStarted():
                 self._open_stretch(at)
-            case UserMessage(text=text):
+            case event_body.UserMessage(text=text):
                 stretch = self._open_stretch(at)
                 if self._content:
                     task.messages.append(rows.format_words("user", text, patterns))
@@ -154,22 +140,22 @@ class Projection:
                 self._apply_answer(at, body)
             case TurnJudged() as body:
                 self._apply_judgement(at, body)
-            case ToolStarted(applies=None) as body:
+            case event_body.ToolStarted(applies=None) as body:
                 task.tools[body.call] = self._start_tool(at, body)
-            case SandboxEnded(call=call):
+            case event_body.SandboxEnded(call=call):
                 task.sandboxed.add(call)
-            case ToolFinished() | OutcomeUnknown() as body:
+            case event_body.ToolFinished() | event_body.OutcomeUnknown() as body:
                 self._finish_tool(at, body)
-            case CallAnswered(call=call, message=message, code=code):
+            case event_body.CallAnswered(call=call, message=message, code=code):
                 if call in task.sandboxed and (ran := task.tools.pop(call, None)) is not None:  # nothing is kept of it
                     ran.set_attribute(names.ERROR_TYPE, code)
                     self._end_span(ran, at.now, code)
                 if self._content:
                     task.messages.append(rows.format_tool_response(call, message, patterns))
-            case TaskPaused() as body:
+            case event_body.TaskPaused() as body:
                 told: Attributes = {names.STATUS: rows.limit_to(body.reason, rows.PAUSES)}
                 self._end_stretch(at, told, body.question)
-            case TaskEnded() as body:
+            case event_body.TaskEnded() as body:
                 self._end_task(at, body)
             case _:
                 pass
@@ -190,7 +176,8 @@ class Projection:
         if self._content and view.user:
             about[names.USER] = view.user
         links = [] if first is None else [trace.Link(first)]
-        start = at.now if isinstance(event.body, (TaskStarted, UserMessage, NeedAnswered)) else view.last
+        begins = isinstance(event.body, (event_body.TaskStarted, event_body.UserMessage, NeedAnswered))
+        start = at.now if begins else view.last
         task.stretch = self._start_span(at, f"{names.INVOKE_AGENT} {AGENT}", start, over, attributes=about, links=links)
         task.first = first or task.stretch.get_span_context()
         return task.stretch
@@ -283,11 +270,13 @@ class Projection:
             self._instruments.count(names.DECISIONS, rows.build_verdict_attributes(point))
         span.end(at.now)
 
-    def _start_tool(self, at: Moment, body: ToolStarted | ToolFinished | OutcomeUnknown) -> trace.Span:
+    def _start_tool(
+        self, at: Moment, body: event_body.ToolStarted | event_body.ToolFinished | event_body.OutcomeUnknown
+    ) -> trace.Span:
         tool, patterns = rows.limit_to(body.tool, at.view.tools), at.view.patterns
         about: Attributes = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: tool, names.TOOL_TYPE: "function"}
         about |= {names.TOOL_CALL: body.call, names.CONVERSATION: at.view.name, names.EVENT: at.event.seq}
-        if isinstance(body, ToolStarted):
+        if isinstance(body, event_body.ToolStarted):
             about[names.JUDGED] = body.permit.judged
             about[names.EFFECT], about[names.SIDE_EFFECT] = body.effect.value, body.side_effect
         if self._content:
@@ -296,11 +285,11 @@ class Projection:
         name, stretch = f"{names.EXECUTE_TOOL} {tool}", self._open_stretch(at)
         return self._start_span(at, name, at.now, stretch, attributes=about)
 
-    def _finish_tool(self, at: Moment, body: ToolFinished | OutcomeUnknown) -> None:
+    def _finish_tool(self, at: Moment, body: event_body.ToolFinished | event_body.OutcomeUnknown) -> None:
         """End the span of a call; one that another process started is told of by the event that parks it."""
         task, patterns = at.task, at.view.patterns
         span = task.tools.pop(body.call, None) or self._start_tool(at, body)
-        if isinstance(body, OutcomeUnknown):
+        if isinstance(body, event_body.OutcomeUnknown):
             text, failure, early = body.reason, "outcome_unknown", False
         else:
             failure = "" if body.ok else rows.limit_to(body.error, rows.TOOL_ERRORS)
@@ -312,12 +301,12 @@ class Projection:
             if not early:
                 task.messages.append(rows.format_tool_response(body.call, text, patterns))
         self._end_span(span, at.now, failure)
-        if isinstance(body, ToolFinished):
+        if isinstance(body, event_body.ToolFinished):
             about = {names.OPERATION: names.EXECUTE_TOOL, names.TOOL_NAME: rows.limit_to(body.tool, at.view.tools)}
             failed = {names.ERROR_TYPE: failure} if failure else {}
             self._instruments.record(names.TOOL_DURATION, body.duration / 1000, {**about, **failed})
 
-    def _end_task(self, at: Moment, body: TaskEnded) -> None:
+    def _end_task(self, at: Moment, body: event_body.TaskEnded) -> None:
         self._open_stretch(at)
         told, failure = rows.build_task_end_attributes(body, at.task.holds), ""
         if body.status == "failed":

@@ -14,9 +14,9 @@ from foregate.schemas.event_body import STATUSES, TaskEnded
 from foregate.schemas.judgement import Standing
 from foregate.schemas.model_response import FINISH_REASONS
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.decisions import DecisionPoint
-from foregate.telemetry.log.masking import Hidden, mask_text, mask_value
+from foregate.telemetry.log.masking import Hidden, mask_json, mask_text
 from foregate.telemetry.otel import names
+from foregate.telemetry.queries.decisions import DecisionPoint
 
 Attributes = dict[str, AttributeValue]
 
@@ -80,7 +80,7 @@ def mask_and_cut(value: Json, patterns: Hidden) -> str:
 
     JSON is masked inside its texts, where no escape hides anything, and once more as a whole, for its keys.
     """
-    hidden = mask_value(value, patterns)
+    hidden = mask_json(value, patterns)
     whole = hidden if isinstance(hidden, str) else mask_text(json.dumps(hidden, ensure_ascii=False), patterns)
     text = strict_json.scrub(whole)
     return text if len(text) <= SHOWN else f"{text[:SHOWN]} [cut]"

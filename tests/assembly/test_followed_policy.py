@@ -17,8 +17,8 @@ from foregate.assembly.setting import SessionOptions
 from foregate.policy.source.layers import read_layer
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import PolicyChanged
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.queries.verify import verify_session
 from foregate.tuning.what_if import WhatIf
 from tests.events import bodies
 

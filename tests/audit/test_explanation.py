@@ -11,14 +11,15 @@ from msgspec.structs import replace
 from foregate.agent.dialects.dialect_model import build_dialect_model
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import ScriptedModel
-from foregate.audit.explanation import Explanation, explain, find_decision
+from foregate.assembly.home import find_address
+from foregate.audit.explanation import Explanation, explain
 from foregate.cli.commands.reports import format_explanation
 from foregate.gates.replay.counterfactuals import find_nearest
 from foregate.schemas.codes import CODES
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
 from tests.agent.corpus import (
     STORIES,
     TALK,
@@ -243,10 +244,10 @@ async def test_what_is_no_decision_is_refused_with_what_to_do() -> None:
     world = await played(validity)
     for wanted in ("", "s/", "5", "5.", "s/x.rules", "s/5.rules.x", "s/5.RULES", "s/" + "9" * 40 + ".rules"):
         with pytest.raises(UsageError, match="is no decision"):
-            await find_decision(world.log, wanted)
-    assert await find_decision(world.log, "5.rules") == ("s", 5, "rules")
+            await find_address(world.log, wanted)
+    assert await find_address(world.log, "5.rules") == ("s", 5, "rules", "")
     with pytest.raises(UsageError, match="there is no session"):
-        await find_decision(world.log, "t/5.rules")
+        await find_address(world.log, "t/5.rules")
     with pytest.raises(UsageError, match="no judged turn"):
         explain(world.log, "s", 4, "rules")
     with pytest.raises(UsageError, match="no judged turn"):

@@ -21,11 +21,11 @@ from foregate.audit.pieces import SessionPiece
 from foregate.audit.proving import SessionProof, SessionProver
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.session_link import SessionLink
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.snapshots import find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.agent.corpus import BOB
 from tests.agent.world import World
 from tests.rewritten import Lines, find_line, record_edits, record_greeting, rewrite_log

@@ -17,7 +17,7 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 from tests.agent.corpus import EDIT, READ, TALK, Story, rules_ask, told
 from tests.agent.world import World
 from tests.policies import policy_with
-from tests.telemetry.index.made import play, put_session
+from tests.telemetry.queries.made_index import play, put_session
 
 Compare = Callable[[Story, Story], SessionDiff]
 

@@ -15,12 +15,11 @@ import pytest
 
 from foregate.audit import verify_proof
 from foregate.schemas import strict_json
-from foregate.telemetry.audit.checkpoints import CheckpointFile, write_checkpoint
-from foregate.telemetry.audit.proofs import build_proof
-from foregate.telemetry.audit.signing import SigningKey
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from tests.telemetry.keeping.kept import Kept
+from foregate.telemetry.queries.checkpoints import CheckpointFile, build_proof, write_checkpoint
+from foregate.telemetry.queries.signing import SigningKey
 from tests.telemetry.made import NOW
+from tests.telemetry.queries.kept import Kept
 
 Json = dict[str, Any]
 

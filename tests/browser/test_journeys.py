@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from foregate.assembly.approvals import Approvals
 from foregate.assembly.home import Home
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.review.review_log import ReviewLog
+from foregate.telemetry.queries.review_log import ReviewLog
 from tests.browser.conftest import Browser, ServedConsole
 from tests.browser.sessions import ask_about_edit
 

@@ -10,7 +10,7 @@ import pytest
 
 import foregate
 from foregate.console.lists import build_session
-from foregate.telemetry.index.rows import SessionRow
+from foregate.telemetry.queries.rows import SessionRow
 from foregate.testing import ScriptedModel, calls, says
 from tests.console.conftest import POLICY, Serve, Served, ask, talk
 from tests.console.test_waiting import read_problem

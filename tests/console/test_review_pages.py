@@ -10,7 +10,7 @@ import foregate
 from foregate.assembly.identity import find_identity
 from foregate.audit.labelling import label_decision
 from foregate.schemas.identity import Identity
-from foregate.telemetry.review.reviews import GivenLabel
+from foregate.telemetry.queries.reviews import GivenLabel
 from foregate.testing import ScriptedModel, calls, says
 from tests.console.conftest import Serve, Served, talk
 from tests.console.test_lists import be_denied, list_links, open_page

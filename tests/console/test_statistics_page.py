@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from foregate.console.statistics_page import list_gates, list_labels
 from foregate.schemas.judgement import Standing
-from foregate.telemetry.audit.decisions import AdviceCost, Statistics
+from foregate.telemetry.queries.statistics import AdviceCost, Statistics
 
 
 def test_a_gate_says_what_it_ruled_what_that_cost_and_how_often_reviewers_called_it_wrong() -> None:

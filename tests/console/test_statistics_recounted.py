@@ -24,8 +24,8 @@ from tests.console.conftest import serve_home
 from tests.console.recounted import PROMPTS, RULES, TOOK, Recount
 from tests.corpus.archive import read_sessions
 from tests.policies import policy_with
-from tests.telemetry.index.made import put_session
-from tests.telemetry.index.test_prompts import play_changed, play_not_run
+from tests.telemetry.queries.made_index import put_session
+from tests.telemetry.queries.test_prompts import play_changed, play_not_run
 
 LABELS = ("right", "too-strict", "too-lax", "unclear")
 HEADS = ("gate", "who", "rule")

@@ -11,7 +11,7 @@ from foregate.agent.effects.undo import UndoableChange, choose_change, has_unfin
 from foregate.cli.plan.plan_finding import summarise_plan as about_plan
 from foregate.cli.terminal.event_rows import format_event as rows_of_event
 from foregate.cli.terminal.timeline import format_conversation
-from foregate.evidence.state.plan_history import read_plans
+from foregate.evidence.state.plan import read_plans
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas import strict_json

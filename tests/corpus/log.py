@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from foregate.evidence.state.recorded_turns import RecordedTurn, read_judged_turns
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs, Erasure
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.telemetry.log import chain
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from tests.corpus.archive import Recorded, Row, read_blobs

@@ -31,9 +31,8 @@ from foregate.schemas.errors import ForegateError
 from foregate.schemas.event_body import KINDS, get_kind
 from foregate.schemas.review import AnyReviewBody
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.decisions import KINDS as COUNTED
-from foregate.telemetry.audit.decisions import DecisionPoint, Statistics, build_session_notes, read_decisions
-from foregate.telemetry.audit.verify import verify_session
+from foregate.telemetry.queries.decisions import DecisionPoint, build_session_notes, read_decisions
+from foregate.telemetry.queries.verify import verify_session
 from foregate.tuning.what_if import WhatIf
 from tests.corpus.commands import run_commands
 from tests.corpus.exports import (
@@ -50,6 +49,8 @@ from tests.corpus.exports import (
 )
 from tests.corpus.folds import fold_states, list_plans, list_requests, preview_undo, rebuild_turns, show_screen
 from tests.corpus.log import Log, canonical, lines, text, turns_of
+from tests.telemetry.queries.counted import KINDS as COUNTED
+from tests.telemetry.queries.counted import FoldedStatistics
 
 CHANGED = Path(__file__).with_name("changed.yaml")
 """A policy file that differs from the default one in many places."""
@@ -83,7 +84,7 @@ def verify(log: Log) -> str:
 
 def count(log: Log) -> str:
     """What `audit stats` counts, over each session and over all."""
-    found = Statistics()
+    found = FoldedStatistics()
     for session in log.sessions:
         found.add_session(session, log.events(session, kinds=COUNTED))
     return lines([found.to_json()]) + text(statistics_lines(found))

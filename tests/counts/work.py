@@ -25,13 +25,13 @@ from foregate.agent.workspace.workspace import MemoryWorkspace
 from foregate.assembly.open import open_session as assemble
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.commands.app import main as list_sessions
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import redecide
 from foregate.policy.policy import Policy
 from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.protocols import Log
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log import chain, group_commit
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.log.sqlite_log import SqliteLog

@@ -21,8 +21,8 @@ from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, TaskEnded
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.events import bodies
 
 TALK = "I will do what you asked for now."

@@ -9,7 +9,7 @@ from foregate.pages.decision_views import DecisionPage
 from foregate.pages.links import ConsoleLinks
 from foregate.pages.rendering import render
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.audit.decisions import read_decisions
+from foregate.telemetry.queries.decisions import read_decisions
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log
 

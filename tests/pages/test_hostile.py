@@ -14,7 +14,7 @@ from foregate.pages.links import ConsoleLinks
 from foregate.pages.rendering import render
 from foregate.pages.session_page import build_session_page
 from foregate.schemas.errors import ForegateError
-from foregate.telemetry.audit.decisions import read_decisions
+from foregate.telemetry.queries.decisions import read_decisions
 from tests.pages.hostile import LONG, HostileLog
 
 PLANNED = "mode.a-further-plan-of-the-same-request-is-confirmed-on-its"

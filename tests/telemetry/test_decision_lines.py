@@ -13,8 +13,8 @@ import foregate
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import Standing
 from foregate.telemetry import diagnostics
-from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.decision_lines import open_decision_lines
+from foregate.telemetry.queries.decisions import read_decisions
 from foregate.testing import MemoryLog, ScriptedModel, calls, says
 from tests.agent.corpus import STORIES, Story
 from tests.agent.world import World

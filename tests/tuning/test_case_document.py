@@ -9,6 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from foregate.evidence.state.recorded_turns import RecordedTurn, read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.policy.source.load import default_policy, restore_policy
 from foregate.policy.source.strict_yaml import parse_yaml
@@ -16,7 +17,6 @@ from foregate.schemas.errors import InvalidJson, PolicyError
 from foregate.schemas.judgement import Grant
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.turn import HoldCount, Refusal
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 from foregate.tuning.case import Case, Fate, judge_case
 from foregate.tuning.case_file import dump_case, format_case, format_document, load_case, read_case, shorten_hashes
 from tests.agent.corpus import STORIES, Story

@@ -13,8 +13,8 @@ import foregate
 from foregate.assembly.home import Home
 from foregate.schemas.errors import UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.review_log import ReviewLog
-from foregate.telemetry.review.reviews import Reviews
+from foregate.telemetry.queries.review_log import ReviewLog
+from foregate.telemetry.queries.reviews import Reviews
 from foregate.testing import ScriptedModel, calls, says
 from foregate.tuning.cube import FILE, Cube, CubeUnusable, open_cube
 from foregate.tuning.reach_index import ReachIndex

@@ -9,8 +9,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.replay.assumption import Assumption
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.tuning.phases import Phase, Phases, Rest, TurnOutcome, find_divergences, list_asked
 from foregate.tuning.piece_judge import KeyChange

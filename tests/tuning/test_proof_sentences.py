@@ -11,7 +11,7 @@ from scipy.stats import hypergeom
 
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import ChangeProposed, ProposedStep, RuledCall
-from foregate.telemetry.bounds.proof import count_allowed, prove
+from foregate.telemetry.queries.bounds import count_allowed, prove
 from foregate.tuning.assessing import AssessedStep
 from foregate.tuning.let_go import Unit, build_frame
 from foregate.tuning.proof_sentences import describe_path, describe_step

@@ -6,7 +6,7 @@ import pytest
 
 from foregate.schemas.review import Label
 from foregate.tuning.proposals import is_right, write_search
-from tests.telemetry.review.made import fold, label, ruled
+from tests.telemetry.queries.made_reviews import fold, label, ruled
 
 SAID: tuple[tuple[tuple[Label, ...], bool], ...] = (
     ((), False),

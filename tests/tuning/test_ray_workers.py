@@ -16,7 +16,7 @@ from foregate.audit.pieces import split_session
 from foregate.cli.commands.reports import build_summary_json
 from foregate.policy.source.layers import Layer
 from foregate.schemas.errors import LogError, UsageError
-from foregate.telemetry.review.reviews import Reviews
+from foregate.telemetry.queries.reviews import Reviews
 from foregate.tuning.ray_workers import RayWorker, SentLog, open_ray
 from foregate.tuning.sweep import sweep_sessions
 from foregate.tuning.turn_figures import PieceCounter

@@ -9,7 +9,7 @@ import pytest
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import TurnJudged
-from foregate.telemetry.review.ruling import find_decision, find_ruling
+from foregate.telemetry.queries.rulings import find_decision, find_ruling
 from foregate.tuning.case import judge_case
 from foregate.tuning.case_cutting import cut_recorded
 from foregate.tuning.case_file import format_case, read_case

@@ -14,13 +14,14 @@ from foregate.pages.judged import build_judged
 from foregate.schemas.codes import CODES, GATES
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.judgement import Standing, Verdict
-from foregate.telemetry.audit.decisions import KINDS, Statistics, read_decisions
-from foregate.telemetry.review.ruling import list_rulings
+from foregate.telemetry.queries.decisions import read_decisions
+from foregate.telemetry.queries.rulings import list_rulings
 from tests.agent.corpus import STORIES, events_of
 from tests.agent.loop.test_overrides import CASES, EDIT_B, OTHER, READ, play
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log
 from tests.policies import policy_with
+from tests.telemetry.queries.counted import KINDS, FoldedStatistics
 
 LETS_GO = ("_passed", "_accepted", "_granted", "_not_required", "_let_go")
 ASKING = {"asked_by_rule", "plan_not_asked", "critique_not_asked", "critique_skipped_budget", "changed_while_waiting"}
@@ -50,7 +51,7 @@ def check_event(event: Event, body: TurnJudged, number: int, verdict: Verdict) -
 
 def check_statistics(log: Any, session: str, stopped: int) -> None:
     """Check that the statistics count each stopped call once."""
-    found = Statistics()
+    found = FoldedStatistics()
     found.add_session(session, log.events(session, kinds=KINDS))
     assert found.held == stopped
 

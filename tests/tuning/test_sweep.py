@@ -24,9 +24,9 @@ from foregate.schemas.judgement import Standing
 from foregate.schemas.review import LABELS, DecisionLabelled, Label
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.review_log import CHAIN, ReviewLog, SaidLabel
-from foregate.telemetry.review.reviews import Reviews
-from foregate.telemetry.review.ruling import find_ruling
+from foregate.telemetry.queries.review_log import CHAIN, ReviewLog, SaidLabel
+from foregate.telemetry.queries.reviews import Reviews
+from foregate.telemetry.queries.rulings import find_ruling
 from foregate.tuning.label_agreement import find_labelled, is_met
 from foregate.tuning.piece_judge import KeyChange
 from foregate.tuning.reach_index import ReachIndex

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 
 from foregate.agent.loop.runner import run
 from foregate.cli.commands.reports import format_changes
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.replay.redecide import PolicyComparison, replace_answers
 from foregate.schemas.errors import LogError, PolicyError
 from foregate.schemas.event import NeedAnswered
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.turn import Turn
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.what_if import WhatIf
 from tests.agent.corpus import (

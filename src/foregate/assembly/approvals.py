@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.answering import Delivery
     from foregate.agent.session.session_log import Clock
     from foregate.schemas.identity import Identity
-    from foregate.telemetry.audit.questions import Question
+    from foregate.schemas.question import Question
 
 
 class Approvals:
@@ -43,7 +43,7 @@ class Approvals:
 
     async def list(self) -> list[Question]:
         """Return what is open, by session."""
-        from foregate.telemetry.audit.questions import list_questions
+        from foregate.telemetry.queries.questions import list_questions
 
         return await list_questions(self._log, self._blobs)
 
@@ -52,7 +52,7 @@ class Approvals:
 
         Raises UsageError for a name of none, or of one that is closed, and TamperedLog where the log does not verify.
         """
-        from foregate.telemetry.audit.questions import find_question, split_name
+        from foregate.telemetry.queries.questions import find_question, split_name
 
         wanted, seq = split_name(name)
         session = await find_session(self._log, wanted)

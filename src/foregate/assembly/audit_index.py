@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from foregate.assembly.home import Home, open_home_log
 
 if TYPE_CHECKING:
-    from foregate.telemetry.index.audit_index import AuditIndex
     from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.queries.audit_index import AuditIndex
 
 
 @contextmanager
@@ -21,7 +21,7 @@ def open_home_index(
     on_session: Callable[[int, int], None] | None = None,
 ) -> Iterator[tuple[SqliteLog, AuditIndex]]:
     """Yield the log of the home and its index, which has caught up with it; `on_session` is told how far it is."""
-    from foregate.telemetry.index.audit_index import AuditIndex
+    from foregate.telemetry.queries.audit_index import AuditIndex
 
     with open_home_log() as log, closing(AuditIndex(log, _find_path(log))) as index:
         index.catch_up(on_session)

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
     from foregate.schemas.protocols import Blobs, Log
     from foregate.telemetry.log.sqlite_log import SqliteLog
-    from foregate.telemetry.review.review_log import ReviewLog
+    from foregate.telemetry.queries.review_log import ReviewLog
+    from foregate.telemetry.queries.rulings import Address
 
 
 class Home:
@@ -106,7 +107,7 @@ class Home:
 
     def open_reviews(self) -> ReviewLog:
         """Return the log of what people said of decisions; its file is made with the first event."""
-        from foregate.telemetry.review.review_log import ReviewLog
+        from foregate.telemetry.queries.review_log import ReviewLog
 
         return ReviewLog(self.reviews, read_only=self.read_only)
 
@@ -213,6 +214,14 @@ async def find_session(log: Log, wanted: str) -> str:
     if matching:
         raise UsageError(f"{len(matching)} sessions begin with `{wanted}`; give more of the name")
     raise UsageError(f"there is no session `{wanted}`; `foregate audit list` names those there are")
+
+
+async def find_address(log: Log, wanted: str) -> Address:
+    """Return what `[SESSION/]SEQ.GATE[:CALL]` names, the session in full; raise UsageError for what is no decision."""
+    from foregate.telemetry.queries.rulings import parse_address
+
+    address = parse_address(wanted)
+    return address._replace(session=await find_session(log, address.session))
 
 
 def open_home_log() -> AbstractContextManager[SqliteLog]:

@@ -7,7 +7,19 @@ from collections.abc import Iterator, Mapping
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict, replace
 
-from foregate.assembly.home import find_session
+from foregate.evidence.state.recorded_turns import (
+    JUDGING,
+    KINDS,
+    LAYING,
+    CallHistoryEntry,
+    EventWindow,
+    InForce,
+    RecordedTurn,
+    find_body,
+    find_event,
+    read_call_history,
+    read_judged_turns,
+)
 from foregate.gates.questions import find_first_origin
 from foregate.gates.replay.counterfactuals import NO_CALL, Counterfactual, CounterfactualSearch
 from foregate.policy.policy import Policy
@@ -17,26 +29,12 @@ from foregate.policy.source.values import list_values
 from foregate.schemas.errors import InvalidJson, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.judgement import Remedy, Standing
-from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.protocols import Log, Readable
+from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts, ToolCall
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-from foregate.telemetry.audit.rebuild_turn import (
-    JUDGING,
-    KINDS,
-    LAYING,
-    CallHistoryEntry,
-    EventWindow,
-    InForce,
-    RecordedTurn,
-    find_body,
-    read_call_history,
-    read_judged_turns,
-)
+from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
 
-_ADDRESS = compile_late(r"(?P<seq>[0-9]{1,18})\.(?P<gate>[a-z]+)")
 _UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, InvalidJson)
 
 
@@ -106,22 +104,12 @@ class Explanation(Struct, frozen=True):
         return {**found, "point": self.point.to_json(), "next": entries}
 
 
-async def find_decision(log: Log, wanted: str) -> tuple[str, int, str]:
-    """Return session, event number and gate of `[SESSION/]SEQ.GATE`; raise UsageError for what is no decision."""
-    session, _, address = wanted.rpartition("/")
-    found = _ADDRESS.fullmatch(address)
-    if found is None:
-        form = "SESSION/SEQ.GATE, such as last/12.evidence (`foregate audit show` prints SEQ.GATE)"
-        raise UsageError(f"`{wanted[:100]}` is no decision; name one as {form}")
-    return await find_session(log, session or "last"), int(found["seq"]), found["gate"]
-
-
 def explain(log: Readable, session: str, seq: int, gate: str, call: str = "") -> Explanation:
     """Return the explanation of a decision, of its ruling on `call` where one is named by its id.
 
     Raises UsageError where there is none, LogError for a damaged log.
     """
-    event = next(iter(log.events(session, after=seq - 1, until=seq)), None)
+    event = find_event(log, session, seq)
     if event is None or event.kind != "turn_judged":
         lists = f"`foregate audit show {session}` lists decisions"
         raise UsageError(f"event {seq} of session `{session}` is no judged turn; {lists}")
@@ -193,9 +181,7 @@ def _narrow_point(point: DecisionPoint, call: ToolCall) -> DecisionPoint:
 
 def read_turn(log: Readable, session: str, event: Event) -> RecordedTurn:
     """Return the turn that an event judged, with what was in force; raise LookupError where an event is missing."""
-    start = InForce()
-    for laying in log.events(session, until=event.seq, kinds=LAYING):
-        start = start.apply(laying)
+    start = InForce.of(log.events(session, until=event.seq, kinds=LAYING))
     near = EventWindow(log, session)
     events = log.events(session, after=event.seq - 1, until=event.seq, kinds=JUDGING)
     for turn in read_judged_turns(events, near, start):

@@ -11,8 +11,8 @@ from foregate.agent.session.snapshots import find_false_snapshot
 from foregate.audit.proving import SessionProof, add_defects, is_readable, prove_session
 from foregate.schemas.errors import LogError, UnreadableSnapshot
 from foregate.schemas.protocols import Blobs, Log
-from foregate.telemetry.audit.verify import Defect
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import Defect
 
 
 async def prove_all(log: SqliteLog, session: str, blobs: Blobs | None = None) -> SessionProof:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from foregate.assembly.home import find_session
+from foregate.assembly.home import find_address
 from foregate.schemas.errors import TamperedLog
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import Label
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.review_log import ReviewLog, SaidLabel
-from foregate.telemetry.review.reviews import GivenLabel
-from foregate.telemetry.review.ruling import find_ruling, parse_address
+from foregate.telemetry.queries.review_log import ReviewLog, SaidLabel
+from foregate.telemetry.queries.reviews import GivenLabel
+from foregate.telemetry.queries.rulings import find_ruling
 
 
 async def label_decision(
@@ -30,8 +30,7 @@ async def label_decision(
     `event` is the hash of the event as the reviewer was shown it, "" where nobody kept it. Raises UsageError for a
     ruling that is not there, and TamperedLog for one that is another than was shown; then nothing is written.
     """
-    address = parse_address(decision)
-    ruled = find_ruling(log, await find_session(log, address.session), address.seq, address.gate, address.call)
+    ruled = find_ruling(log, *await find_address(log, decision))
     if event and event != ruled.event:
         raise TamperedLog(f"`{ruled.address}` is not what you were shown, so nothing was written", ruled.seq)
     reviews = await kept.read()

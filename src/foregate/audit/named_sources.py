@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from foregate.evidence.ledger import LONGEST, fold_word, match_url
+from foregate.evidence.state.recorded_turns import Lookup
 from foregate.schemas.event_body import ToolFinished, UserMessage
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Atom, Origin, Survey
-from foregate.telemetry.audit.rebuild_turn import Lookup
 
 _PLAIN = compile_late(r"[!#-&(-\[\]-~]{2,}")
 """A name that stands in any text as it is: no quotes, no backslashes, nothing that could be written otherwise."""

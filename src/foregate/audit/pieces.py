@@ -20,11 +20,18 @@ from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
+from foregate.evidence.state.recorded_turns import (
+    JUDGING,
+    LAYING,
+    EventWindow,
+    InForce,
+    RecordedTurn,
+    read_judged_turns,
+)
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.protocols import Readable
-from foregate.telemetry.audit.rebuild_turn import JUDGING, LAYING, EventWindow, InForce, RecordedTurn, read_judged_turns
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.log.sqlite_reader import SqliteReader
 
@@ -135,9 +142,7 @@ def read_turns(log: Readable, piece: SessionPiece, *, early: bool = False) -> It
     Raises one of UNREADABLE, or LogError, where the log cannot be read.
     """
     near = EventWindow(log, piece.session)
-    start = InForce()
-    for seq in piece.laid:
-        start = start.apply(near(seq))
+    start = InForce.of(map(near, piece.laid))
     if piece.only is not None and _ONE_BY_ONE * len(piece.only) < log.head_anchor(piece.session)[0] - piece.after:
         yield from _read_some_turns(log, piece, near, start)
         return

@@ -15,9 +15,8 @@ from foregate.schemas import strict_json
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.checkpoints import SessionHead
-from foregate.telemetry.audit.links import check_link
-from foregate.telemetry.audit.verify import GONE, NAMED, Anchor, Defect, Verification, verify_session
+from foregate.telemetry.queries.checkpoints import SessionHead
+from foregate.telemetry.queries.verify import GONE, NAMED, Anchor, Defect, Verification, check_link, verify_session
 
 Progress = Callable[[int], object]
 """Is told how many further events were gone through."""

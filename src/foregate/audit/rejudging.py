@@ -12,6 +12,7 @@ from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.audit.judged_marks import JudgedCounts, JudgedMarks
 from foregate.audit.named_sources import SourceChecker
 from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session, work_on_pieces
+from foregate.evidence.state.recorded_turns import EventWindow, RecordedTurn
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.policy import Policy
@@ -23,8 +24,7 @@ from foregate.schemas.judgement import Judgement, Need
 from foregate.schemas.protocols import Readable
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.version import __version__
-from foregate.telemetry.audit.rebuild_turn import EventWindow, RecordedTurn
-from foregate.telemetry.audit.verify import NAMED, Defect
+from foregate.telemetry.queries.verify import NAMED, Defect
 
 Progress = Callable[[int], object]
 """Is told how many further events were gone through."""

@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from foregate.audit.explanation import Explanation, explain
+from foregate.evidence.state.recorded_turns import find_event
 from foregate.schemas import strict_json
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskStarted, UserMessage
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import RuledCall
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.review.reviews import GivenLabel
-from foregate.telemetry.review.ruling import list_rulings
+from foregate.telemetry.queries.reviews import GivenLabel
+from foregate.telemetry.queries.rulings import list_rulings
 
 
 class ReviewItem(Struct, frozen=True):
@@ -61,7 +62,7 @@ def build_item(
 
 def _find_nearest(log: Readable, ruled: RuledCall) -> str:
     """Return the gate that came nearest to holding a call which no gate has held; "" for any other ruling."""
-    event = next(iter(log.events(ruled.session, after=ruled.seq - 1, until=ruled.seq)), None)
+    event = find_event(log, ruled.session, ruled.seq)
     if event is None or not isinstance(event.body, TurnJudged):
         return ""
     judgement = event.body.judgement

@@ -9,7 +9,7 @@ from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.review import SessionSignedOff
 from foregate.schemas.strict_json import Json, scrub
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.review_log import ReviewLog, format_head
+from foregate.telemetry.queries.review_log import ReviewLog, format_head
 
 
 async def read_sign_offs(log: Readable, kept: ReviewLog) -> dict[str, dict[str, Json]]:

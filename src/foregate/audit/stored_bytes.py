@@ -12,8 +12,8 @@ from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Blobs
 from foregate.schemas.strict_json import get_text
-from foregate.telemetry.audit.named_blobs import Holds, list_blobs
-from foregate.telemetry.audit.verify import NAMED, Defect
+from foregate.telemetry.queries.used_blobs import Holds, list_blobs
+from foregate.telemetry.queries.verify import NAMED, Defect
 
 
 class BlobChecker:

@@ -8,6 +8,7 @@ from contextlib import suppress
 from msgspec import Struct
 from pydantic import ValidationError
 
+from foregate.evidence.state.recorded_turns import RecordedTurn, read_judged_turns
 from foregate.policy.policy import Policy
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.permitted import is_covered
@@ -21,7 +22,6 @@ from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn, read_judged_turns
 
 _SHOWN = 160
 

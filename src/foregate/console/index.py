@@ -8,8 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
-from foregate.telemetry.index.audit_index import AuditIndex
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.audit_index import AuditIndex
 
 T = TypeVar("T")
 

@@ -15,9 +15,9 @@ from foregate.console.tallies import Segment, lay_segments
 from foregate.pages.words import STATE, describe_state
 from foregate.schemas.codes import GATES
 from foregate.schemas.judgement import Severity, Standing
-from foregate.telemetry.index.audit_index import AuditIndex
-from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
-from foregate.telemetry.index.rows import DecisionRow, SessionRow
+from foregate.telemetry.queries.audit_index import AuditIndex
+from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
+from foregate.telemetry.queries.rows import DecisionRow, SessionRow
 
 PAGE = 100
 """Rows of a page."""

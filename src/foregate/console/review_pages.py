@@ -20,9 +20,8 @@ from foregate.console.query import Query
 from foregate.pages.decision_page import build_decision_page
 from foregate.schemas.errors import UsageError
 from foregate.schemas.review import LABELS, Label
-from foregate.telemetry.review.agreement import measure_agreement
-from foregate.telemetry.review.population import Filter
-from foregate.telemetry.review.progress import measure_progress
+from foregate.telemetry.queries.reviews import measure_agreement, measure_progress
+from foregate.telemetry.queries.rulings import Filter
 from foregate.tuning.reviewing import OpenReview, QueueRequest, open_review
 
 KEYS: dict[Label, str] = {"right": "r", "too strict": "s", "too lax": "l", "unclear": "u"}

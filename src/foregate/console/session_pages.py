@@ -22,8 +22,8 @@ from foregate.pages.proof import describe_proof
 from foregate.pages.session_page import build_session_page
 from foregate.pages.views import ProofView, SessionPage
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.review.review_log import format_head
-from foregate.telemetry.review.ruling import find_ruling
+from foregate.telemetry.queries.review_log import format_head
+from foregate.telemetry.queries.rulings import find_ruling
 
 _DECISION = "/decisions/"
 _UNCHECKED = "not verified on this page"

@@ -12,12 +12,10 @@ from foregate.console.console import Console
 from foregate.console.query import Query
 from foregate.console.tallies import Segment, lay_parts, scale_width
 from foregate.schemas.codes import GATES
-from foregate.telemetry.audit.decisions import GateCounts, Statistics
-from foregate.telemetry.index.audit_index import AuditIndex
-from foregate.telemetry.index.counting import count_selection
-from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
-from foregate.telemetry.index.prompts import count_prompts
-from foregate.telemetry.review.reviews import count_by_gate
+from foregate.telemetry.queries.audit_index import AuditIndex
+from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
+from foregate.telemetry.queries.reviews import count_by_gate
+from foregate.telemetry.queries.statistics import GateCounts, Statistics, count_prompts, count_selection
 
 
 class GateRow(Struct, frozen=True):

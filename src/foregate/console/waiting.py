@@ -17,9 +17,9 @@ from foregate.gates.permitting import NARROW as PROJECT
 from foregate.gates.permitting import WIDER
 from foregate.gates.replies import build_reply, list_choices
 from foregate.schemas.errors import UsageError
+from foregate.schemas.question import Question
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
-from foregate.telemetry.audit.questions import Question
 
 ELSEWHERE = (PROJECT, WIDER)
 """Choices that hold beyond the session; they are made at the sheet of the session itself."""

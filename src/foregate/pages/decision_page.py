@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from foregate.audit.explanation import Explanation, choose_call, explain, read_turn
 from foregate.audit.sentences import describe_call, describe_counterfactuals, describe_history, describe_ruling
+from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
 from foregate.pages.decision_views import (
     BesideView,
@@ -41,7 +42,6 @@ from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.sources import explain_source
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn
 from foregate.telemetry.log.chain import is_unchanged
 
 if TYPE_CHECKING:

@@ -24,9 +24,9 @@ from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Blobs, Readable
 from foregate.schemas.version import __version__
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
-from foregate.telemetry.audit.verify import Verification
 from foregate.telemetry.log.masking import Hidden
+from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.queries.verify import Verification
 
 DECISIONS = 100
 """Decisions that are explained in full, the first that did not just pass; the rulings of all stand in the timeline."""

@@ -14,10 +14,10 @@ from foregate.policy.source.strict_yaml import Data
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import Canary, ChangeProposed, ProposedStep, QueueDrawn, RuledCall
-from foregate.telemetry.bounds.proof import Proof, count_allowed, prove
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.review_log import ReviewLog
-from foregate.telemetry.review.reviews import Proposal, Reviews
+from foregate.telemetry.queries.bounds import Proof, count_allowed, prove
+from foregate.telemetry.queries.review_log import ReviewLog
+from foregate.telemetry.queries.reviews import Proposal, Reviews
 from foregate.tuning.let_go import Frame, LetGoFinder, build_frame, subtract
 from foregate.tuning.proposals import build_layer, is_right, select_tested
 from foregate.tuning.reach_index import ReachIndex, open_reach_index

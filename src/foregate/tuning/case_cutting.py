@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from foregate.audit.explanation import choose_call, read_turn
 from foregate.audit.pieces import UNREADABLE
+from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.policy.source.strict_yaml import Data, Path, walk_values
@@ -19,8 +20,7 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.review import RuledCall
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.schemas.turn import Turn
-from foregate.telemetry.audit.decisions import read_decisions
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn
+from foregate.telemetry.queries.decisions import read_decisions
 from foregate.tuning.case import Case, Fate, judge_case
 from foregate.tuning.case_file import dump_case, load_case, shorten_hashes
 from foregate.tuning.mutations import Mutation, MutationJudge, list_mutations

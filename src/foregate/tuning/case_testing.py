@@ -10,6 +10,7 @@ from xml.etree import ElementTree
 from msgspec import Struct
 
 from foregate.audit.pieces import UNREADABLE, read_turns, split_session
+from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.schemas import strict_json
@@ -18,7 +19,6 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.schemas.visible import make_visible
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn
 from foregate.tuning.case import Case, Fate, judge_case
 from foregate.tuning.case_cutting import find_noticed, is_noticed
 from foregate.tuning.case_file import read_case

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import Label
-from foregate.telemetry.review.reviews import Reviews
+from foregate.telemetry.queries.reviews import Reviews
 from foregate.tuning.turn_figures import Place, What, list_axes, list_figures, read_turn_end, sum_up_places
 
 CallKey = tuple[str, int, str]

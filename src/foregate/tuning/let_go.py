@@ -15,8 +15,8 @@ from foregate.policy.source.layers import Layer
 from foregate.schemas import strict_json
 from foregate.schemas.protocols import Readable
 from foregate.schemas.review import RuledCall
-from foregate.telemetry.review.drawing import shuffle_ruling
-from foregate.telemetry.review.ruling import read_judgement
+from foregate.telemetry.queries.drawing import shuffle_ruling
+from foregate.telemetry.queries.rulings import read_judgement
 from foregate.tuning.piece_judge import Row
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.what_if import WhatIf

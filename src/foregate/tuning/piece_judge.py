@@ -9,6 +9,7 @@ from msgspec import Struct, field, msgpack, to_builtins
 from msgspec.structs import replace
 
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
+from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.replay.assumption import Assumption
 from foregate.gates.replay.redecide import DIVERGING, CallChange, PolicyComparison
 from foregate.policy.policy import Policy
@@ -22,7 +23,6 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn
 from foregate.tuning.phases import TurnOutcome, describe_outcome
 
 

@@ -21,10 +21,10 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError, UsageError
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import ChangeProposed, ProposedStep, RuledCall
-from foregate.telemetry.bounds.proof import split_in_halves
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.review_log import ReviewLog
-from foregate.telemetry.review.reviews import Proposal, Reviews
+from foregate.telemetry.queries.bounds import split_in_halves
+from foregate.telemetry.queries.review_log import ReviewLog
+from foregate.telemetry.queries.reviews import Proposal, Reviews
 from foregate.tuning.let_go import LetGoFinder, Unit, hash_addresses, subtract
 from foregate.tuning.reach_index import ReachIndex
 

@@ -13,6 +13,7 @@ import msgspec
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit.kept_pieces import NAME, KeptPieces, Warn
 from foregate.audit.pieces import UNREADABLE, Progress, SessionPiece, keep_reader, read_turns, work_on_pieces
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.gates.replay.reach import ReachReader
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
@@ -21,7 +22,6 @@ from foregate.schemas.errors import LogError, PolicyError
 from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import InForce
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning.reach_page import FrameKey, PageWriter, ReachPage, read_page
 

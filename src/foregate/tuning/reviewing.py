@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from msgspec import Struct, field
 
-from foregate.assembly.home import find_judged_sessions, find_session
+from foregate.assembly.home import find_address, find_judged_sessions, find_session
 from foregate.audit.review_item import ReviewItem, build_item
 from foregate.policy.source.layers import read_layer
 from foregate.policy.source.load import resolve_policy_file
@@ -16,11 +16,10 @@ from foregate.schemas.identity import Identity
 from foregate.schemas.review import Canary, Label, QueueDrawn, RuledCall, Way
 from foregate.schemas.strict_json import scrub
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.review.drawing import Draw, draw_queue, find_disagreements, is_same_draw, order_queue
-from foregate.telemetry.review.population import Filter, RulingRow, read_population
-from foregate.telemetry.review.review_log import ReviewLog, SaidLabel
-from foregate.telemetry.review.reviews import GivenLabel, Reviews
-from foregate.telemetry.review.ruling import find_ruling, is_there, parse_address
+from foregate.telemetry.queries.drawing import Draw, draw_queue, find_disagreements, is_same_draw, order_queue
+from foregate.telemetry.queries.review_log import ReviewLog, SaidLabel
+from foregate.telemetry.queries.reviews import GivenLabel, Reviews
+from foregate.telemetry.queries.rulings import Filter, RulingRow, find_ruling, is_there, read_population
 from foregate.tuning.assessing import ChangeDraw, draw_for_change
 from foregate.tuning.what_if import WhatIf
 
@@ -183,12 +182,8 @@ async def _name_sessions(log: SqliteLog, wanted: Filter) -> Filter:
 
 
 async def _find_canaries(log: SqliteLog, request: QueueRequest) -> tuple[Canary, ...]:
-    return tuple([Canary(await _find_ruling(log, text), label) for text, label in request.canaries])
-
-
-async def _find_ruling(log: SqliteLog, text: str) -> RuledCall:
-    address = parse_address(text)
-    return find_ruling(log, await find_session(log, address.session), address.seq, address.gate, address.call)
+    named = [(await find_address(log, text), label) for text, label in request.canaries]
+    return tuple(Canary(find_ruling(log, *address), label) for address, label in named)
 
 
 def _judge_otherwise(

@@ -9,6 +9,7 @@ from itertools import chain
 from msgspec import Struct, field
 
 from foregate.audit.pieces import UNREADABLE, read_turns, split_session
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.policy.policy import Policy, Rule
 from foregate.policy.risk.facts import compute_turn_facts
 from foregate.policy.risk.rule_matching import is_match, is_tool_named
@@ -17,7 +18,6 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import Catalogue, ToolSpec, build_catalogue
 from foregate.schemas.turn import Turn
-from foregate.telemetry.audit.rebuild_turn import InForce
 
 MOST = 2000
 """Turns that are read, the newest sessions first: enough for a second or two."""

@@ -20,7 +20,7 @@ from foregate.policy.source.load import default_policy, restore_policy
 from foregate.policy.source.strict_yaml import Path
 from foregate.schemas.errors import UsageError
 from foregate.schemas.protocols import Readable
-from foregate.telemetry.review.reviews import Reviews
+from foregate.telemetry.queries.reviews import Reviews
 from foregate.tuning.label_agreement import CallKey, Labelled, find_labelled, list_agreement
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.turn_figures import (

@@ -17,6 +17,7 @@ from msgspec import Struct, field
 
 from foregate.audit.kept_pieces import Head, KeptPieces
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
+from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.reach import is_of_gates
 from foregate.gates.replay.redecide import DIVERGING, PolicyComparison, Redecision
@@ -30,7 +31,6 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue
-from foregate.telemetry.audit.rebuild_turn import RecordedTurn
 from foregate.tuning.mutations import move_value
 from foregate.tuning.phases import list_asked
 from foregate.tuning.reach_index import find_frame_key

@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 from msgspec import Struct, field
 
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns, split_session
+from foregate.evidence.state.recorded_turns import LAYING, EventWindow, InForce, Lookup, RecordedTurn, find_body
 from foregate.gates.replay.reach import list_condition_paths
 from foregate.gates.replay.sweep_turn import SweptTurn, TurnEnd, TurnSweep, describe_end, find_numeric_key
 from foregate.policy.source.load import restore_policy
@@ -21,7 +22,6 @@ from foregate.schemas.protocols import Readable
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.version import __version__
-from foregate.telemetry.audit.rebuild_turn import LAYING, EventWindow, InForce, Lookup, RecordedTurn, find_body
 from foregate.telemetry.log.chain import is_unchanged
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.reach_page import ReachPage, read_condition
@@ -200,11 +200,10 @@ class PieceCounter:
 
     def __call__(self, piece: SessionPiece) -> RecordedCounts:
         """Return the counts of a piece; raise LogError where the log cannot be read."""
-        found, near, holds = RecordedCounts(), EventWindow(self._log, piece.session), InForce()
+        found, near = RecordedCounts(), EventWindow(self._log, piece.session)
         kinds = (*LAYING, "need_answered", "turn_judged")
         try:
-            for seq in piece.laid:
-                holds = holds.apply(near(seq))
+            holds = InForce.of(map(near, piece.laid))
             events = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=kinds)
             for event in near.follow(events):
                 holds = holds.apply(event) if event.kind in LAYING else holds

@@ -15,7 +15,7 @@ from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.builtin.files import write_file
 from foregate.agent.tools.builtin.folders import delete_path
 from foregate.agent.tools.tool import Tool
-from foregate.evidence.state.steps import read_steps
+from foregate.evidence.state.plan_in_force import read_steps
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
 from foregate.policy.source.strict_yaml import parse_yaml
 from foregate.schemas.errors import ModelError

@@ -20,7 +20,7 @@ from foregate.schemas.event_body import EffectUndone, ToolFinished, ToolStarted
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.protocols import RunContext
 from foregate.schemas.tool_call import ToolCall, ToolResult
-from foregate.telemetry.audit.verify import verify_rows
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.loop.test_answers import EDIT, PLANNED, READ, TALK, plan
 from tests.agent.world import World
 from tests.policies import policy_with

@@ -23,8 +23,8 @@ from foregate.agent.workspace.workspace import Workspace
 from foregate.schemas.event_body import OutcomeResolved, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.protocols import RunContext, ToolSource
 from foregate.schemas.tool_call import ToolCall, ToolResult
-from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.effects.changes import CHANGES, Call, furnish, snapshot
 from tests.events import B, bodies
 from tests.policies import EVERYTHING_OFF, policy_with

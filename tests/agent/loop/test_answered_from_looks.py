@@ -22,8 +22,8 @@ from foregate.schemas.protocols import Lease, Reply
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import OBSERVER, Effect, ResourceKind, TargetParameter, ToolSpec
-from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.loop.test_prefetch import Meddling, early, looks, shown
 from tests.agent.loop.test_stages import ASKS, NOTE, READ, TALK
 from tests.agent.world import World

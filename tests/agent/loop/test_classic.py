@@ -12,6 +12,7 @@ from foregate.agent.testing.model import ScriptedPerson, Step, answers, calls, s
 from foregate.agent.tools.builtin.commands import run_shell
 from foregate.agent.workspace.work_sandbox import find_work_tier
 from foregate.agent.workspace.workspace import Workspace
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.source.load import load_policy_layers, resolve_policy_file
@@ -20,7 +21,6 @@ from foregate.schemas.errors import ModelError
 from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import BOB, EDIT, READ, REQUEST, TALK, classic, classic_drift
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.conftest import OpenSession

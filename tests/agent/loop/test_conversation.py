@@ -8,11 +8,11 @@ from typing import Any
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import judge
 from foregate.policy.source.load import load_policy
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.judgement import Judgement
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.loop.post import UNCRITICISED
 from tests.agent.session.test_state_from_log import assert_folded
 from tests.agent.world import EVE, World

@@ -20,8 +20,8 @@ from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Standing
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.events import bodies
 
 DRIVER = Path(__file__).with_name("killed_driver.py")

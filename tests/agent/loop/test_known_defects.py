@@ -10,7 +10,7 @@ from foregate.schemas.event import NeedRaised, TurnJudged
 from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import build_notes, read_decisions
+from foregate.telemetry.queries.decisions import build_notes, read_decisions
 from tests.agent.corpus import BOB, EDIT, PLAN, READ, REQUEST, REVIEWED, SEND, STORIES, TALK, YES, events_of
 from tests.agent.world import World, plan_json
 from tests.policies import policy_with
@@ -157,7 +157,7 @@ async def test_a_denied_call_sent_again_and_again_ends_the_task() -> None:
 
 
 async def test_a_session_that_goes_on_after_its_end_can_end_again() -> None:
-    from foregate.telemetry.audit.verify import verify_rows
+    from foregate.telemetry.queries.verify import verify_rows
 
     world = World()
     first = await world.open([says("hello")])

@@ -14,6 +14,7 @@ from foregate.agent.session.permissions import Permissions
 from foregate.agent.testing.model import Answer
 from foregate.agent.tools.tool import Tool
 from foregate.assembly.home import Home, open_home_log
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.replay.redecide import PolicyComparison
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import build_from_data
@@ -22,7 +23,6 @@ from foregate.schemas.judgement import Need
 from foregate.schemas.permission import Permission
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.testing import ScriptedModel, ScriptedPerson, calls, says
 from tests.events import bodies
 from tests.policies import policy_with

@@ -20,8 +20,8 @@ from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import FINISH_REASONS, ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log import chain
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.events import bodies
 from tests.policies import SHADOWED, policy_with

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from foregate.agent.loop.runner import run
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import says
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.evidence.state.session import SessionState
 from foregate.gates.prelude import build_prelude, judge
 from foregate.policy.policy import Policy
@@ -21,8 +22,7 @@ from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinish
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import Block
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
-from foregate.telemetry.audit.verify import verify_rows
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.blocks import Blocks, Case, Expected, cases
 from tests.events import bodies
 from tests.policies import EVERYTHING_OFF, policy_with

@@ -17,10 +17,10 @@ from foregate.schemas.judgement import Need, Standing
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import KINDS, Statistics
 from tests.agent.corpus import ASK_EDITS, BAD, BOB, EDIT, PLAN, READ, SEND, TALK, YES, rules
 from tests.agent.world import World
 from tests.policies import policy_with
+from tests.telemetry.queries.counted import KINDS, FoldedStatistics
 
 NOTE, OTHER = ("note", {"key": "k"}), ("note", {"key": "other"})
 EDIT_B = ("edit_file", {"path": "b.txt", "old": "teh", "new": "the"})
@@ -148,7 +148,7 @@ async def check(case: Case, sent: tuple[Any, ...]) -> list[tuple[str, str]]:
     world = await play(case, sent)
     events = await world.log.read("s")
     started = {event.body.permit.digest for event in events if isinstance(event.body, ToolStarted)}
-    ran, counted = [], Statistics()
+    ran, counted = [], FoldedStatistics()
     for gate, code, digest, body in list_overrides(events):
         verdicts = {verdict.digest: verdict for verdict in body.judgement.verdicts}
         if (verdict := verdicts[digest]).standing is Standing.ALLOW:

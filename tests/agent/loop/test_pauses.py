@@ -15,7 +15,7 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import TaskEnded
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.questions import list_questions
+from foregate.telemetry.queries.questions import list_questions
 from tests.agent.world import ACCEPT, World, plan_json
 from tests.policies import policy_with
 

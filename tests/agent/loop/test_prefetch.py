@@ -21,14 +21,14 @@ from foregate.agent.models.openai.retries import Retries
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.stopping import Stopped
 from foregate.agent.testing.model import ScriptedModel, calls, says
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.schemas.event import TurnJudged
 from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, ToolFinished, ToolStarted
 from foregate.schemas.judgement import Standing
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import Block, Follower, ModelResponse
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
-from foregate.telemetry.audit.verify import verify_rows
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.blocks import Blocks, Case, cases
 from tests.agent.loop.test_order import open_policy
 from tests.agent.loop.test_stages import ASKS, EDIT, EDIT_B, NOTE, READ, READ_B, TALK, blocks, turn

@@ -8,13 +8,13 @@ import pytest
 
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import answers, calls, says
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.source.load import default_policy
 from foregate.schemas import strict_json
 from foregate.schemas.event import NeedRaised, TurnJudged
 from foregate.schemas.judgement import Judgement
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.loop.test_shared_uses import ANN, BEN, TO_ANN, TO_BEN, Bank
 from tests.gates.blind import blind_plan
 

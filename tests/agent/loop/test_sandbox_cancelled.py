@@ -31,8 +31,8 @@ from foregate.schemas.model_response import Block
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolResult
 from foregate.schemas.tool_spec import Capabilities, Effect, ToolSpec
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.conftest import OpenSession
 from tests.events import bodies
 

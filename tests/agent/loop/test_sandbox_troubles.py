@@ -26,8 +26,8 @@ from foregate.policy.source.load import default_policy
 from foregate.schemas.event_body import CallAnswered, ToolFinished, ToolStarted
 from foregate.schemas.sandbox import PathChange
 from foregate.schemas.tool_call import ToolResult
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.agent.loop.test_killed import Place, driver
 from tests.conftest import OpenSession
 from tests.events import bodies

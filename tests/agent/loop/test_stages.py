@@ -23,8 +23,8 @@ from foregate.schemas.event_body import CallAnswered, OutcomeUnknown, PolicyChan
 from foregate.schemas.model_response import Block, ModelResponse
 from foregate.schemas.protocols import Lease
 from foregate.schemas.tool_call import Origin
-from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.blocks import Blocks
 from tests.agent.corpus import ASK_EDITS, rules, stages
 from tests.agent.loop.test_order import open_policy

@@ -11,7 +11,7 @@ from foregate.agent.testing.model import says
 from foregate.schemas.message import ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.verify import verify_rows
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.world import World
 from tests.policies import policy_with
 

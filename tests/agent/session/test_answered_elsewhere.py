@@ -13,8 +13,8 @@ import pytest
 
 from foregate.schemas.event import NeedAnswered, NeedRaised
 from foregate.schemas.event_body import ToolStarted
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.events import bodies
 
 DRIVER = Path(__file__).with_name("asking_driver.py")

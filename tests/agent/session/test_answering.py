@@ -12,7 +12,8 @@ from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import NeedRaised
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.questions import Question, list_questions
+from foregate.schemas.question import Question
+from foregate.telemetry.queries.questions import list_questions
 from tests.agent.world import EVE, World
 from tests.policies import policy_with
 

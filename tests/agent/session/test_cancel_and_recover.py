@@ -21,8 +21,8 @@ from foregate.schemas.event import Event
 from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.protocols import Lease
 from foregate.schemas.tool_call import Permit, ToolResult
-from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryLog
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.world import World
 
 EDIT = ("edit_file", {"path": "a.txt", "old": "teh", "new": "the"})

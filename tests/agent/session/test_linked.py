@@ -15,8 +15,8 @@ from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.event_body import EffectUndone, SessionStarted
 from foregate.schemas.message import ModelRequest
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
+from foregate.telemetry.queries.verify import verify_session
 from foregate.testing import ScriptedModel, calls, says
 
 

@@ -21,14 +21,14 @@ from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import Kind, TaskStarted
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Snapshot
-from foregate.telemetry.keeping.backup import back_up, copy_sessions
-from foregate.telemetry.keeping.compact import compact_log
-from foregate.telemetry.keeping.place import LogPlace
-from foregate.telemetry.keeping.statistics import KindSize, count_log
 from foregate.telemetry.log import snapshots as kept
 from foregate.telemetry.log.file_blobs import FileBlobs
 from foregate.telemetry.log.snapshots import Unkept, find_key_file
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.backup import back_up, copy_sessions
+from foregate.telemetry.queries.log_place import LogPlace
+from foregate.telemetry.queries.log_statistics import KindSize, count_log
+from foregate.telemetry.queries.used_blobs import compact_log
 from tests.agent.session.test_state_from_log import plain
 from tests.telemetry.log.test_parts import began
 from tests.telemetry.made import NOW, said

@@ -13,7 +13,7 @@ from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import WorkspaceError
 from foregate.schemas.event import Draft, Event, NeedRaised
 from foregate.schemas.event_body import CallAnswered, Checkpoint, OutcomeUnknown, PolicyChanged, ToolStarted
-from foregate.telemetry.audit.verify import verify_rows
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.corpus import ASK_EDITS, EDIT, PLAN, READ, REQUEST, SEND, TALK, YES, rules
 from tests.agent.session.test_cancel_and_recover import Killed, at, hanging
 from tests.agent.world import World

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from foregate.evidence.reads import Reads
-from foregate.evidence.state.earlier import Earlier
+from foregate.evidence.reads import Earlier, Reads
 from foregate.schemas.tool_spec import Effect, ResourceKind, TargetParameter, ToolSpec
 from foregate.schemas.turn import Said
 from tests.agent.survey.values import PAY, SEND, SENDS, THIEF, TO, sources

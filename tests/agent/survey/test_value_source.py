@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.evidence.reads import Reads
-from foregate.evidence.state.earlier import Earlier
+from foregate.evidence.reads import Earlier, Reads
 from foregate.policy.risk.said import read_said
 from foregate.policy.source.load import default_policy
 from foregate.schemas.turn import Said

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from foregate.agent.survey.argument_values import find_values
-from foregate.evidence.state.earlier import Earlier
+from foregate.evidence.reads import Earlier
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.task import TaskState
 from foregate.policy.policy import Policy

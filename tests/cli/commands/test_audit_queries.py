@@ -20,7 +20,7 @@ from foregate.cli.commands.audit_lists import DECISIONS, PASSAGES, SESSIONS
 from foregate.cli.commands.listing import defuse_cell
 from foregate.cli.commands.selecting import parse_range
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.index.rows import DecisionRow, Passage, SessionRow
+from foregate.telemetry.queries.rows import DecisionRow, Passage, SessionRow
 from tests.cli.conftest import Cli, parse_lines
 
 EDIT = "in a.txt replace teh with the"

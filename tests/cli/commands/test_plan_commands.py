@@ -12,8 +12,8 @@ from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
 from foregate.agent.planning.ask.planner import FROM_FILE
 from foregate.schemas.event_body import Kind
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.cli.conftest import Cli, parse_lines
 
 _SAID: tuple[Kind, ...] = ("user_message", "plan_proposed")

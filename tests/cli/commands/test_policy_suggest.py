@@ -21,9 +21,9 @@ from foregate.cli.commands import options
 from foregate.policy.source.suggestion import read_suggestion
 from foregate.schemas import strict_json
 from foregate.schemas.review import QueueDrawn
-from foregate.telemetry.bounds.proof import split_in_halves
 from foregate.telemetry.log.chain import build_header, read_line
-from foregate.telemetry.review.review_log import ReviewLog
+from foregate.telemetry.queries.bounds import split_in_halves
+from foregate.telemetry.queries.review_log import ReviewLog
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.conftest import Cli, Piped, parse_lines
 from tests.policies import check_policy_file

@@ -18,7 +18,7 @@ from foregate.audit.labelling import label_decision
 from foregate.cli.commands.audit_review import open_reviews
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity
-from foregate.telemetry.review.verify import verify_reviews
+from foregate.telemetry.queries.review_log import verify_reviews
 from foregate.testing import ScriptedModel, calls, says
 from foregate.tuning.reviewing import QueueRequest, open_review
 from tests.cli.commands.test_approvals import EDIT, ask, policy

@@ -10,7 +10,7 @@ import pytest
 import foregate
 from foregate.audit.review_item import build_item
 from foregate.cli.commands.review_rows import format_item
-from foregate.telemetry.review.population import Filter, read_population
+from foregate.telemetry.queries.rulings import Filter, read_population
 from foregate.testing import ScriptedModel, calls, says
 from tests.cli.at_terminal import AtTerminal
 from tests.cli.commands.test_review import LIST, READ

@@ -48,8 +48,8 @@ from foregate.schemas.codes import GATES
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded, UserMessage
-from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.decisions import read_decisions
 from tests.docs.pages import DOCS, code_of
 
 

@@ -40,7 +40,7 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.tool_call import Change
 from foregate.schemas.tool_spec import Resource, ResourceKind
 from foregate.schemas.turn import TurnRecord
-from foregate.telemetry.audit.decisions import read_decisions
+from foregate.telemetry.queries.decisions import read_decisions
 from tests.events import tool_finished
 
 HELD = Decision(

@@ -7,7 +7,7 @@ from typing import Literal
 import pytest
 from msgspec.structs import replace
 
-from foregate.evidence.state.criteria import check_criterion
+from foregate.evidence.state.plan_in_force import check_criterion
 from foregate.evidence.state.task import TaskState, build_observations
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.plan import Criterion, PlanInForce

@@ -11,8 +11,7 @@ from msgspec.structs import replace
 from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.agent.tools.tool import Tool
-from foregate.evidence.reads import FoundValue, may_have_written
-from foregate.evidence.state.evident_read import is_evident_read
+from foregate.evidence.reads import FoundValue, is_evident_read, may_have_written
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import OutcomeResolved, ToolFinished, ToolStarted

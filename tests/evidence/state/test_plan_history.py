@@ -13,8 +13,7 @@ from foregate.agent.planning.run.control import (
     roll_back_plans,
 )
 from foregate.agent.session.session import Session
-from foregate.evidence.state.plan import PlanState
-from foregate.evidence.state.plan_history import PlanEntry, read_plans
+from foregate.evidence.state.plan import PlanEntry, PlanState, read_plans
 from foregate.schemas.task_plan import TaskPlan
 from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, edit, plan, task
 from tests.agent.world import World

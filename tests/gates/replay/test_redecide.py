@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.replay.redecide import PolicyComparison, Redecision
 from foregate.policy.source.load import build_from_data
 from foregate.schemas.tool_spec import build_catalogue
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import (
     STORIES,
     Story,

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.schemas import strict_json
 from foregate.schemas.codes import CODES
 from foregate.schemas.event import Event, NeedRaised, TurnJudged
 from foregate.schemas.turn import export_turn
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent.corpus import STORIES, Story, events_of
 
 JUDGE = Path(__file__).with_name("judge_elsewhere.py")

@@ -7,6 +7,7 @@ from itertools import pairwise
 
 import pytest
 
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay import sweep_turn
 from foregate.gates.replay.other_values import find_domain
@@ -19,7 +20,6 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.judgement import Standing
 from foregate.schemas.tool_spec import Catalogue, build_catalogue
 from foregate.schemas.turn import Turn
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from tests.agent import corpus
 from tests.agent.world import World
 from tests.policies import policy_with

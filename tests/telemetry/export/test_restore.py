@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
+from foregate.evidence.state.recorded_turns import read_judged_turns
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.rebuild_turn import read_judged_turns
 from foregate.telemetry.export.atif import build_document, validate_document
 from foregate.telemetry.export.export import Export, ExportOptions, Family
 from foregate.telemetry.export.fold import fold_trajectory

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 
 DRIVER = Path(__file__).with_name("log_driver.py")
 STEPS = ("open", "claim s", "append one", "append two", "settle", "append three", "settle", "append four", "release")

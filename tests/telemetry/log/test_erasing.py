@@ -12,10 +12,10 @@ import pytest
 from foregate.schemas.errors import LogError, SessionHeld
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import SessionEnded
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.export.export import Export, ExportOptions, Family
 from foregate.telemetry.log.memory_log import MemoryBlobs
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.telemetry.log.test_parts import HASH, began, begin, run
 from tests.telemetry.log.test_questions import asks
 from tests.telemetry.made import NOW, said

@@ -15,7 +15,7 @@ from foregate.schemas.errors import PolicyError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import KINDS
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.log.masking import mask_draft, mask_value
+from foregate.telemetry.log.masking import mask_draft, mask_json
 from tests.schemas.made_bodies import Same, body_of
 
 KEY = "AKIA" + "ABCDEFGH12345678"
@@ -24,36 +24,36 @@ MARK = f"[masked {hashlib.sha256(KEY.encode()).hexdigest()[:8]}]"
 
 
 def test_every_match_is_replaced_by_a_mark_of_its_hash() -> None:
-    assert mask_value(f"é {KEY}, ☃{KEY}.", PATTERNS) == f"é {MARK}, ☃{MARK}."
+    assert mask_json(f"é {KEY}, ☃{KEY}.", PATTERNS) == f"é {MARK}, ☃{MARK}."
 
 
 def test_a_text_in_which_nothing_matched_is_looked_through_again_for_something_else() -> None:
     text = f"the key is {KEY}"
-    assert mask_value(text, PATTERNS[1:]) is text
-    assert mask_value(text, PATTERNS) == f"the key is {MARK}"
-    assert mask_value(f"{text}.", PATTERNS[1:]) == f"{text}."
-    assert mask_value(text, PATTERNS) == f"the key is {MARK}"
+    assert mask_json(text, PATTERNS[1:]) is text
+    assert mask_json(text, PATTERNS) == f"the key is {MARK}"
+    assert mask_json(f"{text}.", PATTERNS[1:]) == f"{text}."
+    assert mask_json(text, PATTERNS) == f"the key is {MARK}"
 
 
-def test_texts_are_masked_at_any_depth_and_keys_and_numbers_kept() -> None:
+def test_texts_and_keys_are_masked_at_any_depth_and_numbers_kept() -> None:
     value = {"a": [KEY, {"b": (KEY, 3, None, True)}], KEY: 1}
-    assert mask_value(value, PATTERNS) == {"a": [MARK, {"b": [MARK, 3, None, True]}], KEY: 1}
+    assert mask_json(value, PATTERNS) == {"a": [MARK, {"b": (MARK, 3, None, True)}], MARK: 1}
 
 
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda v: st.lists(v) | st.dictionaries(st.text(), v)))
 def test_what_holds_no_secret_is_the_same_object(value: object) -> None:
-    assert mask_value(value, PATTERNS) is value
+    assert mask_json(value, PATTERNS) is value
 
 
 @given(st.text(), st.text())
 def test_the_text_around_a_secret_stays_as_it_was(before: str, after: str) -> None:
     scrubbed = (before + "|", "|" + after)
-    assert mask_value(KEY.join(scrubbed), PATTERNS) == MARK.join(scrubbed)
+    assert mask_json(KEY.join(scrubbed), PATTERNS) == MARK.join(scrubbed)
 
 
 def test_the_default_patterns_mask_common_keys(policy: Policy) -> None:
     for secret in (KEY, "sk-" + "a1" * 15, "ghp_" + "x" * 36, "-----BEGIN RSA PRIVATE KEY-----"):
-        assert secret not in mask_value(f"token: {secret}\n", policy.sensitive.patterns)
+        assert secret not in mask_json(f"token: {secret}\n", policy.sensitive.patterns)
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_the_default_patterns_mask_common_keys(policy: Policy) -> None:
 @pytest.mark.parametrize("end", ["-----END EC PRIVATE KEY-----", ""])
 def test_of_a_private_key_nothing_is_left_but_what_stands_around_it(policy: Policy, body: str, end: str) -> None:
     key = f"-----BEGIN EC PRIVATE KEY-----\n{body}\n{end}"
-    left = mask_value(f"before {key}, after - all", policy.sensitive.patterns)
+    left = mask_json(f"before {key}, after - all", policy.sensitive.patterns)
     assert (left.startswith("before [masked "), left.endswith(", after - all")) == (True, True)
     assert left.count("masked") == 1
     assert end == "" or "abc" not in left
@@ -108,22 +108,22 @@ def test_a_draft_without_a_secret_is_the_same_object(kind: str) -> None:
 def test_without_patterns_nothing_is_searched() -> None:
     draft = Draft(body_of("tool_finished", Same(KEY)), "tool")
     assert mask_draft(draft, ()) is draft
-    assert mask_value(KEY, ()) is KEY
+    assert mask_json(KEY, ()) is KEY
 
 
 def test_patterns_with_groups_of_the_same_name_and_flags_work_together() -> None:
     patterns = ("(?P<k>alphaone)", "(?i)(?P<k>betatwo)")
-    assert "[masked" in mask_value("so ALPHAONE and BETATWO", patterns)
-    assert "ALPHAONE" in mask_value("so ALPHAONE and BETATWO", patterns)
+    assert "[masked" in mask_json("so ALPHAONE and BETATWO", patterns)
+    assert "ALPHAONE" in mask_json("so ALPHAONE and BETATWO", patterns)
 
 
 def test_a_pattern_that_matches_nothing_at_all_changes_nothing() -> None:
-    assert mask_value("some text that is long", ("z*",)) == "some text that is long"
+    assert mask_json("some text that is long", ("z*",)) == "some text that is long"
 
 
 def test_a_pattern_re2_cannot_read_is_one_clear_error() -> None:
     with pytest.raises(PolicyError, match="is no RE2 expression"):
-        mask_value("some text that is long", ("a(?=b)",))
+        mask_json("some text that is long", ("a(?=b)",))
 
 
 FORMATS = {
@@ -176,7 +176,7 @@ def test_a_key_of_each_format_is_masked_also_behind_an_escaped_newline(policy: P
     assert {*FORMATS} == {*policy.sensitive.formats}
     for name, key in FORMATS.items():
         own = (policy.sensitive.formats[name],)
-        assert key[-8:] not in str(mask_value(f"x\\n{key}\\n", own)), name
+        assert key[-8:] not in str(mask_json(f"x\\n{key}\\n", own)), name
 
 
 @pytest.mark.parametrize(
@@ -189,4 +189,4 @@ def test_a_key_of_each_format_is_masked_also_behind_an_escaped_newline(policy: P
     ],
 )
 def test_what_only_resembles_a_key_stays(policy: Policy, text: str) -> None:
-    assert mask_value(text, tuple(policy.sensitive.formats.values())) == text
+    assert mask_json(text, tuple(policy.sensitive.formats.values())) == text

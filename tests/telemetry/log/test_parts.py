@@ -16,9 +16,9 @@ from foregate.schemas.errors import LogError
 from foregate.schemas.event import GENESIS, Draft
 from foregate.schemas.event_body import PolicyChanged, SessionStarted
 from foregate.schemas.tool_spec import hash_catalogue
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log import chain, parts
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.verify import verify_session
 from tests.telemetry.made import NOW, said
 
 POLICY = {"limits": {f"limit_{number}": number for number in range(100)}, "words": ["\u2603 löschen", '"policy":{}']}

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.telemetry.log.masking import Secret, mask_value
+from foregate.telemetry.log.masking import Secret, mask_json
 
 VALUE = 'tr0ub4dor&3/"hü"+\\x'
 SECRET = Secret("DB_PASSWORD", VALUE)
@@ -35,7 +35,7 @@ WRITTEN = {
 
 @pytest.mark.parametrize("form", WRITTEN)
 def test_a_secret_is_masked_however_it_is_written(form: str) -> None:
-    shown = mask_value(f"before {WRITTEN[form]} after", (SECRET,))
+    shown = mask_json(f"before {WRITTEN[form]} after", (SECRET,))
     assert "[masked DB_PASSWORD]" in shown
     assert shown.startswith("before ")
     assert shown.endswith(" after")
@@ -50,11 +50,11 @@ def test_a_secret_is_masked_however_it_is_written(form: str) -> None:
 def test_no_value_is_left_whatever_its_characters(value: str, write: object) -> None:
     assert callable(write)
     written = write(value)
-    assert mask_value(f"<{written}>", (Secret("X", value),)) in ("<[masked X]>", '<"[masked X]">')
+    assert mask_json(f"<{written}>", (Secret("X", value),)) in ("<[masked X]>", '<"[masked X]">')
 
 
 def test_a_mark_holds_nothing_that_follows_from_the_value() -> None:
-    shown = [mask_value(f"x {value} y", (Secret("TOKEN", value),)) for value in ("first-value", "second-value")]
+    shown = [mask_json(f"x {value} y", (Secret("TOKEN", value),)) for value in ("first-value", "second-value")]
     assert shown == ["x [masked TOKEN] y"] * 2
 
 
@@ -64,20 +64,20 @@ def test_the_value_is_in_no_representation() -> None:
 
 
 def test_a_pattern_that_matches_a_part_of_a_secret_leaves_no_rest() -> None:
-    assert mask_value("sk-abcdefgh.ijklmnop", ("sk-[a-z]+", Secret("KEY", "sk-abcdefgh.ijklmnop"))) == "[masked KEY]"
+    assert mask_json("sk-abcdefgh.ijklmnop", ("sk-[a-z]+", Secret("KEY", "sk-abcdefgh.ijklmnop"))) == "[masked KEY]"
 
 
 def test_of_two_secrets_that_begin_alike_the_longer_one_counts() -> None:
     both = (Secret("SHORT", "hunter2hunter2"), Secret("LONG", "hunter2hunter2-and-more"))
-    assert mask_value("hunter2hunter2-and-more, hunter2hunter2", both) == "[masked LONG], [masked SHORT]"
+    assert mask_json("hunter2hunter2-and-more, hunter2hunter2", both) == "[masked LONG], [masked SHORT]"
 
 
 def test_what_holds_no_secret_is_the_same_object() -> None:
     value = {"a": ["nothing to see here", 3]}
-    assert mask_value(value, (SECRET,)) is value
+    assert mask_json(value, (SECRET,)) is value
 
 
 def test_a_private_key_of_many_lines_is_masked_as_a_whole() -> None:
     key = "\n".join(f"line {number} of a long private key" for number in range(80))
     for text in (key, json.dumps(key)[1:-1]):
-        assert mask_value(f"<{text}>", (Secret("KEY", key),)) == "<[masked KEY]>"
+        assert mask_json(f"<{text}>", (Secret("KEY", key),)) == "<[masked KEY]>"

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from foregate.schemas.errors import LogError
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log import chain, tables
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.log.sqlite_reader import SqliteReader
+from foregate.telemetry.queries.verify import verify_session
 from tests.telemetry.log.test_parts import begin
 from tests.telemetry.made import CHECKPOINT, said
 

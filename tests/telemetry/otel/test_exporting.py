@@ -24,10 +24,10 @@ from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import GENESIS, Event
 from foregate.schemas.event_body import SessionEnded
 from foregate.telemetry import diagnostics
-from foregate.telemetry.audit.verify import verify_session
 from foregate.telemetry.log.memory_log import MemoryLog
 from foregate.telemetry.otel import exporting, names
 from foregate.telemetry.otel.exporting import Telemetry
+from foregate.telemetry.queries.verify import verify_session
 from tests.agent.world import World
 from tests.telemetry.otel.conftest import Receive, to
 from tests.telemetry.otel.receiver import Receiver

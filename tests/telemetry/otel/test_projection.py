@@ -20,10 +20,10 @@ from foregate.schemas.event_body import ToolStarted
 from foregate.schemas.judgement import Need
 from foregate.schemas.model_response import ModelResponse, Usage
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import read_decisions
 from foregate.telemetry.otel import names
 from foregate.telemetry.otel.exporting import Telemetry
 from foregate.telemetry.otel.views import read_time
+from foregate.telemetry.queries.decisions import read_decisions
 from tests.agent.corpus import stages
 from tests.agent.planning.plans import call, carried_out, plan, task
 from tests.agent.world import ACCEPT, World, plan_json

@@ -34,7 +34,7 @@ from foregate.schemas.errors import ForegateError, UsageError
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged
 from foregate.schemas.version import __version__
-from foregate.telemetry.log.masking import mask_value
+from foregate.telemetry.log.masking import mask_text
 
 
 class ChatSession:
@@ -89,7 +89,7 @@ class ChatSession:
             from foregate.cli.chat.completion import Completions
 
             meanings = {name: command.meaning for name, command in COMMANDS.items()}
-            self.terminal.forgets = lambda text: mask_value(text, self.session.read_hidden()) != text
+            self.terminal.forgets = lambda text: mask_text(text, self.session.read_hidden()) != text
             self.terminal.completer = Completions(meanings, self.opened.workspace, self.list_arguments)
         PolicyNews(self.session, self.screen, self.person)
 
@@ -244,7 +244,7 @@ class ChatSession:
     async def _decisions(self, rest: str) -> None:
         from foregate.cli.terminal.event_rows import is_pass
         from foregate.cli.terminal.timeline import format_decision_rows
-        from foregate.telemetry.audit.decisions import read_decisions
+        from foregate.telemetry.queries.decisions import read_decisions
 
         points = list(read_decisions(await self.session.log.read()))
         shown = [point for point in points if rest == "all" or not is_pass(point)]

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from foregate.assembly.approvals import Approvals
+    from foregate.schemas.question import Question
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.audit.questions import Question
 
 app = options.build_group()
 _NAME = "SESSION:EVENT as `list` prints it; the session alone where one question is open in it."

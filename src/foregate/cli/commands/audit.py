@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from foregate.assembly.home import open_home_log
+from foregate.assembly.home import find_address, open_home_log
 from foregate.cli.commands import options
 from foregate.cli.terminal.exit_codes import run_async
 
@@ -24,12 +24,11 @@ def explain(
     from rich.console import Console
 
     from foregate.audit.explanation import explain as explain_decision
-    from foregate.audit.explanation import find_decision
     from foregate.cli.commands.reports import format_explanation
 
     console = Console(highlight=False, emoji=False, markup=False)
     with open_home_log() as log:
-        found = explain_decision(log, *run_async(find_decision(log, decision)))
+        found = explain_decision(log, *run_async(find_address(log, decision)))
     if as_json:
         options.print_json(found.to_json())
         return

@@ -15,7 +15,7 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.audit.verify import Verification
+    from foregate.telemetry.queries.verify import Verification
 
 
 @audit.app.command("export")

@@ -21,8 +21,8 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.audit.proving import SessionProof
-    from foregate.telemetry.audit.checkpoints import CheckpointFile
     from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.queries.checkpoints import CheckpointFile
 
 _HEAD = "An event somebody kept elsewhere: its number and hash."
 _CHAIN = "Check the chain and what events say of each other; judge no turn again."
@@ -54,7 +54,7 @@ def verify(
     from foregate.audit.kept_state import add_kept_state
     from foregate.audit.proving import SessionProver, build_gone
     from foregate.cli.commands.keeping_reports import format_missing
-    from foregate.telemetry.audit.verify import parse_head
+    from foregate.telemetry.queries.verify import parse_head
 
     if head and len(sessions or ()) != 1:
         raise UsageError("`--head` is an event of one session; name that session")
@@ -89,8 +89,8 @@ def verify(
 
 def read_checkpoints(file: Path | None, public: str) -> CheckpointFile | None:
     """Return the checkpoints of a file, None where none is named; raise UsageError for a file that proves nothing."""
-    from foregate.telemetry.audit.checkpoints import CheckpointFile
-    from foregate.telemetry.audit.signing import read_public
+    from foregate.telemetry.queries.checkpoints import CheckpointFile
+    from foregate.telemetry.queries.signing import read_public
 
     if file is None and public:
         raise UsageError("`--public` is the key of checkpoints; name their file with `--checkpoint`")
@@ -157,7 +157,7 @@ def make_key(
     as_json: options.AsJson = False,
 ) -> None:
     """Make an Ed25519 key to sign checkpoints with: the private half into FILE, the public half is printed."""
-    from foregate.telemetry.audit.signing import SigningKey
+    from foregate.telemetry.queries.signing import SigningKey
 
     key = SigningKey.create(file)
     if as_json:
@@ -178,8 +178,8 @@ def sign_heads(
     from foregate.agent.session.session_log import utc_now
     from foregate.cli.terminal.layout import pluralise
     from foregate.schemas import strict_json
-    from foregate.telemetry.audit.checkpoints import write_checkpoint
-    from foregate.telemetry.audit.signing import SigningKey
+    from foregate.telemetry.queries.checkpoints import write_checkpoint
+    from foregate.telemetry.queries.signing import SigningKey
 
     if file is None or key is None:
         raise UsageError(
@@ -218,7 +218,7 @@ def prove(
     from importlib import resources
 
     from foregate.cli.terminal.scripting import to_json_line
-    from foregate.telemetry.audit.proofs import build_proof
+    from foregate.telemetry.queries.checkpoints import build_proof
 
     session, _, seq = event.rpartition("/")
     if not session or not seq.isascii() or not seq.isdigit() or len(seq) > _DIGITS:

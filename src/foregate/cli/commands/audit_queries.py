@@ -19,10 +19,10 @@ from foregate.schemas.errors import LogError
 
 if TYPE_CHECKING:
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.audit.decisions import DecisionPoint
-    from foregate.telemetry.index.audit_index import AuditIndex, DecisionCount
-    from foregate.telemetry.index.filters import DecisionFilter
     from foregate.telemetry.log.sqlite_log import SqliteLog
+    from foregate.telemetry.queries.audit_index import AuditIndex, DecisionCount
+    from foregate.telemetry.queries.decisions import DecisionPoint
+    from foregate.telemetry.queries.filters import DecisionFilter
 
 _SHOWN = 100
 """Rows of a table that a person is shown at most, unless --limit says otherwise."""
@@ -157,7 +157,7 @@ def _read_points(
     log: SqliteLog, index: AuditIndex, wanted: DecisionFilter, *, filtered: bool
 ) -> Iterator[DecisionPoint]:
     """Yield the decisions of one session in their order, from its log; which ones, the index says."""
-    from foregate.telemetry.audit.decisions import read_decisions
+    from foregate.telemetry.queries.decisions import read_decisions
 
     (name,) = wanted.sessions
     if wanted.passed and not filtered:
@@ -174,7 +174,7 @@ def _read_points(
 
 def _print_notes(log: SqliteLog, name: str, as_json: bool) -> None:
     from foregate.schemas import strict_json
-    from foregate.telemetry.audit.decisions import build_session_notes
+    from foregate.telemetry.queries.decisions import build_session_notes
 
     found = build_session_notes(log.events(name))
     if as_json:
@@ -241,7 +241,7 @@ def search(
     """
     from foregate.cli.commands.audit_lists import PASSAGES
     from foregate.cli.commands.listing import Forms
-    from foregate.telemetry.index.texts import find_excerpt
+    from foregate.telemetry.queries.texts import find_excerpt
 
     forms = Forms(csv, parquet, overwrite, as_json)
     with open_home_index(_tell_progress) as (log, index):
@@ -275,8 +275,7 @@ def stats(selection: Selection, sessions: options.SessionNames = None, as_json: 
     """
     from foregate.cli.commands.reports import format_prompts, format_statistics
     from foregate.schemas.strict_json import as_object
-    from foregate.telemetry.index.counting import count_selection
-    from foregate.telemetry.index.prompts import count_prompts
+    from foregate.telemetry.queries.statistics import count_prompts, count_selection
 
     with open_home_index(_tell_progress) as (log, index):
         wanted = selecting.select_decisions(selection, _find_names(log, sessions))

@@ -20,9 +20,9 @@ from foregate.schemas.errors import UsageError
 if TYPE_CHECKING:
     from foregate.schemas.review import Label
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.review.population import Filter
-    from foregate.telemetry.review.review_log import ReviewLog
-    from foregate.telemetry.review.reviews import GivenLabel
+    from foregate.telemetry.queries.review_log import ReviewLog
+    from foregate.telemetry.queries.reviews import GivenLabel
+    from foregate.telemetry.queries.rulings import Filter
     from foregate.tuning.reviewing import QueueRequest
 
 Names = list[str]
@@ -110,7 +110,7 @@ def review(
 
 def _build_filter(selection: Selection, sessions: Iterable[str]) -> Filter:
     """Return the filter that options make; raise UsageError for one that names nothing there is."""
-    from foregate.telemetry.review.population import Filter
+    from foregate.telemetry.queries.rulings import Filter
 
     found = selecting.select_decisions(selection)
     since, until = (
@@ -245,9 +245,13 @@ def _print_agreement(enough: int | None, as_json: bool) -> None:
     from foregate.assembly.identity import find_identity
     from foregate.cli.terminal.layout import pluralise
     from foregate.schemas import strict_json
-    from foregate.telemetry.review.agreement import ENOUGH, measure_agreement
-    from foregate.telemetry.review.progress import measure_progress
-    from foregate.telemetry.review.reviews import count_by_gate, count_canaries
+    from foregate.telemetry.queries.reviews import (
+        ENOUGH,
+        count_by_gate,
+        count_canaries,
+        measure_agreement,
+        measure_progress,
+    )
 
     with open_reviews() as kept:
         reviews = run_async(kept.read())

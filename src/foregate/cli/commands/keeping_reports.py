@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING
 from foregate.cli.terminal.layout import format_labelled, pluralise
 
 if TYPE_CHECKING:
-    from foregate.telemetry.keeping.backup import Backup
-    from foregate.telemetry.keeping.compact import Compaction
-    from foregate.telemetry.keeping.erase import Erased
-    from foregate.telemetry.keeping.retain import Retention
-    from foregate.telemetry.keeping.statistics import LogStatistics
-    from foregate.telemetry.keeping.used_blobs import BlobCount, Collected
     from foregate.telemetry.log.snapshots import Unkept
+    from foregate.telemetry.queries.backup import Backup
+    from foregate.telemetry.queries.erase import Erased
+    from foregate.telemetry.queries.log_statistics import LogStatistics
+    from foregate.telemetry.queries.retain import Retention
+    from foregate.telemetry.queries.used_blobs import BlobCount, Collected, Compaction
 
 _WIDTH, _UNITS = 80, ("B", "KB", "MB", "GB", "TB")
 _SHOWN = 20

@@ -15,11 +15,11 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.assembly.home import Home
-    from foregate.telemetry.keeping.backup import Backup
-    from foregate.telemetry.keeping.compact import Compaction
-    from foregate.telemetry.keeping.erase import Erased
-    from foregate.telemetry.keeping.place import LogPlace
     from foregate.telemetry.log.file_blobs import FileBlobs
+    from foregate.telemetry.queries.backup import Backup
+    from foregate.telemetry.queries.erase import Erased
+    from foregate.telemetry.queries.log_place import LogPlace
+    from foregate.telemetry.queries.used_blobs import Compaction
 
 app = options.build_group(options.HomeGroup)
 Yes = Annotated[bool, take("--yes", "Do not ask.")]
@@ -32,7 +32,7 @@ def stats(as_json: options.AsJson = False) -> None:
     from foregate.assembly.home import Home
     from foregate.cli.commands.keeping_reports import format_statistics
     from foregate.schemas import strict_json
-    from foregate.telemetry.keeping.statistics import count_log
+    from foregate.telemetry.queries.log_statistics import count_log
 
     found = count_log(*_find_place(Home.open_to_read()))
     if as_json:
@@ -46,7 +46,7 @@ def stats(as_json: options.AsJson = False) -> None:
 def compact(as_json: options.AsJson = False) -> None:
     """Remove stored bytes that nothing names, and give free room in the file back to the disk."""
     from foregate.schemas import strict_json
-    from foregate.telemetry.keeping.compact import compact_log
+    from foregate.telemetry.queries.used_blobs import compact_log
 
     done = compact_log(*_open_place())
     if as_json:
@@ -59,7 +59,7 @@ def compact(as_json: options.AsJson = False) -> None:
 def backup(target: Target, as_json: options.AsJson = False) -> None:
     """Copy the whole log with all that belongs to it, while sessions run, and verify the copy."""
     from foregate.assembly.home import Home
-    from foregate.telemetry.keeping.backup import back_up
+    from foregate.telemetry.queries.backup import back_up
 
     _print_backup(back_up(*_find_place(Home.open_to_read()), target.absolute()), as_json)
 
@@ -72,7 +72,7 @@ def copy(
 ) -> None:
     """Copy sessions, with the tasks they handed on and what they go on with, to a new folder that can be read alone."""
     from foregate.assembly.home import Home
-    from foregate.telemetry.keeping.backup import copy_sessions
+    from foregate.telemetry.queries.backup import copy_sessions
 
     home = Home.open_to_read()
     _print_backup(copy_sessions(*_find_place(home), _find_families(home, sessions), target.absolute()), as_json)
@@ -88,7 +88,7 @@ def erase(
 ) -> None:
     """Erase what sessions say, for good: their hashes stay as proof, what they stored goes with them."""
     from foregate.assembly.home import Home
-    from foregate.telemetry.keeping.erase import check_erasable
+    from foregate.telemetry.queries.erase import check_erasable
 
     home = Home.open()
     place, store = _find_place(home)
@@ -114,8 +114,8 @@ def retain(
     from foregate.assembly.home import Home
     from foregate.cli.commands.keeping_reports import format_retention
     from foregate.schemas import strict_json
-    from foregate.telemetry.keeping.erase import skip_unerasable
-    from foregate.telemetry.keeping.retain import choose_expired, parse_age, parse_size
+    from foregate.telemetry.queries.erase import skip_unerasable
+    from foregate.telemetry.queries.retain import choose_expired, parse_age, parse_size
 
     if not (older_than or larger_than):
         raise UsageError("say what may go: --older-than 90d, --larger-than 2GB, or both")
@@ -147,8 +147,8 @@ def _find_place(home: Home) -> tuple[LogPlace, FileBlobs]:
 
     Raises LogError for a file that is no log of ours.
     """
-    from foregate.telemetry.keeping.place import LogPlace
     from foregate.telemetry.log.file_blobs import FileBlobs
+    from foregate.telemetry.queries.log_place import LogPlace
 
     home.open_log().close()
     own = (home.memory, home.pins, home.declarations, home.permissions)
@@ -166,7 +166,7 @@ def _find_families(home: Home, wanted: list[str]) -> list[str]:
     from contextlib import closing
 
     from foregate.assembly.home import find_sessions
-    from foregate.telemetry.keeping.families import find_families
+    from foregate.telemetry.queries.log_place import find_families
 
     with closing(home.open_log()) as log:
         names = run_async(find_sessions(log, wanted))
@@ -176,7 +176,7 @@ def _find_families(home: Home, wanted: list[str]) -> list[str]:
 def _erase(place: LogPlace, store: FileBlobs, names: list[str], kinds: list[str], why: str) -> Erased:
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.identity import find_identity
-    from foregate.telemetry.keeping.erase import erase_sessions
+    from foregate.telemetry.queries.erase import erase_sessions
 
     me = find_identity()
     by = f"{me.user}@{me.host}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,10 +13,6 @@ from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app
 from foregate.cli.terminal.exit_codes import run_async
-
-if TYPE_CHECKING:
-    from foregate.schemas.review import RuledCall
-    from foregate.telemetry.log.sqlite_log import SqliteLog
 
 Decision = Annotated[
     str, typer.Argument(metavar="SESSION:SEQ.GATE", help="A decision, as `foregate audit show` lists them.")
@@ -31,11 +27,13 @@ def case(
     as_json: options.AsJson = False,
 ) -> None:
     """Cut a recorded decision to the smallest case with the same verdict that notices the same policy changes."""
+    from foregate.assembly.home import find_address
+    from foregate.telemetry.queries.rulings import find_decision
     from foregate.tuning.case_cutting import cut_recorded
     from foregate.tuning.case_file import dump_case, format_case
 
     with open_home_log() as log:
-        ruled = run_async(_find_decision(log, decision))
+        ruled = find_decision(log, *run_async(find_address(log, decision)))
         found = cut_recorded(log, ruled, name)
     if as_json:
         options.print_json(dump_case(found))
@@ -46,11 +44,3 @@ def case(
     else:
         write_new(output, text)
         options.print_text(f"{output}: {found.name}, {found.expected.describe()}")
-
-
-async def _find_decision(log: SqliteLog, decision: str) -> RuledCall:
-    from foregate.assembly.home import find_session
-    from foregate.telemetry.review.ruling import find_decision, parse_address
-
-    address = parse_address(decision)
-    return find_decision(log, await find_session(log, address.session), address.seq, address.gate, address.call)

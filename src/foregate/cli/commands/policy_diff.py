@@ -103,8 +103,8 @@ def gather_known(layer: Layer) -> Known:
     from foregate.assembly.home import Home, find_sessions
     from foregate.cli.terminal.exit_codes import run_async
     from foregate.policy.source.load import layer_policy
-    from foregate.telemetry.index.counting import count_selection
-    from foregate.telemetry.index.filters import DecisionFilter
+    from foregate.telemetry.queries.filters import DecisionFilter
+    from foregate.telemetry.queries.statistics import count_selection
     from foregate.tuning.lint_findings import Known, list_own_rules
     from foregate.tuning.rule_trial import try_rules
 

@@ -105,7 +105,7 @@ def count_decisions(path: KeyPath, days: int) -> dict[str, Json]:
     from foregate.assembly.audit_index import open_home_index
     from foregate.assembly.home import Home
     from foregate.policy.source.strict_yaml import format_path
-    from foregate.telemetry.index.filters import DecisionFilter, escape_pattern
+    from foregate.telemetry.queries.filters import DecisionFilter, escape_pattern
 
     if not Home(Home.path()).events.exists():
         return {"decided": 0, "of": 0}

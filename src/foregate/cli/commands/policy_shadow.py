@@ -12,7 +12,7 @@ from foregate.cli.commands.policy import app
 from foregate.cli.commands.selecting import Selection
 
 if TYPE_CHECKING:
-    from foregate.telemetry.index.shadows import ShadowReport
+    from foregate.telemetry.queries.statistics import ShadowReport
 
 _SHOWN = 5
 
@@ -26,7 +26,7 @@ def shadow(
 ) -> None:
     """Report, gate by gate, what those in shadow would have held, asked about or denied, and the newest such calls."""
     from foregate.assembly.audit_index import open_home_index
-    from foregate.telemetry.index.shadows import report_shadows
+    from foregate.telemetry.queries.statistics import report_shadows
 
     with open_home_index() as (_, index):
         found = report_shadows(index, selecting.select_decisions(selection, (), everything=True), limit)
@@ -47,7 +47,7 @@ def print_report(report: ShadowReport) -> None:
     from foregate.cli.terminal.layout import pluralise, shorten_text
 
     would = [f"{_DONE.get(word, word)} {count}" for word, count in report.would.items() if count]
-    calls = f"of {pluralise(report.asked, 'decision')} in {pluralise(report.sessions, 'session')}"
+    calls = f"of {pluralise(report.decisions, 'decision')} in {pluralise(report.sessions, 'session')}"
     options.print_text(f"{report.gate:<12} {calls} it would have {', '.join(would) or 'done nothing'}")
     if report.also:
         options.print_text(f"{'':<12} {report.also} of them another gate held, denied or asked about all the same")

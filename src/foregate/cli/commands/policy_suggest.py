@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from foregate.audit.pieces import Progress
     from foregate.schemas.strict_json import Json
     from foregate.telemetry.log.sqlite_log import SqliteLog
-    from foregate.telemetry.review.reviews import Proposal, Reviews
+    from foregate.telemetry.queries.reviews import Proposal, Reviews
     from foregate.tuning.assessing import AssessedStep, Assessor
     from foregate.tuning.proposals import Dial, Wanted
     from foregate.tuning.reach_index import ReachIndex
@@ -193,7 +193,7 @@ def _list_changes(as_json: bool) -> None:
 
 def _report(assessor: Assessor, reviews: Reviews, output: Path | None, as_json: bool) -> None:
     from foregate.cli.commands.suggest_report import build_report_json, format_report
-    from foregate.telemetry.review.agreement import measure_agreement
+    from foregate.telemetry.queries.reviews import measure_agreement
 
     proposal, steps = assessor.proposal, list(assessor.walk(reviews))
     file = _write_suggestion(proposal, steps, output)

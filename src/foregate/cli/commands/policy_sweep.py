@@ -19,7 +19,7 @@ from foregate.schemas.errors import UsageError
 if TYPE_CHECKING:
     from foregate.audit.pieces import Progress, Workers
     from foregate.telemetry.log.sqlite_log import SqliteLog
-    from foregate.telemetry.review.reviews import Reviews
+    from foregate.telemetry.queries.reviews import Reviews
     from foregate.tuning.sweep import SweepResult
 
 Names = Annotated[

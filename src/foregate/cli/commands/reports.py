@@ -14,8 +14,7 @@ if TYPE_CHECKING:
     from foregate.gates.replay.redecide import Side
     from foregate.policy.source.strict_yaml import Data
     from foregate.schemas.strict_json import Json
-    from foregate.telemetry.audit.decisions import Statistics
-    from foregate.telemetry.index.prompts import PromptCount
+    from foregate.telemetry.queries.statistics import PromptCount, Statistics
     from foregate.tuning.piece_judge import Row, WhatIfTally
 
     NameKeys = Callable[[Row], Row]

@@ -15,7 +15,7 @@ from foregate.schemas.errors import UsageError
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from foregate.telemetry.index.filters import DecisionFilter, SessionFilter
+    from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
 
 Selection = Mapping[str, Any]
 """What was given for the options that select, by the field of the filter."""
@@ -90,7 +90,7 @@ def takes_selection(options: Mapping[str, Any]) -> Callable[[Callable[..., None]
 
 def select_sessions(selection: Selection, sessions: Sequence[str] = ()) -> SessionFilter:
     """Return the filter that options make; raise UsageError for one that names nothing there is."""
-    from foregate.telemetry.index.filters import SessionFilter
+    from foregate.telemetry.queries.filters import SessionFilter
 
     _check_word("state", selection.get("state") or (), ("open", *STATUS, "ended", "erased"))
     of_ruling = {name: value for name, value in selection.items() if value and name in _OF_RULING}
@@ -105,8 +105,8 @@ def select_decisions(selection: Selection, sessions: Sequence[str] = (), *, ever
 
     What only passed is among the rest where `everything` says so, or a code, a verdict or a severity asks for it.
     """
-    from foregate.telemetry.audit.decisions import check_names
-    from foregate.telemetry.index.filters import DecisionFilter
+    from foregate.telemetry.queries.decisions import check_names
+    from foregate.telemetry.queries.filters import DecisionFilter
 
     checked = {what: selection.get(what) or () for what in ("gate", "code", "severity", "standing")}
     check_names(**checked)

@@ -114,7 +114,7 @@ async def _run_task(setting: SessionOptions, text: str, as_json: bool, events: b
 async def _print_outcome(opened: OpenSession, outcome: RunResult) -> None:
     from msgspec.structs import asdict
 
-    from foregate.telemetry.audit.decisions import read_decisions
+    from foregate.telemetry.queries.decisions import read_decisions
 
     told: dict[str, Json] = {"status": outcome.status, "text": outcome.text, "report": asdict(outcome.report)}
     told |= {"session": opened.name, "notes": list(opened.notes)}

@@ -9,8 +9,7 @@ from foregate.policy.source.edit import Change
 from foregate.policy.source.key_names import parse_key
 from foregate.policy.source.suggestion import format_suggestion
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.review.agreement import Agreement
-from foregate.telemetry.review.reviews import Proposal
+from foregate.telemetry.queries.reviews import Agreement, Proposal
 from foregate.tuning.assessing import AssessedStep
 from foregate.tuning.proof_sentences import describe_path, describe_step, format_share
 from foregate.tuning.proposals import describe_values

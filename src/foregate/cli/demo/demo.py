@@ -28,7 +28,7 @@ from foregate.schemas.event_body import TaskEnded, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import as_object, get_list
-from foregate.telemetry.audit.decisions import DecisionPoint, read_decisions
+from foregate.telemetry.queries.decisions import DecisionPoint, read_decisions
 
 if TYPE_CHECKING:
     from foregate.agent.session.session import Session
@@ -296,8 +296,8 @@ async def _send_messages(screen: Screen, opened: OpenSession, folder: Path) -> N
 def _print_proof(screen: Screen, home: Path, session: str) -> None:
     """Print what the closed log says, and check it: decision points, replay notes, and that nothing was altered."""
     from foregate.assembly.home import Home
-    from foregate.telemetry.audit.decisions import build_session_notes
-    from foregate.telemetry.audit.verify import verify_session
+    from foregate.telemetry.queries.decisions import build_session_notes
+    from foregate.telemetry.queries.verify import verify_session
 
     with closing(Home(home).open_log()) as log:
         events = list(log.events(session))

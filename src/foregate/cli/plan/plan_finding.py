@@ -17,7 +17,7 @@ from foregate.assembly.open import read_beginning
 from foregate.cli.terminal.exit_codes import run_async
 from foregate.cli.terminal.layout import make_visible
 from foregate.evidence.state.lineage import join_events
-from foregate.evidence.state.plan_history import RESULTS, STANDING, PlanEntry, read_plans
+from foregate.evidence.state.plan import RESULTS, STANDING, PlanEntry, read_plans
 from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.session_link import find_root

@@ -18,7 +18,7 @@ from foregate.schemas.strict_json import Json, as_object, get_list, get_object, 
 
 if TYPE_CHECKING:
     from foregate.agent.session.answering import Delivery
-    from foregate.telemetry.audit.questions import Question
+    from foregate.schemas.question import Question
 
 _ROOM = 9
 

@@ -23,7 +23,7 @@ from foregate.schemas.judgement import Decision, Standing
 from foregate.schemas.strict_json import get_text
 
 if TYPE_CHECKING:
-    from foregate.telemetry.audit.decisions import DecisionPoint
+    from foregate.telemetry.queries.decisions import DecisionPoint
 
 PASSES = ("prelude_ready_for_execution", "critique_not_required", "verification_passed")
 """Codes of gates that let everything pass, beside `<gate>_passed`: nobody needs a line for them."""

@@ -19,8 +19,8 @@ from foregate.schemas.event_body import (
     ToolFinished,
     UserMessage,
 )
-from foregate.telemetry.audit.decisions import DecisionPoint
 from foregate.telemetry.export.fold import describe_switches
+from foregate.telemetry.queries.decisions import DecisionPoint
 
 _COLOURS = {"info": "dim", "warning": CARE, "error": BAD}
 _SAID_BY = {"user": "you", "parent": "parent", "model": "model"}

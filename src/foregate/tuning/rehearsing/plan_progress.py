@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import Status
 from foregate.schemas.judgement import Need
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Survey
-from foregate.telemetry.audit.rebuild_turn import InForce
 from foregate.tuning.rehearsing.recorded_plan import PlanHistory, RecordedPlan, RecordedQuestion
 
 Place = tuple[int, int, int]

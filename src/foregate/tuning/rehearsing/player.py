@@ -10,11 +10,11 @@ from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.ask.planner import make_plan, record_proposal
 from foregate.agent.session.snapshots import fold_session
 from foregate.evidence.state.lineage import begin_further
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged, SessionEnded
 from foregate.schemas.protocols import Lease
-from foregate.telemetry.audit.rebuild_turn import InForce
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_plan import (
     PlanStep,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from msgspec import Struct, field
 
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.schemas.event import Actor, Event, NeedAnswered, NeedRaised
 from foregate.schemas.event_body import Checkpoint, EffectUndone
 from foregate.schemas.judgement import Need
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged, RecordedConfiguration
-from foregate.telemetry.audit.rebuild_turn import InForce
 
 PREVIEW = "plan."
 """With this begins the id of a call that is only looked at for the sheet."""

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from msgspec import Struct, field
 
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.schemas.event import Actor, NeedAnswered
 from foregate.schemas.event_body import (
     CallAnswered,
@@ -21,7 +22,6 @@ from foregate.schemas.event_body import (
 )
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.model_response import ModelResponse
-from foregate.telemetry.audit.rebuild_turn import InForce
 from foregate.tuning.rehearsing.recorded_plan import PlanStep
 
 

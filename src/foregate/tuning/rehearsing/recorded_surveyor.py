@@ -8,12 +8,12 @@ from msgspec.structs import replace
 
 from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.remote_survey import OPERANDS
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
 from foregate.schemas.tool_call import EvidenceSeen, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
-from foregate.telemetry.audit.rebuild_turn import InForce
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_plan import PREVIEW
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded

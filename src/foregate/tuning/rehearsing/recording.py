@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from foregate.evidence.state.dataflow import Dataflow
+from foregate.evidence.state.recorded_turns import LAYING, InForce
 from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import (
@@ -29,7 +30,6 @@ from foregate.schemas.event_body import (
 from foregate.schemas.judgement import Answer, Need
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_call import Survey
-from foregate.telemetry.audit.rebuild_turn import LAYING, InForce
 from foregate.tuning.rehearsing.recorded_plan import PlanHistory, PlanStep
 from foregate.tuning.rehearsing.recorded_steps import (
     RecordedAnswer,

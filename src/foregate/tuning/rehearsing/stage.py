@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from foregate.evidence.state.recorded_turns import InForce
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.schemas.event import Body, Event
 from foregate.schemas.event_body import SessionStarted
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.audit.rebuild_turn import InForce
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedHalt, RecordedUndo

@@ -24,8 +24,8 @@ from foregate.schemas.event_body import CallAnswered, ToolFinished
 from foregate.schemas.judgement import Need
 from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.verify import verify_rows
 from foregate.telemetry.log.memory_log import MemoryBlobs, MemoryLog
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.dialects.specs import TOOLS
 from tests.agent.tools.builtin.test_git import git
 from tests.events import bodies

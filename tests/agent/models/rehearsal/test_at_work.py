@@ -15,7 +15,7 @@ from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply
-from foregate.telemetry.audit.decisions import read_decisions
+from foregate.telemetry.queries.decisions import read_decisions
 
 
 @pytest.fixture

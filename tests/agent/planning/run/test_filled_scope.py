@@ -11,6 +11,7 @@ from foregate.agent.planning.run.outlook import iter_open_calls
 from foregate.agent.testing.model import calls
 from foregate.agent.tools.builtin.commands import run_command
 from foregate.evidence.state.plan import PlanState, StepState
+from foregate.evidence.state.recorded_turns import JUDGING, read_judged_turns
 from foregate.gates.plan_scope import find_covering_items
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
@@ -19,7 +20,6 @@ from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.task_plan import TaskPlan
 from foregate.schemas.tool_call import ToolCall
 from foregate.schemas.tool_spec import ResourceKind
-from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, plan, statuses, task
 from tests.agent.world import World
 from tests.policies import policy_with

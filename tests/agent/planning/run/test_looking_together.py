@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from foregate.agent.tools.tool import Tool
 from foregate.evidence.state.plan import PlanState
+from foregate.evidence.state.recorded_turns import JUDGING, read_judged_turns
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
 from foregate.schemas.event import Event, ModelResponded
@@ -15,8 +16,7 @@ from foregate.schemas.judgement import Judgement
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanStepChanged
 from foregate.schemas.tool_call import ToolResult
-from foregate.telemetry.audit.invariants import InvariantChecker
-from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
+from foregate.telemetry.queries.invariants import InvariantChecker
 from tests.agent.corpus import rules
 from tests.agent.planning.plans import CONFIGURATION, PlanRun, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World

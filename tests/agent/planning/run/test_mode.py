@@ -20,6 +20,7 @@ from foregate.agent.session.session import Session
 from foregate.agent.testing.model import ScriptedModel, ScriptedPerson, answers, calls, says
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
+from foregate.evidence.state.recorded_turns import rebuild_turn
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, Event, TurnJudged
@@ -28,7 +29,6 @@ from foregate.schemas.judgement import Judgement, Need
 from foregate.schemas.protocols import Reply
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed
 from foregate.schemas.tool_call import ToolCall
-from foregate.telemetry.audit.rebuild_turn import rebuild_turn
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at

@@ -8,15 +8,15 @@ import pytest
 from msgspec.structs import replace
 
 from foregate.agent.testing.model import calls, says
+from foregate.evidence.state.recorded_turns import JUDGING, read_judged_turns
 from foregate.gates.prelude import judge
 from foregate.schemas import strict_json
 from foregate.schemas.event import Draft, Event, ModelResponded
 from foregate.schemas.event_body import PolicyChanged, ToolStarted
 from foregate.schemas.judgement import Judgement
 from foregate.schemas.model_response import Block, ModelResponse
-from foregate.telemetry.audit.invariants import InvariantChecker
-from foregate.telemetry.audit.rebuild_turn import JUDGING, read_judged_turns
-from foregate.telemetry.audit.verify import verify_rows
+from foregate.telemetry.queries.invariants import InvariantChecker
+from foregate.telemetry.queries.verify import verify_rows
 from tests.agent.planning.plans import CONFIGURATION, call, carried_out, confirmed, edit, plan, statuses, task
 from tests.agent.world import World
 from tests.events import bodies

@@ -20,7 +20,7 @@ from foregate.schemas.errors import UsageError
 from foregate.schemas.event_body import OutcomeUnknown, ToolFinished
 from foregate.schemas.protocols import RunContext, ToolSource
 from foregate.schemas.tool_call import ToolCall, ToolResult
-from foregate.telemetry.audit.invariants import InvariantChecker
+from foregate.telemetry.queries.invariants import InvariantChecker
 from tests.agent.planning.deadly import Deadly, Died
 from tests.agent.planning.plans import call, confirmed, edit, plan, statuses, task
 from tests.agent.planning.run.test_control import gone_on

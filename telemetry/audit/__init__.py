@@ -1,1 +1,0 @@
-"""Reads a log: verifies it, lists its decisions, and sums it up."""

@@ -1,1 +1,0 @@
-"""Keeps a log: counts what it holds, frees what is not used, backs it up, copies and erases sessions."""

@@ -1,0 +1,151 @@
+"""What a labelled sample shows of everything it was drawn from, with a stated confidence; in whole numbers, exactly.
+
+Whoever looks after every label and stops at the first good moment has tried many times, and each try may be luck. So
+the moments to look at are fixed by what was asked for alone, before the first label: the first comes where labels that
+are all right suffice, the next where one wrong one is allowed, and so on. Together they are as likely to mislead as
+one single look.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from hashlib import sha256
+from math import comb
+from typing import NamedTuple
+
+WHOLE = 1000
+"""Confidences and shares are whole thousandths, so that no bound hangs on how a machine rounds."""
+
+
+class Proof(NamedTuple):
+    """What `labelled` of a `population`, drawn by chance, show where `wrong` of them are wrong.
+
+    At most `bound` of the population are, with `confidence` thousandths; where some are wrong, that does not hold for
+    who stops when they like the bound. `allowed` is what was asked for, and `shown` whether the labels show it, however
+    often somebody looks. `more` is how many further labels would, if all of those are right, None where none can.
+    """
+
+    population: int
+    labelled: int
+    wrong: int
+    bound: int
+    allowed: int
+    confidence: int
+    shown: bool
+    more: int | None
+
+
+def prove(population: int, outcomes: Sequence[bool], allowed: int, confidence: int) -> Proof:
+    """Return what labels show, in the order in which their cases were drawn; True is a right one.
+
+    With nothing in the population it is shown that nothing is wrong. Raises ValueError for more labels than cases, or a
+    confidence that is none.
+    """
+    labelled, wrong = len(outcomes), outcomes.count(False)
+    bound = find_upper_bound(population, labelled, wrong, confidence)
+    if allowed >= population:
+        return Proof(population, labelled, wrong, bound, allowed, confidence, True, 0)
+    if wrong > allowed:
+        return Proof(population, labelled, wrong, max(bound, allowed + 1), allowed, confidence, False, None)
+    milestones = list_milestones(population, allowed, wrong, confidence)
+    shown = any(
+        milestone <= labelled and outcomes[:milestone].count(False) <= most for most, milestone in enumerate(milestones)
+    )
+    if wrong:
+        # A further look was taken because of what the labels said: the bound may not claim more than the milestones do.
+        bound = max(bound, allowed if shown else allowed + 1)
+    more = 0 if shown else milestones[-1] - labelled
+    return Proof(population, labelled, wrong, bound, allowed, confidence, shown, more)
+
+
+def count_allowed(population: int, share: int) -> int:
+    """Return how many of a population are at most a share of it, in thousandths."""
+    return population * share // WHOLE
+
+
+def split_in_halves(sessions: Iterable[str], seed: int) -> tuple[list[str], list[str]]:
+    """Return sessions in two halves by chance: those to choose by, and those to test on.
+
+    A coin is tossed for each session by the seed, so that it stays in its half whatever other sessions there are.
+    """
+    halves: tuple[list[str], list[str]] = ([], [])
+    for session in sessions:
+        halves[sha256(f"half\0{seed}\0{session}".encode()).digest()[0] & 1].append(session)
+    return halves
+
+
+def find_upper_bound(population: int, drawn: int, wrong: int, confidence: int) -> int:
+    """Return the most that may be wrong of a population of which `drawn` were drawn by chance, and `wrong` were wrong.
+
+    With `confidence` thousandths no more are, if it was not the labels that said how many to draw. Raises ValueError
+    for numbers that fit no sample.
+
+    >>> find_upper_bound(312, 20, 0, 900)
+    32
+    """
+    _check_sample(population, drawn, wrong, confidence)
+    ways = comb(population, drawn) * (WHOLE - confidence)
+
+    def is_ruled_out(bad: int) -> bool:
+        return _count_ways(population, bad, drawn, wrong) * WHOLE <= ways
+
+    return find_first(is_ruled_out, wrong + 1, population - drawn + wrong + 1) - 1
+
+
+def list_milestones(population: int, allowed: int, wrong: int, confidence: int) -> list[int]:
+    """Return the milestones for no wrong label, for one, and so on up to `wrong`, as numbers of labels.
+
+    With at most `c` wrong among the first `milestones[c]` of a random order, at most `allowed` of the population are
+    wrong, with `confidence` thousandths, however often somebody looks. `wrong` is at most `allowed`. Raises ValueError
+    for numbers that make no sense.
+
+    >>> list_milestones(312, 6, 1, 900)
+    [87, 220]
+    """
+    _check_sample(population, allowed, wrong, confidence)
+    bad = allowed + 1
+    if bad > population:
+        return [0] * (wrong + 1)
+    room = comb(population, bad) * (WHOLE - confidence)
+    spent, at = 0, 0
+    reached = {0: 1}  # the ways in which the first labels come out that are at no milestone yet, by how many are wrong
+    milestones: list[int] = []
+    for count in range(wrong + 1):
+        ways, left = reached.get(count, 0), bad - count
+
+        def is_enough(labels: int, ways: int = ways, left: int = left, spent: int = spent) -> bool:
+            return (spent + ways * comb(population - labels, left)) * WHOLE <= room
+
+        here = find_first(is_enough, at, population)
+        spent += ways * comb(population - here, left)
+        reached = {  # after `here - at` further labels, with more than `count` wrong ones
+            now: sum(ways * comb(here - at, now - before) for before, ways in reached.items() if before <= now)
+            for now in range(count + 1, wrong + 1)
+        }
+        milestones.append(here)
+        at = here
+    return milestones
+
+
+def _count_ways(population: int, bad: int, drawn: int, most: int) -> int:
+    """Return how many samples of `drawn` hold at most `most` of the `bad` ones."""
+    least = max(0, drawn - (population - bad))
+    return sum(comb(bad, some) * comb(population - bad, drawn - some) for some in range(least, min(most, bad) + 1))
+
+
+def find_first(holds: Callable[[int], bool], least: int, most: int) -> int:
+    """Return the smallest number from `least` on from which something holds; `most` where none before it does."""
+    while least < most:
+        middle = (least + most) // 2
+        if holds(middle):
+            most = middle
+        else:
+            least = middle + 1
+    return least
+
+
+def _check_sample(population: int, drawn: int, wrong: int, confidence: int) -> None:
+    if not 0 <= wrong <= drawn <= population:
+        raise ValueError(f"{wrong} wrong of {drawn} drawn of {population} is no sample")
+    if not 0 < confidence < WHOLE:
+        raise ValueError(f"a confidence is above 0 and below {WHOLE} thousandths, not {confidence}")

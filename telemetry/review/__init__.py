@@ -1,1 +1,0 @@
-"""What people say of decisions afterwards: labels, queues to review, agreement, and sessions that are signed off."""
