@@ -84,7 +84,7 @@ def page() -> str:
     """Return the whole page."""
     known = packages()
     parts = [HEAD, core(known), "## The packages, from the top\n"]
-    parts += [f"- `{one.name}` ({one.files} files, {one.lines:,} lines): {one.sentence}" for one in known.values()]
+    parts += [f"- `{one.name}`: {one.sentence}" for one in known.values()]
     files, lines = sum(one.files for one in known.values()), sum(one.lines for one in known.values())
     arrows = sum(len(one.imports) for one in known.values())
     parts.append(

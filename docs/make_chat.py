@@ -79,13 +79,6 @@ class Scene:
 
 SCENES = (
     Scene(
-        "An approval with a difference",
-        "Under `approval: {mode: each}` every change asks. The code that would make the change works the\n"
-        "difference out from the file as it is now.",
-        [(FIX, "approve?"), ("y", "Done")],
-        policy=POLICY,
-    ),
-    Scene(
         "A denial with a reason",
         "A command has run in a sandbox. What it changed there would run by itself, so Foregate shows it and asks.\n"
         "After a no it never happened. The model gets the words after `n`.",
@@ -111,7 +104,6 @@ SCENES = (
         [
             (FIX, "approve?"),
             ("p", "Done"),
-            ('in inbox.sh replace "ready" with "about"', "Done"),
             ("/permissions", "inbox.sh"),
         ],
         policy=POLICY,
@@ -134,13 +126,6 @@ SCENES = (
         [(FIX, "approve?"), ("y", "Done")],
         policy=POLICY,
         dialect="action_tags",
-    ),
-    Scene(
-        "Forty columns",
-        "Foregate breaks every line itself, and each line of the model begins with its bar.",
-        [(FIX, "approve?"), ("y", "Done")],
-        width=40,
-        policy=POLICY,
     ),
     Scene(
         "A plan on a low screen",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,12 +71,20 @@ CODES = {
 }
 
 
-SHARED = 3
+SHARED = 2
 """So many commands have an argument or option that is described once for all."""
+GROUPS = {
+    "model options": "--model --policy --config --dialect --mcp --runtime --insecure-runtime --tools",
+    "decision filters": (
+        "--gate --code --verdict --severity --tool --target --rule --key --policy-hash --approver --origin --risk"
+    ),
+    "file options": "--limit --csv --parquet --overwrite --json",
+}
+"""Names for options that come together."""
 SHARED_HEAD = """\
 ## What commands share
 
-A command lists these by name, behind *shared*.
+A command lists these by name, behind *shared*; some come in groups:
 
 """
 
@@ -87,10 +95,15 @@ def page() -> str:
     codes = "\n".join(f"- {code}: {meaning}" for code, meaning in CODES.items())
     command = typer.main.get_command(app)
     counted = Counter(
-        line for one, _, level in walk(command, "foregate") if level for line in describe_all(one).values()
+        item for one, _, level in walk(command, "foregate") if level for item in describe_all(one).items()
     )
-    shared = {line for line, count in counted.items() if count >= SHARED}
-    parts = [HEAD + codes, SHARED_HEAD + "\n".join(line for line in counted if line in shared)]
+    chosen = {name: line for (name, line), count in reversed(counted.most_common()) if count >= SHARED}
+    shared = set(chosen.values())
+    groups = "\n".join(
+        f"- *{name}*: " + ", ".join(f"`{one}`" for one in members.split()) for name, members in GROUPS.items()
+    )
+    listed = "\n".join(line for _, line in counted if line in shared)
+    parts = [HEAD + codes, SHARED_HEAD + groups + "\n\nEach of them:\n\n" + listed]
     parts += [section(one, name, level, shared) for one, name, level in walk(command, "foregate") if level]
     return "\n\n".join(parts) + "\n"
 
@@ -106,10 +119,17 @@ def section(command: Any, name: str, level: int, shared: set[str]) -> str:
     """Return the section of a command: what it does, its arguments and options, the shared ones by name only."""
     found = describe_all(command)
     lines = [line for line in found.values() if line not in shared]
-    if others := [f"`{spelt}`" for spelt, line in found.items() if line in shared]:
-        lines.append("- shared: " + ", ".join(others))
+    if others := [spelt for spelt, line in found.items() if line in shared]:
+        lines.append("- shared: " + ", ".join(name_groups(others)))
     title = "#" * (level + 1) + f" `{name}`\n\n" + " ".join((command.help or "").split())
     return title + ("\n\n" + "\n".join(lines) if lines else "")
+
+
+def name_groups(options: Sequence[str]) -> Iterator[str]:
+    """Yield each option as code, in place of all options of a group the group's name."""
+    whole = {name: members.split() for name, members in GROUPS.items() if {*members.split()} <= set(options)}
+    yield from (f"*{name}*" for name in whole)
+    yield from (f"`{one}`" for one in options if not any(one in members for members in whole.values()))
 
 
 def describe_all(command: Any) -> dict[str, str]:

@@ -151,19 +151,9 @@ ACTIONS = (
         "<search_replace>\n<path>b.txt</path>\n<regex>teh (\\w+)</regex>\n<replace>the $1</replace>\n</search_replace>",
     ),
     Example(
-        "A commit adds the files it names, which is a call of its own:",
-        "action_tags",
-        "<git_commit>\n<message>Mend the cat</message>\n<files>a.txt b.txt</files>\n</git_commit>",
-    ),
-    Example(
         "`execute_command` runs one program, unless the policy says `commands.execute_command: run_shell`:",
         "action_tags",
         "<execute_command>ls -l 'my notes'</execute_command>\n<execute_command>ls | wc -l</execute_command>",
-    ),
-    Example(
-        "A call in which the response ends does not run at all:",
-        "action_tags",
-        "<create_file><path>c.txt</path><content>half",
     ),
 )
 SERVED = (
@@ -181,9 +171,6 @@ SERVED = (
         "<sequential>\n<parallel>\n<files><read_file path='a.txt'/></files>\n<git><status/></git>\n</parallel>\n"
         '<files><write_file>{"path": "c.txt", "content": "$result_of_step_1[0]"}</write_file></files>\n'
         "</sequential>\n<execute_tools />",
-    ),
-    Example(
-        "An unknown service is a call that is refused by its name:", "service_tags", "<web><find>cats</find></web>"
     ),
 )
 NAMES = Names.from_json(

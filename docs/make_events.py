@@ -104,9 +104,9 @@ def contents(bodies: tuple[type[EventBody], ...]) -> str:
 
 
 def words(noun: type) -> str:
-    """Return the docstring of a class, one paragraph to a line."""
-    text = inspect.cleandoc(noun.__doc__ or "")
-    return "\n\n".join(" ".join(part.split()) for part in text.split("\n\n"))
+    """Return the docstring of a class without its examples, one paragraph to a line."""
+    parts = inspect.cleandoc(noun.__doc__ or "").split("\n\n")
+    return "\n\n".join(" ".join(part.split()) for part in parts if not part.startswith((">>>", "Example:")))
 
 
 def fields(noun: type[Struct]) -> str:

@@ -99,7 +99,7 @@ def shown(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if len(text) <= LONGEST:
         return f"`{text}`"
-    return "a list" if isinstance(value, list) else "a mapping"
+    return "`[...]`" if isinstance(value, list) else "`{...}`"
 
 
 def schema() -> str:

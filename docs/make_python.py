@@ -73,6 +73,8 @@ RECORDED = set(EVENTS["nested"](*get_args(Body)))
 """Classes whose fields the page of the events lists."""
 BARE = {"Session": ("run_child", "subscribe"), "Policy": ("hash",), "Configuration": ()}
 """Classes a user does not construct, with those of their members that are public."""
+WHOLE = ("Agent", "Approvals", "Log", "QuestionStore", "Session", "ToolSource", "Workspace")
+"""Classes whose methods are shown with all that is said of them; of others the first sentence is."""
 LONGEST = 100
 EMPTY = ("None", "''", "()", "0", "False", "...", "{}")
 """Defaults that a field is shown without."""
@@ -85,7 +87,12 @@ def page() -> str:
     parts = [HEAD]
     for title, names in GROUPS.items():
         parts.append(f"## {title}\n")
-        parts += [entry(name, getattr(foregate, name)) for name in names.split()]
+        if title == "Events":
+            parts.append(
+                ", ".join(f"[`{name}`]({find_fields(getattr(foregate, name))})" for name in names.split()) + ".\n"
+            )
+        else:
+            parts += [entry(name, getattr(foregate, name)) for name in names.split()]
     parts += ["## `foregate.testing`\n", documented(foregate.testing)]
     parts += [entry(name, getattr(foregate.testing, name)) for name in TESTING.split()]
     return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip() + "\n"
@@ -213,7 +220,9 @@ def members(value: type) -> Iterator[str]:
     rows = [
         row
         for name, member in sorted(defined(value).items())
-        if name in BARE.get(value.__name__, (name,)) and name not in known and (row := described(name, member))
+        if name in BARE.get(value.__name__, (name,))
+        and name not in known
+        and (row := described(name, member, value.__name__))
     ]
     if kept:
         rows.insert(0, "- All of " + " and ".join(f"[`{one.__name__}`](#{one.__name__.lower()})" for one in kept) + ".")
@@ -250,14 +259,15 @@ def defined(value: type) -> dict[str, object]:
     return found
 
 
-def described(name: str, member: object) -> str:
+def described(name: str, member: object, owner: str) -> str:
     """Return a member's line, nothing for a field: fields stand in the signature."""
     if isinstance(member, property) or type(member).__name__ == "cached_property":
         return f"- `{name}`: {first_sentence(member)}"
     function = member.__func__ if isinstance(member, (classmethod, staticmethod)) else member
     if not inspect.isfunction(function):
         return ""
-    return f"- `{spell(name, function)}`: {' '.join(documented(function).split())}"
+    about = " ".join(documented(function).split()) if owner in WHOLE else first_sentence(function)
+    return f"- `{spell(name, function)}`: {about}"
 
 
 def documented(value: object) -> str:

@@ -38,7 +38,7 @@ class RecordedUsage(Noun, frozen=True, kw_only=True):
 
 
 class RecordedDataflow(Noun, frozen=True, kw_only=True):
-    """All calls of a response of which some name results of others; `places` are those that could go at once."""
+    """All calls of a response in which some name results of others; `places` are those that can run at once."""
 
     calls: tuple[RecordedCall, ...]
     deferred: tuple[int, ...]
@@ -47,20 +47,19 @@ class RecordedDataflow(Noun, frozen=True, kw_only=True):
 
 
 class Continuation(Noun, frozen=True, kw_only=True):
-    """Which response a further stage goes on with, and the places of its calls in that response."""
+    """The response that a further round belongs to, and the places of its calls in that response."""
 
     response: int
     places: tuple[int, ...]
 
 
 class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, gc=True, tag="model_response"):
-    """A response, or a further stage of one.
+    """A response, or a further round of one.
 
-    `order` is a block as a list (see Block). `program` holds the whole of a response of which this event gives the
-    judge only the first stage, `continues` the response a further stage goes on with. Of a plan's own calls `tasks`
-    and `places` say which task each is of and its place there. `refused` says why the calls of an answer that fills in
-    a task were left out. `raw` is what the model wrote where a dialect read its calls from that. `wire` is what only
-    its endpoint understands.
+    `order` is a block as a list (see Block). `program` holds the whole response where this event gives the judge only
+    the first round; `continues` names the response of a further round. `tasks` and `places` give the task and place of
+    a plan's own calls. `refused` says why the calls of an answer that fills in a task were left out. `raw` is what the
+    model wrote where a dialect read its calls from that. `wire` is what only its endpoint understands.
     """
 
     text: str
@@ -116,16 +115,15 @@ class ModelResponded(EventBody, frozen=True, kw_only=True, dict=True, gc=True, t
 
 
 _ALIKE = ("text", "reasoning", "finish_reason", "model", "notes", "deferred", "raw", "wire")
-"""What of a response is recorded as it is."""
+"""The fields of a response that are recorded unchanged."""
 _read_alike = attrgetter(*_ALIKE)
 
 
 class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):
     """A turn and its judgement. Judging the turn again gives the bytes of the judgement.
 
-    `fingerprints` hold per call id what was known of the call's resources. `stuck` is the loop's own question about a
-    call that was held again, `notice` what the model is told with the judgement, and `early` marks a read of a
-    response that still arrived.
+    `fingerprints` hold per call id what was known of the call's resources. `stuck` is the loop's question about a call
+    that was held again, `notice` what the model is told, and `early` marks a read of a response that still arrived.
     """
 
     turn: TurnRecord
@@ -154,8 +152,7 @@ class NeedAnswered(EventBody, frozen=True, kw_only=True, tag="need_answered"):
     """The answer to a question. `response` is the hash of the blob with the model's words, None for a person.
 
     `usage` is what the request used, `model_calls` how many requests there were, `grants` what a person allowed with
-    the answer. `elsewhere` says that it was given in another process than the one that asked. `by` is the person who
-    gave it, None where nobody says.
+    the answer. `elsewhere` says that another process gave it. `by` is the person who gave it, None for nobody known.
     """
 
     answer: Answer

@@ -86,9 +86,9 @@ class SessionStarted(EventBody, frozen=True, kw_only=True, tag="session_started"
     """The first event: everything needed to judge the session again elsewhere.
 
     `policy` holds every value in force, `layers` where each comes from. `dialect` is "" for the native one. `runtime`
-    names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` the session and event
-    a child was started at. `remotes` are those there were, for a child when its parent's session started. `follows`
-    names the ended session that this one goes on with. `by` ran it.
+    names where the tools run, `agent` whom a served session serves, `parent` and `parent_event` where a child began.
+    `remotes` are those of the start, for a child of its parent's start. `follows` names the ended session that this one
+    continues. `by` ran it.
     """
 
     workspace: str
@@ -232,7 +232,7 @@ class TaskEnded(EventBody, frozen=True, kw_only=True, tag="task_ended"):
 SideEffect = Literal["pure", "idempotent", "at_most_once"]
 """What recovery may do with a call that never finished."""
 KnownOutcome = Literal["done", "not_done"]
-"""What came of a call: it took effect, or it did not and may be sent again."""
+"""The outcome of a call: it took effect, or it did not and may be sent again."""
 AnswerCode = GateCode | NotRunCode | Literal["runtime_lost"]
 """Why a call did not run: a gate's code, one of the loop's own, or that its tools are gone."""
 RulingWord = Literal["allow", "ask", "hold", "deny", "not_run"]
@@ -241,10 +241,10 @@ RulingWord = Literal["allow", "ask", "hold", "deny", "not_run"]
 class BeforeImage(Noun, frozen=True, kw_only=True):
     """What was at a resource before a call.
 
-    `type` is `file`, `link`, `directory`, `repository`, `own` (of the tool's own keeping) or "" for nothing; `image`
-    names the blob that holds it ("" for nothing, and for a directory that is only moved); `parents` are directories
-    above that were missing. `modified` is in nanoseconds, as text; `attributes` names the blob of the extended
-    attributes, "" for none; `links` counts a file's names.
+    `type` is `file`, `link`, `directory`, `repository`, `own` (the tool's own storage) or "" for nothing. `image` names
+    the blob that holds it, "" for nothing and for a directory that is only moved. `parents` are missing directories
+    above. `modified` is in nanoseconds, as text; `attributes` names the blob of the extended attributes; `links` counts
+    names.
     """
 
     kind: ResourceKind
@@ -280,12 +280,11 @@ class ToolStarted(CallBody, frozen=True, kw_only=True, tag="tool_started"):
     """A call is about to run: durable before the effect, with all a probe after a crash needs.
 
     `side_effect` is recorded as `class`. `elsewhere` marks a call that a runtime runs, `early` a read of a response
-    that still arrives; `look` is the event that judged the early read this call is answered from. `confinement` is what
-    holds the programs it starts, "" where it starts none. `applies` is the event by which the program ended in its
-    sandbox whose changes are about to be applied, `images` the blob of those changes and of what was there before.
-    `snapshot` names the copies of the workspace that were kept before a program works in the workspace itself, as in
-    the tier `limited`; what it changed is taken back before it is judged, or when the session is resumed. `lends` marks
-    a child task that shares the mandate: until an event says what it used, nothing of that is left to its parent.
+    that still arrives; `look` is the event of the early read that answers this call. `confinement` is the tier of its
+    programs, "" for none. `applies` is the `sandbox_ended` whose changes are about to be applied, `images` the blob of
+    those changes and of what was there. `snapshot` names the copies of the workspace that were stored before a program
+    works in it, as in the tier `limited`. `lends` marks a child task that shares the mandate: until an event says what
+    it used, nothing of that is left to its parent.
     """
 
     target: str
@@ -327,7 +326,7 @@ class ToolFinished(EndBody, frozen=True, kw_only=True, tag="tool_finished"):
     """How a call that ran ended. `duration` is in milliseconds; `dropped` counts the bytes of the text left out.
 
     `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter, and
-    `shared` what it used of the mandate, None where nobody knows or it shares none.
+    `shared` what it used of the mandate, None where that is unknown or it shares none.
     """
 
     ok: bool

@@ -150,7 +150,7 @@ def is_offered_elsewhere(name: str, offered: Iterable[str]) -> bool:
 
 
 def find_nearest_tool(name: str, offered: Iterable[str]) -> str:
-    """Return the tool that a name nobody knows most likely means, "" where none is near."""
+    """Return the tool that an unknown name most likely means, "" where none is near."""
     tools, known = list(offered), spell_name(name)
     bare = spell_name(_SEPARATOR.split(name[-_LONGEST:])[-1])
     for tool in tools:

@@ -15,7 +15,7 @@ _LONGEST = 128
 class Identity(Noun, frozen=True):
     """The user and the host as the operating system names them, or as the caller has authenticated them.
 
-    What nobody knows is "". Foregate does not check a name that it is given.
+    What is unknown is "". Foregate does not check a name that it is given.
 
     >>> str(Identity("ann", "wharf", "terminal"))
     'ann on wharf (terminal)'
@@ -41,7 +41,7 @@ def _shorten(name: str) -> str:
 
 
 _UNNAMED = ("person", "program", "the caller's person", "the client's person", "the editor's person")
-"""What answers say of whom they are by where nobody names them."""
+"""The words of answers that name nobody."""
 
 
 def identify(by: str, runs: Identity | None) -> Identity | None:

@@ -98,9 +98,9 @@ YES = ("yes", *LASTING)
 class Answer(Noun, frozen=True):
     """The recorded answer to a need, bound to what it was asked about.
 
-    `value` is None when there was no usable answer; `error` then says why. That of a person is `choice`, `text`, `by`
-    and perhaps `calls`, `named` and `declared`, as in a Reply. `seq` is the event number and `requests` how many
-    requests to a model it took, both taken from the event.
+    `value` is None without a usable answer; `error` then says why. A person's is `choice`, `text`, `by` and perhaps
+    `calls`, `named` and `declared`, as in a Reply. `seq` is the event number, `requests` the number of requests to a
+    model.
     """
 
     gate: str

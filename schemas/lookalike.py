@@ -56,7 +56,7 @@ def fold_twins(text: str) -> str:
 
 @lru_cache(maxsize=4096)
 def _split_host(value: Value) -> tuple[str, str]:
-    """Return what stands before the host of a value, and the host as it is read, `xn--` names decoded."""
+    """Return what stands before the host of a value, and the host with `xn--` names decoded."""
     before, _, host = value.normal.partition("://")[2].partition("/")[0].rpartition("@")
     if value.kind != "url":
         before, _, host = value.normal.rpartition("@")

@@ -66,8 +66,8 @@ UNANSWERED = json.dumps(
 class WireNames:
     """A reversible table from any text to the wire's alphabet, unique within one request.
 
-    What the wire allows stays as it is; everything else is spelled with underscores, and with a piece of its hash
-    where two would be spelled alike. A `plain` table has only letters, digits and underscores, a letter first.
+    What the wire allows stays; everything else is spelled with underscores, and with a part of its hash where two would
+    be spelled alike. A `plain` table has only letters, digits and underscores, a letter first.
     """
 
     def __init__(self, names: Collection[str], longest: int = MAX_NAME, *, plain: bool = False) -> None:
@@ -92,7 +92,7 @@ class WireNames:
         return self._wire[name]
 
     def to_own(self, wire: str) -> str:
-        """Return the name a spelling stands for; one that stands for none is returned as it is."""
+        """Return the name a spelling stands for; one that stands for none is returned unchanged."""
         return self._own.get(wire, wire)
 
     def is_known(self, wire: str) -> bool:
@@ -190,7 +190,7 @@ def _format_arguments(call: ToolCall) -> str:
 
 
 class KeptMessage(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A message as it is kept."""
+    """A message in its stored form."""
 
     role: Literal["system", "user", "assistant", "tool"]
     text: str

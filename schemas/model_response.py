@@ -118,8 +118,7 @@ class ModelResponse(Struct, frozen=True, gc=False):
     `finish_reason` is one of FINISH_REASONS; `length` means truncated, and a truncated response is never judged.
     `order` says how the calls are meant to run, None for as they are written; a call in none of its blocks runs before
     them. `deferred` are the places of calls whose arguments name the results of earlier ones. `raw` is what the model
-    wrote where calls were read from its text, of which `text` is the rest. `wire` is what only its endpoint
-    understands.
+    wrote where calls were read from its text; `text` is then the rest. `wire` is what only its endpoint understands.
     """
 
     text: str = ""
@@ -154,10 +153,10 @@ class ModelResponse(Struct, frozen=True, gc=False):
 
 
 class Follower:
-    """Follows a response, and hands on what it is told to whoever follows it; `to` may be a mere taker of words.
+    """Follows a response and passes on what it gets; `to` may take words only.
 
-    It is passed as `on_text`. A model that knows only words calls it with each piece of them; one that knows more
-    tells it of calls, and of a new beginning.
+    It is passed as `on_text`. A model that knows only words calls it with each part of them; one that knows more tells
+    it of calls, and of a new beginning.
     """
 
     def __init__(self, to: Callable[[str], None] | None = None) -> None:

@@ -22,19 +22,17 @@ class PermittedValue(Noun, frozen=True):
 class Permission(Noun, frozen=True):
     """What is permitted, exactly as it was shown, and who said so.
 
-    A call is covered where it is by this `tool`, with this `effect` and `definition` (the hash of the tool's own), and
-    everything else here fits: the words of its command (`argv` or `shell`), the `folder` it runs in and the `scripts`
-    it runs by name, what it wants of the world outside (`access`, or less), the `targets` it changes (`kind:id`, or
-    fewer), and its `values`. With `digest` it is this very call. `tier` is what must hold its program at least.
-    `reasons` are what would ask otherwise, as `gate/code`, behind it for a rule the hash of that rule. `section` is a
-    hash over what the policy says of the tool's calls.
+    It covers a call of this `tool` with this `effect` and `definition` (the hash of the tool's own), if the rest fits:
+    the command's words (`argv` or `shell`), its `folder`, the `scripts` it runs by name, its `access` or less, the
+    `targets` it changes (`kind:id`) or fewer, and its `values`. With `digest` it covers this very call. `tier` is the
+    least that must hold its program. `reasons` are what would ask otherwise, as `gate/code`, with a rule's hash.
+    `section` is a hash over what the policy says of the tool's calls.
 
-    Wider ones have `leading` in place of a command's words, those it begins with, further ones being plain (none where
-    they are `closed`); and `patterns`, globs of files that may be created and edited. With `applied` it is about what
-    its command has changed in a sandbox, the `targets`, and not about running it.
+    A wider one has `leading`, the words a command begins with (plain words follow, unless `closed`), or `patterns`,
+    globs of files to create and edit. With `applied` it is about what a command changed in a sandbox.
 
-    `words` say all this to a person. `by` is the user who said yes, `at` when, as UTC, to event
-    `seq` of `session`, and `until` when it ends, "" for never.
+    `words` say this to a person. `by` said yes at `at` (UTC) to event `seq` of `session`; `until` is its end, "" for
+    never.
 
     Example: `Permission("p1f0c2a9e", "git_push", "send", ("approval/approval_required",), "5d...", digest="9c...")`.
     """

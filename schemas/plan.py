@@ -140,7 +140,7 @@ class PlanInForce(Noun, frozen=True):
     risks: tuple[str, ...] = ()
 
     def find_step(self, used: Sequence[int]) -> ScopeItem | None:
-        """Return the first step of the person's words among the items a call uses, None where there is none."""
+        """Return the first step of the person's words among the items a call uses, None for none."""
         found = (self.items[at] for at in used if at < len(self.items))
         return next((item for item in found if item.terms is not None), None)
 

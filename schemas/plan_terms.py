@@ -41,7 +41,7 @@ def find_values(term: PlanTerm, arguments: Mapping[str, Json]) -> list[Json]:
 
 
 def add_amounts(term: PlanTerm, arguments: Mapping[str, Json]) -> Decimal | None:
-    """Return the sum of the arguments that a term names, None where one is no number or is negative, or there is none.
+    """Return the sum of the arguments that a term names, None for no argument, and where one is negative or no number.
 
     >>> add_amounts(PlanTerm("amount", "at_most"), {"amount": "$1,200.50"})
     Decimal('1200.5')

@@ -54,7 +54,7 @@ class Gate(Protocol):
 class Lease(Struct, frozen=True):
     """The right to append to one session; `fence` grows with every new holder.
 
-    `succeeded` says which holder, of which nothing runs any more, it was taken from; "" where it had been given back.
+    `succeeded` names the holder it was taken from, of whose process nothing runs any more; "" where it was given back.
     """
 
     session: str
@@ -149,7 +149,7 @@ class SnapshotStore(Protocol):
         """Note for a person that no snapshot could be made after event `seq`, until one is kept of the session."""
 
     async def read_snapshot(self, session: str) -> Snapshot | None:
-        """Return the snapshot of a session, None where there is none or where its event is another one.
+        """Return the snapshot of a session, None where it has none or where its event is another one.
 
         Raises UnreadableSnapshot for one that is not as it was kept.
         """
@@ -205,13 +205,11 @@ class Reply(Struct, frozen=True):
     """A person's answer to a need: the choice, and words where there are any.
 
     `calls` answers single calls of an approval by their ids, each with `yes`, `no`, `grant`, `project` or `wider`;
-    `choice` is for those it leaves out. `named` holds, by the id of a call, the values of it that the person typed
-    themselves: a call that came with `to_name` runs only where all of those are among them. `declared` says, by the
-    names of tools that the sheet calls `undeclared`, what they do from now on: a word (`reads`, `undoable`, `final`,
-    `sends`, `grave`, `each`, or `proposed` for what the sheet proposes), or an object with it as `nature` and with
-    `targets`, `amounts` and `texts` instead of the roles that are proposed; `"all": true` says the word of all
-    undeclared tools of the same MCP server. `person` is who answers, where whoever asked them knows that and it is not
-    who runs the session.
+    `choice` is for the rest. `named` holds, by call, the values that the person typed themselves: a call with `to_name`
+    runs only where all of those are among them. `declared` says, by name, what an `undeclared` tool does from now on: a
+    word (`reads`, `undoable`, `final`, `sends`, `grave`, `each`, or `proposed`), or an object with it as `nature` and
+    with `targets`, `amounts` and `texts`; `"all": true` covers all undeclared tools of that MCP server. `person` is who
+    answers, where the caller knows that and it is not who runs the session.
 
     >>> Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("GB29NWBK60161331926819",)}).value["calls"]
     {'c3.1': 'yes'}
@@ -227,7 +225,7 @@ class Reply(Struct, frozen=True):
 
     @property
     def value(self) -> dict[str, Json]:
-        """The answer as it is recorded; `calls`, `named` and `declared` are left out where they are empty."""
+        """The answer in its recorded form; `calls`, `named` and `declared` are left out where they are empty."""
         value: dict[str, Json] = {"choice": self.choice, "text": scrub(self.text), "by": scrub(self.by)}
         if self.calls:
             value["calls"] = {scrub(call): scrub(answer) for call, answer in self.calls.items()}
@@ -265,7 +263,7 @@ class RunContext(Struct, frozen=True):
 
 
 class Reconciled(Struct, frozen=True):
-    """What came of a call whose outcome was unknown: whether it took effect, and its result."""
+    """The outcome found for a call whose outcome was unknown: whether it took effect, and its result."""
 
     done: bool
     result: ToolResult
@@ -309,7 +307,7 @@ class ToolSource(Protocol):
         """Run the call. Return a failure that the model should read; raise RuntimeLost where the tools are gone."""
 
     async def reconcile(self, call: str, digest: str) -> Reconciled | None:
-        """Return what came of an earlier call, by id and digest; None where the source cannot tell, or not now."""
+        """Return the outcome of an earlier call, by id and digest; None where the source cannot tell, or not now."""
 
     def inverse(self, tool: str) -> Inverse | None:
         """Return how what a tool changes outside the workspace is undone, None where it cannot be."""

@@ -53,7 +53,7 @@ class PlanAnswer(Struct, frozen=True):
 
 
 class HandedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
-    """A person's answer on its way into the log: the value of a Reply, or None and why there is none, and when.
+    """A person's answer on its way into the log: the value of a Reply, or None and why it is missing, and when.
 
     `id` tells it from every other answer to the same question, so that of two each knows which was the first. `person`
     is who gave it, None where nobody says.

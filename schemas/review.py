@@ -49,8 +49,8 @@ class RuledCall(Noun, frozen=True):
 class DecisionLabelled(ReviewBody, frozen=True, kw_only=True, tag="decision_labelled"):
     """A reviewer's label of a ruling; a later one of the same reviewer takes its place.
 
-    `head` is number and hash of the last event that the session had then. `seconds` is how long the reviewer took, 0
-    where nobody measured. `blind` says that they were not shown what others said, `queue` which queue they worked on.
+    `head` is number and hash of the session's last event then. `seconds` is how long the reviewer took, 0 where
+    unmeasured. `blind` says that they saw no other labels, `queue` which queue they worked on.
     """
 
     ruled: RuledCall
@@ -71,7 +71,7 @@ class LabelWithdrawn(ReviewBody, frozen=True, kw_only=True, tag="label_withdrawn
 
 
 class Canary(Noun, frozen=True):
-    """A ruling of which the right label is known, put among others to see whether reviewers find it."""
+    """A ruling whose right label is known, put among others to see whether reviewers find it."""
 
     ruled: RuledCall
     label: Label
@@ -80,11 +80,10 @@ class Canary(Noun, frozen=True):
 class QueueDrawn(ReviewBody, frozen=True, kw_only=True, tag="queue_drawn"):
     """Rulings to look at, as they were chosen from a population.
 
-    `filter` and the number of `sessions` say which the population was, `population` how many rulings were in it and
-    `population_hash` which: the SHA-256 over their addresses in order, each with a line end. `probability` is that with
-    which each of them was chosen, in millionths, 0 where chance had no part; `seed` is that of the chance. All of
-    `items` are the sample, whether anybody labels them or not; `canaries` are none of it. With `blind` nobody is shown
-    what others said of them before they have labelled them.
+    `filter` and the number of `sessions` say which population, `population` how many rulings it had, and
+    `population_hash` is the SHA-256 over their addresses in order, each with a line end. `probability` is that of each,
+    in millionths, 0 without chance; `seed` starts the chance. All `items` are the sample, labelled or not; `canaries`
+    are not. With `blind` nobody sees others' labels before giving one.
     """
 
     name: str
@@ -116,10 +115,10 @@ class ProposedStep(Noun, frozen=True):
 class ChangeProposed(ReviewBody, frozen=True, kw_only=True, tag="change_proposed"):
     """A path of settings, from strict to loose, that was written down before anything was labelled for it.
 
-    `base` is the text of the policy file that the settings are laid over, `unit` what is drawn and counted. Of the
-    population of a step at most `allowed` thousandths may be let go wrongly, shown with `confidence` thousandths.
-    `seed` orders the population, and says which of `sessions` sessions the path was chosen by where that is the unit.
-    `among` names the sessions where only some were wanted.
+    `base` is the text of the policy file below the settings, `unit` what is drawn and counted. Of a step's population
+    at most `allowed` thousandths may be let go wrongly, shown with `confidence` thousandths. `seed` orders the
+    population, and splits `sessions` where the unit is the session. `among` names the sessions where only some were
+    wanted.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""What came of a program in a sandbox: the paths it changed there, and what it wanted of the world outside."""
+"""The outcome of a program in a sandbox: the paths it changed there, and what it wanted of the world outside."""
 
 from __future__ import annotations
 

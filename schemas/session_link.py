@@ -1,4 +1,4 @@
-"""Sessions that go on with one that has ended: what names it, and how they are named after it."""
+"""Sessions that continue one that has ended: what names it, and how they are named after it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FURTHER = compile_late(r"(.+)-([2-9]|[1-9]\d+)")
 
 
 class SessionLink(Noun, frozen=True):
-    """The session that another one goes on with: its name, and the number and hash of the event that ended it."""
+    """The session that another one continues: its name, and the number and hash of the event that ended it."""
 
     session: str
     seq: int
@@ -19,7 +19,7 @@ class SessionLink(Noun, frozen=True):
 
 
 def find_root(name: str, known: Collection[str]) -> str:
-    """Return the session that another one belongs to: whose task it is, or which it goes on with; else itself.
+    """Return the session that another one belongs to: whose task it is, or which it continues; else itself.
 
     >>> find_root("a-2.c4.1", {"a", "a-2"})
     'a'

@@ -260,7 +260,7 @@ def get_bool(value: Json, key: str, default: bool | None = None) -> bool:
 
 
 def get_list(value: Json, key: str) -> Sequence[Json]:
-    """Return a list, an empty one where there is none."""
+    """Return a list, an empty one where the key is missing."""
     found = as_object(value).get(key)
     if found is None:
         return ()
@@ -270,7 +270,7 @@ def get_list(value: Json, key: str) -> Sequence[Json]:
 
 
 def get_object(value: Json, key: str) -> Mapping[str, Json]:
-    """Return an object, an empty one where there is none."""
+    """Return an object, an empty one where the key is missing."""
     found = as_object(value).get(key)
     return {} if found is None else as_object(found, key)
 

@@ -1,4 +1,4 @@
-"""A plan a person confirms before it runs: tasks with their dependencies, and what came of each."""
+"""A plan a person confirms before it runs: tasks with their dependencies, and the result of each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TaskStatus = Literal["pending", "running", "done", "failed", "skipped", "aborted
 OnFailure = Literal["continue_independent", "stop", "rollback", "ask"]
 FailureChoice = Literal["go_on", "retry", "roll_back", "stop"]
 FAILURE_CHOICES: tuple[FailureChoice, ...] = ("go_on", "retry", "roll_back", "stop")
-"""What a person chooses where a plan asks after a failure: go on with what does not depend on the task that failed."""
+"""What a person chooses where a plan asks after a failure; `go_on` runs what does not depend on the failed task."""
 
 
 class PlannedCall(Noun, frozen=True):
@@ -156,8 +156,7 @@ class PlanStepChanged(EventBody, frozen=True, kw_only=True, tag="plan_step_chang
     """The status of a task changed, in the plan with the digest `plan`.
 
     `attempt` counts from 1 where the task begins anew. `final` says why its failure ends the whole plan, `choice` what
-    a person chose after it failed. `configuration` is what the plan runs under from now on, None where that is what the
-    log named last.
+    a person chose after it failed. `configuration` is the plan's new one, None where the log's last one holds.
     """
 
     plan: str

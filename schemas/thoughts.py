@@ -79,7 +79,7 @@ class Split(Struct):
 class ThoughtSplitter:
     """Takes a text in pieces, and says of each what of it was thought and what was said.
 
-    A thought that never ends takes all that follows. A text that speaks of such marks further on stays as it is.
+    A thought that never ends takes all that follows. A text that speaks of such marks further on stays unchanged.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""One call of a tool: as the model asked for it, what looking found, what is computed of it, and what came of it."""
+"""One call of a tool: as the model asked for it, what looking found, what is computed of it, and its result."""
 
 from __future__ import annotations
 
@@ -151,15 +151,14 @@ Loss = Literal["", "moved", "git", "replaced", "all"]
 
 
 class SurveyedResource(Noun, frozen=True):
-    """A resource of a call as it is now.
+    """The present state of a resource of a call.
 
-    `access` is what the call would do to it; `hash` the SHA-256 of its content; `size` bytes; `links` hard links;
-    `entries` how many things lie beneath a directory (counting stops at the policy's bound); `protected` why it
-    may not be touched ("outside_workspace", "git_internal", "foregate", "secret", "runs_by_itself"), "" when it may;
-    `changed_before` whether this task changed it already; `restorable` whether a before-image of it can be kept (what
-    is too large, too many or of a special kind cannot). The `hash` of a directory is over its listing. `loses` says
-    whether what a sandbox did would take away what was there: not ("", as of what kept some line), what lies elsewhere
-    now, what git has as well, what another file takes the place of, or all there is of it.
+    `access` is what the call would do to it. `hash` is the SHA-256 of its content, for a directory that of its listing.
+    `size` is in bytes, `links` counts hard links, and `entries` what lies beneath a directory, up to the policy's
+    bound. `protected` says why it may not be touched ("outside_workspace", "git_internal", "foregate", "secret",
+    "runs_by_itself"), "" when it may. `changed_before` says that this task changed it already, `restorable` that it can
+    have a before-image. `loses` says what a sandbox's change would take away: nothing (""), what lies elsewhere now,
+    what git has as well, what another file replaces, or all there is of it.
     """
 
     kind: ResourceKind
@@ -201,12 +200,12 @@ class Atom(Noun, frozen=True):
 
 
 class Command(Noun, frozen=True):
-    """The parsed shape of a command: its argument vector, or the reason there is none, and the folder it runs in.
+    """The parsed shape of a command: its argument vector, or the reason it has none, and the folder it runs in.
 
-    `folder` is "" for the workspace's root. `there` are the paths its words name where something lies already, so that
-    nobody says yes to a command unaware of what it would replace. `access` is what the call requests of the world
-    outside its sandbox. `scripts` is a hash over the files of the workspace that it runs by name, as in `sh build.sh`,
-    "" where it names none: what they say may change while the words stay the same.
+    `folder` is "" for the workspace's root. `there` are existing paths that its words name, so that nobody says yes
+    unaware of what it would replace. `access` is what the call requests outside its sandbox. `scripts` is a hash over
+    the workspace files it runs by name, as in `sh build.sh`, "" for none: they may change while the words stay the
+    same.
     """
 
     argv: tuple[str, ...] = ()
@@ -225,12 +224,11 @@ Tier = Literal["full", "limited", "none"]
 class Survey(Noun, frozen=True):
     """What surveying one call found. `problem` says why it failed; such a call is held.
 
-    `confinement` is what holds the programs the call starts where they only read, `work` what holds them where they
-    change something; "" for a call that starts none. `unheld` is why nothing holds them in this workspace though the
-    machine could, "" for no such reason. `changes` names the blob of what a program changed in its sandbox,
-    which is what is judged then, "" before it has run. `values` are the values of the arguments that bind, with where
-    they come from; None where nobody looked for that. `leaves` is the address to which a call that only looks sends its
-    arguments, "" for none. `untried` says that nobody declared its tool, and that it has not run in this session.
+    `confinement` is the tier of the call's programs where they only read, `work` where they change something; "" for a
+    call without programs. `unheld` says why nothing holds them here though the machine could. `changes` names the blob
+    of what a program changed in its sandbox, "" before it ran. `values` are the values that bind, with their sources;
+    None where nobody looked for them. `leaves` is the address to which a call that only looks sends its arguments, ""
+    for none. `untried` says that nobody declared its tool, and that it has not run in this session.
     """
 
     call: str
@@ -299,7 +297,7 @@ class CallFacts(Struct, frozen=True):
     `changes` says whether it has a side effect. `risky` is: side-effecting and (external, irreversible, high impact or
     broader than the policy's scope).
     `contained` is: its program works in a sandbox, so that nothing gets out before it was judged; and what got out.
-    `spec` is None for a tool nobody knows. `unspoken` is what would be lost, or a secret that would leave, and that no
+    `spec` is None for an unknown tool. `unspoken` is what would be lost, or a secret that would leave, and that no
     word of the person's is about. `permission` is one that covers the call, None for none, and `standing_rule` the id
     of the operator's rule that stands for a person's yes to it, "" for none.
     """
@@ -369,11 +367,9 @@ class Change(Noun, frozen=True):
 class ToolResult(Struct, frozen=True):
     """Text for the model, what was observed and what changed.
 
-    `used` counts model calls, tool calls, tokens and cost a child task spent, charged to the task that started it.
-    `ok` False means the tool says it failed; `unknown` that it cannot say whether it took effect (a timeout of
-    something already under way). `origin` says whose words the content is; `dropped` counts bytes left out.
-    `sandboxed` is what a program changed in its sandbox, still to be judged, and `shared` what a child task used of the
-    mandate.
+    `ok` False means the tool says it failed, `unknown` that it cannot say whether it took effect. `origin` says whose
+    words the content is, `dropped` counts bytes left out. `used` counts what a child task spent. `sandboxed` is what a
+    program changed in its sandbox, still to be judged; `shared` what a child task used of the mandate.
     """
 
     ok: bool

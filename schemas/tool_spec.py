@@ -139,10 +139,10 @@ class Declaration(Noun, frozen=True):
 class ToolSpec(Noun, frozen=True):
     """Name, description, JSON Schema of the arguments, and what the tool declares of itself.
 
-    `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`; declarations of the first two count as the
-    operator's own, all others can only raise a risk. `capabilities` None means undeclared: the worst. `amounts` names
-    the parameters that say how much, `texts` those that are free text, such as a mail's body; all others bind.
-    `definition` is the hash of all an MCP server says of the tool; `declared` is what the person said of it.
+    `provenance` is `builtin`, `python`, `mcp:<server>` or `remote`. Declarations of the first two count as the
+    operator's own; others can only raise a risk. `capabilities` None means undeclared: the worst. `amounts` names the
+    parameters that say how much, `texts` those that are free text; all others bind. `definition` is the hash of all an
+    MCP server says of the tool; `declared` is what the person said of it.
     """
 
     name: str

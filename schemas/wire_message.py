@@ -15,10 +15,10 @@ from foregate.schemas.strict_json import Json
 class WireMessage(Noun, frozen=True):
     """What an endpoint said beside the words and the calls that every endpoint has.
 
-    `endpoint` tells which one, and for which model. `fields` is a JSON object with the other fields of the message, or
-    with those that say its words otherwise, such as a content in parts; "" for none. `calls` holds such an object for
-    each call, "" where it has none; it is empty where no call has one. `thought` names the field that held exactly the
-    reasoning of the response, which is not kept twice. A log keeps the objects as texts, for they may hold anything.
+    `endpoint` names it and the model. `fields` is a JSON object with the message's other fields, or with those that say
+    its words otherwise; "" for none. `calls` holds such an object for each call, "" where it has none; it is empty
+    where no call has one. `thought` names the field that held exactly the reasoning, which is not stored twice. A log
+    holds the objects as texts, for they may hold anything.
 
     >>> WireMessage("a1", thought="reasoning_content").with_reasoning("I look first.").fields
     '{"reasoning_content":"I look first."}'

@@ -1,1 +1,1 @@
-"""The only door to effects: runs a permitted call, keeps what was there, undoes it, and finds out what came of it."""
+"""The only door to effects: runs a permitted call, stores what was there, undoes it, and finds out its outcome."""

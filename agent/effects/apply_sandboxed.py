@@ -99,7 +99,7 @@ def _name_error(error: WorkspaceError) -> AnswerCode:
 
 
 def build_result(ended: SandboxEnded, applied: ToolResult, lost: str = "") -> ToolResult:
-    """Return the result of a call from how its program ended, and what came of applying what it had changed.
+    """Return the result of a call from how its program ended, and from applying what it had changed.
 
     It says what it says outside of a sandbox, and where all is well no more than what was `lost`.
     """

@@ -41,8 +41,8 @@ from foregate.schemas.tool_spec import Resource, ResourceKind
 
 _NAMED = 20
 """Paths a text names at most."""
-_SAID = dict.fromkeys(("", NOT_DONE, PARTLY_DONE), "not all could be brought back; look before you go on")
-"""What is said of changes of which some stay, though all were to be applied or none."""
+_SAID = dict.fromkeys(("", NOT_DONE, PARTLY_DONE), "not all could be brought back; look before you continue")
+"""What is said where some changes stay, though all were to be applied or none."""
 
 
 def find_conflicts(workspace: Workspace, changes: Sequence[PathChange]) -> list[str]:
@@ -109,7 +109,7 @@ def apply_changes(place: Snapshots, kept: str, upper: Path) -> ToolResult:
 
     The result is `ok`, or says with `partly_done` which paths could not be brought back after something else failed.
     Where all was brought back it raises Conflict (`paths` says what is otherwise than judged) or another WorkspaceError
-    (a content is not what was judged, the disk is full), and SyncError where nobody knows what is on disk.
+    (a content is not what was judged, the disk is full), and SyncError where it is unknown what is on disk.
     """
     stored = load_changes(place.blobs, kept)
     try:
@@ -176,8 +176,8 @@ def go_on_or_back(place: Snapshots, kept: str, upper: Path | None) -> ToolResult
     """Bring changes to an end that a process was applying, or taking back, when it ended; nothing of it may still run.
 
     Where `upper` still holds the contents that were judged they are applied, else all is brought back. A path that is
-    neither as before nor as after is left as it is. The result is `ok`, or its error is `not_done` or `partly_done`,
-    and it says which paths were left. Raises LogError where what was kept is gone, and SyncError.
+    neither as before nor as after is left alone. The result is `ok`, or its error is `not_done` or `partly_done`, and
+    it says which paths were left. Raises LogError where what was kept is gone, and SyncError.
     """
     stored, workspace = load_changes(place.blobs, kept), place.workspace
     was_at_work = any(workspace.look(name).kind for name in _name_stages(kept))
@@ -298,7 +298,7 @@ def _build_result(
     why: str = "",
     said: Mapping[str, str] = SAID,
 ) -> ToolResult:
-    """Return what came of changes that were cut off, by looking."""
+    """Return the outcome of changes that were cut off, by looking."""
     now = {one.path: stored.look(workspace, one)[1] for one in stored.changes}
     made = [one for one in stored.changes if is_at(now[one.path], one.after)]
     if not left and len(made) == len(stored.changes):

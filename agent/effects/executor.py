@@ -50,7 +50,7 @@ RUNTIME_LOST: AnswerCode = "runtime_lost"
 """The error of a call whose source says that where its tools run is gone."""
 
 STOPPED = "cancelled: all it started was stopped, and what it had done by then stands"
-"""Why nobody knows the effect of a command that was cancelled where no sandbox held what it did."""
+"""Why the effect of a cancelled command is unknown where no sandbox held what it did."""
 _ALLOWED = nullcontext()
 """For a call that needs no leave to start programs."""
 CANCELLED = ToolResult(False, "cancelled", error="cancelled")

@@ -76,7 +76,7 @@ class KeptChanges(Struct, frozen=True, dict=True):
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The paths of which no copy is kept, as they are too large or special: these changes cannot be taken back."""
+        """The paths without a copy, as they are too large or special: these changes cannot be taken back."""
         return tuple(one.path for one in self.images if one.kind == "other" or (one.kind == "file" and not one.hash))
 
     @property

@@ -1,4 +1,4 @@
-"""What came of a call that was cut off: what it would have made of what was kept, compared with what is there now."""
+"""The outcome of a call that was cut off: what it would have made of the before-images, compared with the present."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from foregate.schemas.tool_spec import Resource, ResourceKind
 Before = Sequence[BeforeImage]
 
 PARTLY_DONE = "partly_done"
-"""The error of a call of which a part took effect."""
+"""The error of a call that took effect in part."""
 SAID = {
     "": "this took effect; its process ended before it could say so, and it was found out by looking",
     NOT_DONE: "the process ended before this took effect; send it again if it is still wanted",
@@ -59,9 +59,9 @@ def probe_call(place: Snapshots, call: ToolCall, before: Before) -> ToolResult |
 
 
 class _WorkspaceBefore(MemoryWorkspace):
-    """The files a call was to change as they were before it, and what is around them as it is.
+    """The files a call was to change as they were before it, and what is around them now.
 
-    Reading raises LookupError for a file of which nothing was kept, but for the `source` a call only reads.
+    Reading raises LookupError for a file without a before-image, but for the `source` a call only reads.
     """
 
     def __init__(self, kept: Mapping[str, bytes | None], now: Workspace, source: str) -> None:

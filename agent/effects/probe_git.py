@@ -1,4 +1,4 @@
-"""What came of a call to stage or to commit that was cut off: its repository, compared with the one that was kept."""
+"""The outcome of a call to add or commit that was cut off: its repository, compared with the stored one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an earlier process left under way, and what came of it: one way to find out, at resume, when asked, in plans."""
+"""What an earlier process left under way, and its outcome: one way to find out, at resume, when asked, in plans."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import ToolSpec
 
 PROCESS_ENDED = "the process ended while this was running"
-"""Why an outcome is unknown of which nobody is left who might still bring it about."""
+"""Why the outcome is unknown: the process that ran the call is gone."""
 _CUT_OFF = ToolResult(False, PROCESS_ENDED, error="process_ended")
 
 
 class ReconciledCall(NamedTuple):
-    """What came of a call, and what is recorded of it."""
+    """The outcome of a call, and what is recorded of it."""
 
     call: str
     outcome: KnownOutcome
 
 
 async def resume(session: Session) -> None:
-    """Note what differs from the log the session goes on with, and close what an earlier process left under way.
+    """Note what differs from the log that is resumed, and close what an earlier process left under way.
 
     What only observed is closed; of a call of the response in hand that only observed, running it again is what closes
-    it. What may have had an effect is looked at: it has finished, or nobody knows.
+    it. What may have had an effect is looked at: it has finished, or its outcome is unknown.
     """
     state = session.state
     cut_off = [one.call for one in state.in_flight.values() if one.side_effect != "pure"]
@@ -118,7 +118,7 @@ async def _take_back(session: Session, started: ToolStarted) -> ToolResult | Non
 
 
 async def reconcile_calls(session: Session, *, ask: bool = True) -> list[ReconciledCall]:
-    """Look what came of each call with an unknown outcome, and record it where looking is certain; return those.
+    """Look for the outcome of each call where it is unknown, and record it where looking is certain; return those.
 
     With `ask` False no runtime is asked about the calls it ran.
     """
@@ -142,7 +142,7 @@ async def reconcile_calls(session: Session, *, ask: bool = True) -> list[Reconci
 
 
 async def reconcile_remote_calls(session: Session) -> None:
-    """Ask a runtime what came of calls whose outcome is unknown, where it answers now."""
+    """Ask a runtime for the outcome of calls where it is unknown, if it answers now."""
     if session.state.parked and any(spec.is_elsewhere for spec in session.catalogue.values()):
         await reconcile_calls(session)
 
@@ -250,7 +250,7 @@ async def _record_resolution(
 
 
 def list_open_calls(session: Session) -> dict[str, str]:
-    """Return the calls whose outcome nobody knows, and what each was."""
+    """Return the calls whose outcome is unknown, and what each was."""
     return {call: f"{lost.tool} {lost.target}".strip() for call, lost in session.state.parked.items()}
 
 

@@ -290,7 +290,7 @@ def _build_path_step(place: Snapshots, change: Change, image: BeforeImage) -> Un
         elif type_ == "":
             (space.remove_directory if space.look(path).kind == "directory" else space.remove)(path)
             directory.remove_empty(space, image.parents)
-        else:  # a type that nobody knows is refused there
+        else:  # an unknown type is refused there
             directory.restore_image(space, path, get(), place.blobs)
 
     def is_midway() -> bool:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from foregate.agent.session.session import Session
 
 
-_NOBODY_KNOWS = "nobody knows whether `{}` took effect; look, then say so with `foregate plans resolve` or /resolve"
+_UNKNOWN = "it is unknown whether `{}` took effect; look, then say so with `foregate plans resolve` or /resolve"
 _NOT_KNOWN_WHAT = "`{}` took effect, but what it changed was not seen; look, then change things back by hand"
 _NAMED = 20
 """Changes a message names at most, the newest."""
@@ -69,7 +69,7 @@ class UndoReport(Struct, frozen=True):
         if not self.left:
             return (self.reason,)
         restored = f"this was done: {'; '.join(self.restored) or 'nothing'}"
-        return self.reason, restored, f"this was not: {'; '.join(self.left)}; undo again goes on with it"
+        return self.reason, restored, f"this was not: {'; '.join(self.left)}; undo again continues"
 
 
 class UndoableChange(Struct, frozen=True, omit_defaults=True):
@@ -87,7 +87,7 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
 
     Nothing is touched unless everything is still as the call left it and can be restored as far as can be told. A
     `checkpoint` announces it; what was restored is compared by hash and recorded as `effect_undone`. Where it breaks
-    off, a further `checkpoint` and the report say what is left, and undoing again goes on with that, also after an
+    off, a further `checkpoint` and the report say what is left, and undoing again continues there, also after an
     earlier process was ended in between. With `preview` only says what would happen. A change without a way back, a
     world that has moved on, a command at work in a sandbox of the workspace and an unknown call are a report with a
     reason; raises LogError when the log fails.
@@ -185,7 +185,7 @@ def read_undo_history(events: Iterable[Event]) -> UndoHistory:
             case EffectUndone():
                 found.gone.add(call)
             case OutcomeUnknown():
-                lost[call] = _NOBODY_KNOWS
+                lost[call] = _UNKNOWN
             case ToolFinished() | OutcomeResolved() if body.changes:
                 before, images = (started[call].before, started[call].images) if call in started else ((), "")
                 found.finished.pop(call, None)
@@ -199,7 +199,7 @@ def read_undo_history(events: Iterable[Event]) -> UndoHistory:
 
 
 def choose_change(events: Iterable[Event], call_id: str | None) -> UndoableChange | str:
-    """Return the change to take back, or the reason there is none."""
+    """Return the change to take back, or why nothing can be."""
     found = read_undo_history(events)
     left = found.undoable_changes
     if call_id is None and not left and _THERE in found.lost.values():
@@ -219,9 +219,9 @@ def choose_change(events: Iterable[Event], call_id: str | None) -> UndoableChang
 
 
 def describe_unknown_call(events: Iterable[Event]) -> str:
-    """Return a sentence on the newest call here of which nobody knows whether it took effect, "" for none."""
-    lost = [call for call, why in read_undo_history(events).lost.items() if why == _NOBODY_KNOWS]
-    return _NOBODY_KNOWS.format(lost[-1]) if lost else ""
+    """Return a sentence on the newest call here with an unknown outcome, "" for none."""
+    lost = [call for call, why in read_undo_history(events).lost.items() if why == _UNKNOWN]
+    return _UNKNOWN.format(lost[-1]) if lost else ""
 
 
 def has_unfinished_undo(events: Sequence[Event], call: str) -> bool:
@@ -257,9 +257,9 @@ class Preview(Struct, frozen=True):
     """What would become of what a call changes.
 
     `changes` are its files before and after, none where no tool says so, a file is larger than one read, or it would
-    fail as things are, and then `problem` says why. `kept` are the resources of which a before-image is stored,
-    `lost` those changed without one. `unkept` names, by path, what a file has beside its content and would not keep.
-    `paths` says of each path what a program has done to it in its sandbox, such as `delete a.txt`.
+    fail as things are, and then `problem` says why. `kept` are the resources with a before-image, `lost` those changed
+    without one. `unkept` names, by path, what a file has beside its content and would not keep. `paths` says of each
+    path what a program has done to it in its sandbox, such as `delete a.txt`.
     """
 
     changes: tuple[FileChange, ...] = ()
@@ -311,7 +311,7 @@ _WRITTEN = ("", RUNS_BY_ITSELF)
 
 
 def _find_unkept(session: Session, facts: CallFacts) -> dict[str, tuple[str, ...]]:
-    """Return what the files a call writes anew would not keep; nobody knows it of tools that are not ours."""
+    """Return what the files a call writes anew would not keep; unknown for tools that are not ours."""
     found: dict[str, tuple[str, ...]] = {}
     for one in facts.resources if facts.spec is not None and facts.spec.provenance == "builtin" else ():
         if one.kind is ResourceKind.FILE and one.access in (Effect.CREATE, Effect.EDIT) and one.protected in _WRITTEN:

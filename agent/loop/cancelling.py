@@ -52,13 +52,13 @@ async def _end_cancelled(session: Session, who: str) -> RunResult:
 
 
 def refuse_while_asking(session: Session) -> None:
-    """Raise UsageError where the open task waits for a person's answer, or has one and was not gone on with."""
+    """Raise UsageError where the open task waits for a person's answer, or has one and was not resumed."""
     if not session.state.waits_for_person:
         return
     asked, name = session.state.question, session.name
     give_up = "or give its task up (`Agent.cancel`, /cancel in a chat)"
     if asked is None and session.state.running_task.paused != "awaiting_approval":
-        ways = f"go on with it (`Agent.go_on`, `foregate resume {name}`), {give_up}"
+        ways = f"resume it (`Agent.go_on`, `foregate resume {name}`), {give_up}"
         raise UsageError(f"what session `{name}` asked has been answered; {ways}")
     named = f"{name}:{asked.seq}" if asked is not None else name
     ways = f"answer it (`Agent.answer`, `foregate approvals approve {named}`), {give_up}"

@@ -66,7 +66,7 @@ async def take_message(session: Session, text: str) -> RunResult:
 async def run_to_outcome(session: Session) -> RunResult:
     """Take steps until one has an outcome; see `run` for cancels.
 
-    A task that carries out a plan is not gone on with by asking the model.
+    A task with a plan follows the plan; it does not ask the model.
     """
     task, driver = session.state.task, session.plan_driver
     if driver is not None:
@@ -86,7 +86,7 @@ async def take_steps(session: Session) -> RunResult:
 def explain_waiting_plan(session: Session, task: TaskState) -> RunResult:
     why = f"a plan waits for a yes; `foregate execute {session.name}` asks for it"
     if task.running_plan:
-        why = f"a plan is under way here; `foregate plans resume {session.name}` goes on with it"
+        why = f"a plan is under way here; `foregate plans resume {session.name}` resumes it"
     return RunResult("paused", why, Report(blocker=why))
 
 
@@ -266,7 +266,7 @@ def find_repeated_hold(in_hand: TurnInHand, judgement: Judgement, policy: Policy
 
 
 async def record_response(session: Session, response: ModelResponse) -> None:
-    """Record a response, of which only the calls that can be judged now are its own; the others follow in stages."""
+    """Record a response with only the calls that can be judged now; the others follow in rounds."""
     seq = session.state.seq + 1
     stamped = response.stamp_calls(seq)
     program = Dataflow.of(stamped, seq)

@@ -57,7 +57,7 @@ def identify_base(base: Base) -> str:
 
 
 def _identify(path: str) -> tuple[int, int, int]:
-    """Return which file is at a path, and when a name last came into it or left it; zeros where there is none."""
+    """Return which file is at a path, and when a name last entered or left it; zeros for no file."""
     try:
         found = os.stat(path)  # noqa: PTH116 - for each call, and there are many
     except OSError:

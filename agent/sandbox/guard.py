@@ -137,7 +137,7 @@ def wait_for_request(asked: socket.socket, woken: int, prepared: Any) -> tuple[d
 
 
 def start(request: dict[str, Any], descriptors: Sequence[int], failing: int, prepared: Any, failure: Any) -> int:
-    """Start the program and return its number; in namespaces that of their first process, 0 where there is none."""
+    """Start the program and return its number; in namespaces that of their first process, 0 for none."""
     plan, streams = request["plan"], descriptors[2 : len(NAMES)]
     if plan is None:
         pid = os.fork()
@@ -192,7 +192,7 @@ def execute(request: dict[str, Any], descriptors: Sequence[int], failing: int) -
 
 
 def open_watch(request: dict[str, Any], line: socket.socket) -> Any:
-    """Return what tells whether a sandbox uses too much, None where the kernel bounds it; leave where there is none.
+    """Return what tells whether a sandbox uses too much, None where the kernel bounds it; leave without one.
 
     A sandbox without namespaces gets its private folder of it.
     """

@@ -169,7 +169,7 @@ def _keep(written: Layer, below: Merged, store: _Store, workspace: Path, folder:
 
 
 def _open_like(parent: int, name: str, model: int, marks: str) -> int:
-    """Open a folder of the layer; where there is none, one is made that is like the open `model`."""
+    """Open a folder of the layer; a missing one is made like the open `model`."""
     there = _look(parent, name)
     if there is not None and stat.S_ISDIR(there.st_mode):
         return open_folder(parent, name)

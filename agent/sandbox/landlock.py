@@ -85,7 +85,7 @@ def allow_writing_only_in(folders: Iterable[str]) -> None:
 
 
 def require_landlock() -> int:
-    """Return the version of Landlock; raise StepFailed where there is none."""
+    """Return the version of Landlock; raise StepFailed without it."""
     if version := find_version():
         return version
     raise StepFailed("landlock", 0, "this kernel has no Landlock, or it is turned off")

@@ -43,7 +43,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A folder as it is seen where several lie over one another, the topmost first."""
+    """A folder as seen where several lie over one another, the topmost first."""
 
     layers: tuple[Layer, ...]
 
@@ -84,7 +84,7 @@ class Merged:
 
     @contextmanager
     def open_beneath(self, names: Sequence[str]) -> Iterator[Merged | None]:
-        """Open the folder that lies under one name after the other; it is None where there is none. Raises OSError."""
+        """Open the folder that lies under one name after the other; None for a missing one. Raises OSError."""
         with ExitStack() as opened:
             here: Merged | None = self
             for name in names:

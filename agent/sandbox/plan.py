@@ -71,7 +71,7 @@ class Plan(TypedDict):
     - `tier`: how it is held. With `limited` a writable workspace has neither masks nor `kept`, and there is no `upper`,
       no `layers` and no `access`.
     - `workspace`: the folder shown at its own path, read-only but where `writable` is true or `upper` is given.
-    - `upper`: a folder of the machine that takes what is written to the workspace, which itself stays as it is; "" for
+    - `upper`: a folder of the machine that takes what is written to the workspace, which itself stays unchanged; "" for
       none. Its `upper` and `work` are made where they are missing, and it is closed to other users.
     - `caches`: where `upper` is given, a folder with what earlier sandboxes left, laid over the workspace and under
       `upper`; "" for none. See `keep_folders`.

@@ -101,7 +101,7 @@ def finish_root(base: Base, plan: Plan, view: int | None = None) -> list[str]:
     with name_step("masks", "the masked files could not be covered"):
         masks = [mask for mask in plan["masks"] if mask not in base["masks"]]
         _cover(mask for mask in masks if view is None or not _is_below(mask, workspace))
-    with name_step("kept", "what stays as it is in the workspace could not be held"):
+    with name_step("kept", "what is read-only in the workspace could not be held"):
         # A folder on which something is mounted cannot be renamed; one around it can, unless it is a mount as well.
         for folder in sorted({str(up) for path in plan["kept"] for up in Path(path).parents}):
             if _is_below(folder, workspace) and Path(folder).is_dir():

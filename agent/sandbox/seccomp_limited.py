@@ -84,7 +84,7 @@ def build_limited_filter(landlock: int, process: int) -> bytes:
 
 
 def _refuse_truncation() -> list[Instruction]:
-    """Return what refuses to empty a file by its path, or as it is opened for anything but writing."""
+    """Return what refuses to empty a file by its path, or while opening it for anything but writing."""
     program = [*when_called("truncate", _DENIED), *when_called("openat2", give(refuse_with(errno.ENOSYS)))]
     for name, flags in (("open", 1), ("openat", 2)):
         program += when_called(

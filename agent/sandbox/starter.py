@@ -39,7 +39,7 @@ SandboxPlace = tuple[Plan, str]
 class StartedProgram:
     """A program that was started, with the whole tree of what it starts; one thread at a time uses it.
 
-    `stdin`, `stdout` and `stderr` are our ends of its streams, None where there is none. `pid` is its number, `left`
+    `stdin`, `stdout` and `stderr` are our ends of its streams, None for no stream. `pid` is its number, `left`
     how many of its tree could not be killed, `excess` why it was ended where that was because of what it used: a
     clause such as "it wrote more than the 1000 files a command may write".
     """

@@ -1,4 +1,4 @@
-"""A folder as a work sandbox shows it: what is written to it goes elsewhere, and the folder stays as it is."""
+"""A folder as a work sandbox shows it: what is written to it goes elsewhere, and the folder stays unchanged."""
 
 from __future__ import annotations
 

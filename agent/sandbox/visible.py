@@ -179,7 +179,7 @@ def _look_through(folder: str, stamp: int) -> tuple[tuple[str, ...], tuple[str, 
 
 
 def read_stamp(folder: str) -> int:
-    """Return when a name last came into a folder or left it, in nanoseconds, 0 where there is none.
+    """Return when a name last entered or left a folder, in nanoseconds, 0 for no folder.
 
     What changed just now gets the time of the look, for its own time may not tell the next change apart. It is the time
     that nobody can set: that of the last change of the entry itself.
@@ -246,7 +246,7 @@ def plan_work(
     scratch_bytes: int,
     limits: Limits,
 ) -> Plan:
-    """Return the plan of a sandbox that may write to a workspace, given by its resolved path, which stays as it is.
+    """Return the plan of a sandbox that may write to a workspace, given by its resolved path, which stays unchanged.
 
     `upper`, `caches` and `kept` are as in `Plan`, `masks` as for `plan_read`. `packages` is a folder of the machine
     that keeps what is added to the caches of package managers; with "" there are none.

@@ -50,9 +50,9 @@ def plan_compression(
     """Return the body of the event that brings a conversation within the limit, None where none is due.
 
     `measure` is asked only where the limit may be near, `still_open` only where it is passed. The latter names each
-    unresolved failure, hold and unknown outcome, all of which are kept, even beyond the limit; so are the system
-    prompt, the newest message of the user, the last exchange and the messages in `vital` places. A call and its answers
-    stay together.
+    unresolved failure, hold and unknown outcome. All of these stay, even beyond the limit; so do the system prompt, the
+    newest message of the user, the last exchange and the messages in `vital` places. A call and its answers stay
+    together.
     """
     limit = section.max_tokens
     if not limit or section.strategy == "none" or is_surely_within(conversation.total, limit):

@@ -20,7 +20,7 @@ _BROKEN_OFF = ("timeout", "cancelled")
 
 
 def format_result(spec: ToolSpec, target: str, result: ToolResult, limit: int) -> str:
-    """Return what came of a call as a heading, and below it at most `limit` characters of content; 0 cuts nothing."""
+    """Return the result of a call as a heading, and below it at most `limit` characters of content; 0 cuts nothing."""
     heading, content = build_heading(spec, target, result)
     shown = format_data(content)
     text, _ = truncate_text(shown, limit) if limit else (shown, 0)
@@ -68,7 +68,7 @@ def describe_end(result: ToolResult) -> str:
 
 
 def format_data(content: str) -> str:
-    """Return JSON that holds an object or a list with two spaces of indentation, any other text as it is."""
+    """Return JSON that holds an object or a list with two spaces of indentation, any other text unchanged."""
     if content[:1] not in ("{", "["):
         return content
     try:

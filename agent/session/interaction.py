@@ -57,7 +57,7 @@ class Interaction:
         return True
 
     async def _ask_person(self, need: Need, in_hand: TurnInHand) -> bool:
-        """Record a question to the person and their answer, wherever it was given; return False where there is none."""
+        """Record a question to the person and their answer, wherever it was given; return False without an answer."""
         self.asked = in_hand
         try:
             need, seq = await self._raise_need(need, in_hand.turn)

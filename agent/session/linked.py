@@ -1,4 +1,4 @@
-"""Going on with a session that has ended: in a session of its own, which knows what the other one did."""
+"""Continuing a session that has ended: in a session of its own, which knows what the other one did."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from foregate.schemas.session_link import SessionLink, name_further
 
 
 class Lineage(Struct, frozen=True):
-    """The session in whose log one is gone on with, those before it, oldest first, and the ended one it follows.
+    """The session in whose log one is resumed, those before it, oldest first, and the ended one it follows.
 
     `follows` is None where the log is there and goes on; then the last of `before` is what it followed, if anything.
     """
@@ -32,7 +32,7 @@ class Lineage(Struct, frozen=True):
 
 
 async def find_lineage(log: Log, name: str) -> Lineage:
-    """Return how the session `name` is gone on with: in its own log while it has not ended, else in a further one.
+    """Return how the session `name` is resumed: in its own log while it has not ended, else in a further one.
 
     Raises LogError for a session that is not there, and SessionHeld for one that has ended and that a process has open.
     """
@@ -44,7 +44,7 @@ async def find_lineage(log: Log, name: str) -> Lineage:
         try:
             next_ = await log.head(further)
         except LogError:
-            break  # there is none of that name
+            break  # no session has that name
         if next_.seq == 0 or await _read_link(log, further) is None:
             break  # its process ended before its first event, so that the name is free
         chain, head, number = [*chain, further], next_, number + 1
@@ -57,7 +57,7 @@ async def find_lineage(log: Log, name: str) -> Lineage:
 
 
 async def list_before(log: Log, name: str) -> list[str]:
-    """Return the sessions that one goes on with, oldest first; raise LogError where one of them is not there."""
+    """Return the sessions that one continues, oldest first; raise LogError where one of them is not there."""
     found: list[str] = []
     while (link := await _read_link(log, name)) is not None and link.session not in found:
         name = link.session

@@ -84,7 +84,7 @@ class Known:
 
 
 def list_ways(text: str) -> Iterator[str]:
-    """Yield a JSON text as it is, the texts in it, and each of these without the escapes of a text within it."""
+    """Yield a JSON text itself, the texts in it, and each of these without the escapes of a text within it."""
     yield text
     with suppress(InvalidJson):
         for inner in find_strings(strict_json.parse(text, max_bytes=4 * len(text) + 1)):

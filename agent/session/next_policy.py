@@ -1,4 +1,4 @@
-"""The policy that a running session goes on with, where its file is another than before."""
+"""The next policy of a running session, where its file has changed."""
 
 from __future__ import annotations
 
@@ -22,4 +22,4 @@ class NextPolicy(NamedTuple):
 
 
 FollowPolicy = Callable[[], NextPolicy | str]
-"""Returns the policy to go on with, a sentence why there is none that could be used, or "" where nothing is new."""
+"""Returns the next policy, a sentence why the changed file cannot be used, or "" where nothing is new."""

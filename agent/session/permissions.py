@@ -76,7 +76,7 @@ class Permissions:
         self.keep([new], at=at, session=new.session, seq=new.seq)
 
     def find(self, name: str) -> Permission:
-        """Return the permission of an id; raise UsageError where there is none."""
+        """Return the permission of an id; raise UsageError for an unknown one."""
         given = {one.id: one for one in self.list_given()}
         if name not in given:
             known = ", ".join(given) or "none is given here"
@@ -112,7 +112,7 @@ class Permissions:
             kept = as_object(self._file.parse(text))
             if unknown := {*kept} - _FIELDS:
                 name = min(unknown)
-                raise InvalidJson(f"line {find_line(text, name)}: nobody knows the field `{name[:40]}`")
+                raise InvalidJson(f"line {find_line(text, name)}: there is no field `{name[:40]}`")
             if get_int(kept, "version") != 1:
                 raise InvalidJson(f"line {find_line(text, 'version')}: it is of another version")
             if get_text(kept, "workspace") != self._workspace:
@@ -152,7 +152,7 @@ def _read_one(text: str, number: int, given: Json) -> Permission:
 
 
 def find_line(text: str, field: str, number: int = 0) -> int:
-    """Return the line of a JSON text where a field stands first, from permission `number` on; 1 where nobody knows."""
+    """Return the line of a JSON text where a field stands first, from permission `number` on; 1 where it is unknown."""
     place, decoder = 0, json.JSONDecoder()
     if number:
         place = text.find("[", max(0, text.find('"permissions"'))) + 1

@@ -52,7 +52,7 @@ a kind. A bound says how the value of an argument may be: it `equals` the value,
 all uses), `contains` it, or is `free`; name amounts, dates and whatever else the words fix. `flows` lists which \
 `read` may be passed on word for word, and `to` which value of the person's words. Plan nothing the person did not \
 ask for; where they ask for nothing of consequence, `planned_steps` is empty. `first_action` is the first of the \
-steps, or of the reads where there is none. Name in `risky_actions` what could go wrong. Each success criterion says \
+steps, or else of the reads. Name in `risky_actions` what could go wrong. Each success criterion says \
 how one would see it; give `check`, `target` and `expected` where a look can tell. Set `requires_verification` to \
 true and `version` to 2. Where `defect` names a fault of the plan you sent before, under `rejected`, mend that fault.
 """

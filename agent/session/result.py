@@ -30,7 +30,7 @@ class RunResult(Struct, frozen=True):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the task goes on with the next message or answer."""
+        """Whether the next message or answer resumes the task."""
         return self.status in ("needs_input", "awaiting_approval")
 
     @property

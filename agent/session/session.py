@@ -76,7 +76,7 @@ class Session:
     """A session with one log: `start` begins it, `resume` continues it. Everything is recorded before it has an effect.
 
     `log` records and is subscribed to, `turns` builds what the judge reads, `interaction` asks advisors and the person.
-    `state` is the fold of a log that is gone on with, None for a new one. `delegate` runs child tasks; without it there
+    `state` is the fold of a log that is resumed, None for a new one. `delegate` runs child tasks; without it there
     are none, and the tool `delegate` is not offered. `plan_driver` makes what takes a task through a plan. With
     `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response. `preview`
     writes down what the calls of a question would change, so that it can be shown where nothing can be looked at. `by`
@@ -218,7 +218,7 @@ class Session:
 
     @property
     def has_declared(self) -> bool:
-        """Whether a person has declared a tool, here or in a child task, of which the catalogue does not know yet."""
+        """Whether a person has declared a tool, here or in a child task, and the catalogue does not know it yet."""
         return self._declared != self.declarations.count
 
     async def update_permissions(self) -> None:
@@ -315,7 +315,7 @@ class Session:
     ) -> Session:
         """Return the session of a child task, which has this one's parts and a log of its own.
 
-        `state` is the fold of that log where it is gone on with, None for a new one.
+        `state` is the fold of that log where it is resumed, None for a new one.
         """
         return Session(
             log=self.log.store,
@@ -353,7 +353,7 @@ class Session:
         return task.uses.build_leave(call, task.plan, open_.unanswered, outside=outside)
 
     async def read_shared(self, call: str) -> SharedUses | None:
-        """Return what the child task that a call started has used of the mandate, None where nobody knows."""
+        """Return what the child task that a call started has used of the mandate, None where that is unknown."""
         try:
             return (await fold_session(self.log.store, self.name_child(call))).shared
         except LogError:

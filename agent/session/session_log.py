@@ -68,7 +68,7 @@ class SessionLog:
         self._last = ""
         self._first: list[Draft] = []
         self.before: tuple[str, ...] = ()
-        """The sessions that this one goes on with, oldest first."""
+        """The sessions that this one continues, oldest first."""
         self.is_further = False
         """Whether it was opened because the last of them had ended."""
         self._snapshots = SnapshotTaker(store, lease, state) if isinstance(store, SnapshotStore) else None
@@ -110,7 +110,7 @@ class SessionLog:
         self._first += drafts
 
     def follow(self, before: Sequence[str], *drafts: Draft) -> None:
-        """Begin with these, once something is recorded, a log that goes on with others."""
+        """Begin with these, once something is recorded, a log that continues others."""
         self.before, self.is_further = tuple(before), bool(drafts)
         if drafts:
             self.began_after = 0
@@ -122,7 +122,7 @@ class SessionLog:
         return bool(self._first) and isinstance(self._first[0].body, SessionStarted)
 
     async def read_joined(self) -> Sequence[Event]:
-        """Return the events of the sessions this one goes on with, and its own; calls of others carry their session.
+        """Return the events of the sessions this one continues, and its own; calls of others carry their session.
 
         Their numbers begin anew with each session.
         """
@@ -131,7 +131,7 @@ class SessionLog:
         return [*join_events(earlier, self.lease.session), *own]
 
     async def read_last_task(self, kinds: Sequence[Kind]) -> Sequence[Event]:
-        """Return the events of some kinds since the newest task began, here or in a session this one goes on with.
+        """Return the events of some kinds since the newest task began, here or in a session this one continues.
 
         None where no task began. Calls are named as in `read_joined`.
         """

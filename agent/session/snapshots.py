@@ -32,11 +32,11 @@ class _OtherVersion(UnreadableSnapshot):
 
 
 class SnapshotTaker:
-    """Hands snapshots of a session to its log as it is opened, and every so many events. Nothing waits for one."""
+    """Hands snapshots of a session to its log when it is opened, and every so many events. Nothing waits for one."""
 
     def __init__(self, store: SnapshotStore, lease: Lease, state: SessionState) -> None:
         self._store, self._lease, self._state = store, lease, state
-        is_own = state.session == lease.session  # else it is what this session, yet to begin, goes on with
+        is_own = state.session == lease.session  # else it is what this session, yet to begin, continues
         self._due = _find_next(*_KEPT.get(state, (0, 0))) if is_own else LEAST
 
     def take_if_due(self) -> None:
@@ -64,7 +64,7 @@ async def fold_session(
 ) -> SessionState:
     """Return the state that the log of a session leads to: what the newest snapshot holds, and the events after it.
 
-    `before` are the sessions that it goes on with, oldest first; what it knows of them is in its snapshots. A snapshot
+    `before` are the sessions that it continues, oldest first; what it knows of them is in its snapshots. A snapshot
     that cannot be used counts as none, and `unread` is told why, in a sentence. Raises LogError for a session that is
     not there or cannot be read.
     """
@@ -130,7 +130,7 @@ async def _apply_events(log: Log, session: str, state: SessionState, after: int 
 async def find_false_snapshot(log: Log, session: str, before: Sequence[str] = ()) -> int:
     """Return the event after which the snapshot of a session holds what its events do not lead to, 0 for none.
 
-    All events up to it are folded again. `before` are the sessions that it goes on with, oldest first. Raises
+    All events up to it are folded again. `before` are the sessions that it continues, oldest first. Raises
     UnreadableSnapshot for one that is not as it was kept, so that nobody uses it.
     """
     try:

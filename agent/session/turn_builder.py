@@ -77,7 +77,7 @@ class TurnBuilder:
     ) -> TurnInHand:
         """Return a turn of the open task over `calls`; `more` are fields of Turn, `surveys` where there are any.
 
-        A mode nobody knows lets no change be made without a plan.
+        An unknown mode lets no change be made without a plan.
         """
         state, task, now = self._state, self._state.running_task, self._log.clock()
         digests, permissions = {call.digest for call in calls}, state.permissions
@@ -138,7 +138,7 @@ class TurnBuilder:
         )
 
     def count_narrated(self, task: TaskState) -> int:
-        """Return how much the model has said of what the person's yes lets it go on with."""
+        """Return how much the model has said of what the person's yes allows."""
         answer = task.earlier.answer
         if answer is None or not self._policy.mandate.proposals or self._policy.mandate.mode == "off":
             return 0
@@ -147,7 +147,7 @@ class TurnBuilder:
         return len(answer.text.strip()) if newest and agrees else 0
 
     def compute_open_facts(self) -> Facts:
-        """Return the facts of the response that is not answered yet, as its calls are now; none where there is none."""
+        """Return the facts of the response that is not answered yet, as its calls are now; none without one."""
         state = self._state
         return self.build_turn(state.open).facts if state.open is not None and state.task is not None else {}
 

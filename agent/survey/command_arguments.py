@@ -27,7 +27,7 @@ def read_access(given: Json) -> tuple[Access, ...]:
 
 
 def read_command(given: Json) -> Command | None:
-    """Return the command an argument holds: a list of words runs as it is, a text is for a shell; None for neither."""
+    """Return the command an argument holds: a list of words runs itself, a text is for a shell; None for neither."""
     if isinstance(given, str) and given:
         return Command(shell=given)
     if isinstance(given, list) and given and all(isinstance(word, str) for word in given):

@@ -98,14 +98,14 @@ class GitLosses:
         return {commit for pair in _read_log(self._read_after(self._at(name))) for commit in pair}
 
     def _read_before(self, path: str) -> bytes:
-        """Return what a file of the workspace holds, nothing where there is none."""
+        """Return what a file of the workspace holds, nothing for no file."""
         try:
             return self._repository.workspace.read(path, limit=self._limit)
         except WorkspaceError:
             return b""
 
     def _read_after(self, path: str) -> bytes:
-        """Return what a file holds once the changes are applied, nothing where there is none."""
+        """Return what a file holds once the changes are applied, nothing for no file."""
         change = self._changes.get(path)
         if change is None:
             return self._read_before(path)

@@ -82,7 +82,7 @@ class GitObjects:
         return False
 
     def _read_index(self, path: str, *, is_after: bool) -> set[bytes]:
-        """Return the objects an index names, as it is now or afterwards; raise WorkspaceError where it cannot be."""
+        """Return the objects an index names, now or afterwards; raise WorkspaceError where it cannot be."""
         if is_after and path in self._changes:
             file = self._upper / path
             if self._changes[path].after.kind != "file":

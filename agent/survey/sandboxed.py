@@ -157,7 +157,7 @@ class ChangeSurveyor:
         return bool(after.kind if after is not None else self._workspace.look(path).kind)
 
     def _read_versions(self, change: PathChange) -> Contents | None:
-        """Return a file as it is and as it would be, None where it is no file, too large or gone."""
+        """Return a file now and as it would be, None where it is no file, too large or gone."""
         before, after = change.before, change.after
         if after.kind != "file" or max(before.size, after.size) > _COMPARED:
             return None

@@ -38,7 +38,7 @@ _NOT_OWN = "text you pasted, quoted or asked about"
 
 class ValueSources:
     """Tells where the values of one call come from; `values` are all of them with their roles, and `grave` calls take
-    more than others, as does one that was `made` before in this task, exactly as it is.
+    more than others, as does one that was `made` before in this task with the same arguments.
 
     `tool` is the name of the tool it calls, `effect` what the call does.
     """

@@ -30,10 +30,10 @@ PreviewCall = Callable[[Arguments], Sequence[FileChange]]
 class Tool:
     """A specification, the function behind it, and the tool's own view of a call's effect, which may only raise it.
 
-    `inverse` serves undo where the tool changes resources of kind `other`; `preview` shows a person the changes.
-    `fill_arguments` works out from the workspace what a call leaves to the tool (the command of `run_tests`, the
-    address behind a remote's name), so that this is what is judged; it gets arguments nobody has checked, and raises
-    WorkspaceError where nothing can be worked out. `offered` says whether the tool is still there; None is always.
+    `inverse` serves undo of resources of kind `other`; `preview` shows a person the changes. `fill_arguments` works out
+    what a call leaves to the tool, such as the command of `run_tests`, so that this is judged; it gets unchecked
+    arguments, and raises WorkspaceError where it cannot tell. `offered` says whether the tool is still there; None is
+    always.
     """
 
     spec: ToolSpec
@@ -46,7 +46,7 @@ class Tool:
 
 
 class BaseToolSource:
-    """A source of tools to derive from. It needs `specs` and `run`; the rest has defaults, of which none loosens.
+    """A source of tools to derive from. It needs `specs` and `run`; the rest has defaults that loosen nothing.
 
     Example:
         class Stock(foregate.BaseToolSource):
@@ -77,7 +77,7 @@ class BaseToolSource:
         return None
 
     def preview(self, call: ToolCall) -> Sequence[FileChange]:
-        """Return nothing: nobody knows beforehand."""
+        """Return nothing: it is unknown beforehand."""
         return ()
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:

@@ -29,7 +29,7 @@ _CALL: ContextVar[_RunningCall | None] = ContextVar("foregate_running_call", def
 
 @contextmanager
 def allow_programs(workspace: Workspace, policy: Policy) -> Iterator[None]:
-    """Let the tool that runs inside start programs by `run_confined`, all of which end with it."""
+    """Let the tool that runs inside start programs by `run_confined`; they all end with it."""
     call = _RunningCall(workspace, policy, threading.Event())
     token = _CALL.set(call)
     try:
@@ -42,15 +42,15 @@ def allow_programs(workspace: Workspace, policy: Policy) -> Iterator[None]:
 def run_confined(
     argv: Sequence[str], *, write: bool = False, cwd: str = ".", timeout: float = 60
 ) -> CompletedProcess[str]:
-    """Run a program for a tool in the sandbox of the session that calls the tool, and return what came of it.
+    """Run a program for a tool in the sandbox of the session that calls the tool, and return its result.
 
-    `argv` is the program, found in PATH, and its arguments; `cwd` is relative to the workspace. It sees the workspace
-    read-only, or with `write` writable in place but for protected files, and the system; its home is empty. It reaches
-    no network and no secret file, its input is empty, and nothing it starts outlives it or the call. Of each output the
-    first and last bytes are kept, up to `files.max_output`. An async tool calls it by `asyncio.to_thread`.
+    `argv` is the program, found in PATH, and its arguments; `cwd` is relative to the workspace. It sees the system and
+    the workspace read-only; with `write` it may write there, except protected files. Its home and its input are empty,
+    it reaches no network and no secret file, and nothing outlives the call. The first and last bytes of each output
+    stay, up to `files.max_output`. An async tool calls it by `asyncio.to_thread`.
 
-    Raises subprocess.TimeoutExpired after `timeout` seconds. Raises WorkspaceError where this machine has no sandbox or
-    the program cannot be started, and UsageError elsewhere than in a tool that a session runs.
+    Raises subprocess.TimeoutExpired after `timeout` seconds, WorkspaceError without a sandbox or for a program that
+    cannot be started, and UsageError elsewhere than in a tool that a session runs.
     """
     call = _CALL.get()
     if call is None:

@@ -184,7 +184,7 @@ def has_attributes(workspace: Workspace, path: str, traits: FileTraits, lost: Co
 
 
 def restore_image(workspace: Workspace, path: str, data: bytes, blobs: Blobs) -> None:
-    """Create at `path` the directory an image describes; what of it is there already is left as it is."""
+    """Create at `path` the directory an image describes; what is there already is left alone."""
     kept = _read_image(data)
     directories = [entry for entry in kept.whole if entry.kind == "directory"]
     for entry in kept.whole:

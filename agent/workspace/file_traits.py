@@ -19,7 +19,7 @@ HARD_LINKS = "hard links"
 
 
 class FileTraits(Struct, frozen=True):
-    """What a file is to have beside its content; what is None, and a time of 0, is left as it is.
+    """What a file is to have beside its content; None, and a time of 0, change nothing.
 
     `mode` are the permission bits, `modified` is in nanoseconds, `attributes` are all extended attributes, `owner` is
     user and group.
@@ -32,7 +32,7 @@ class FileTraits(Struct, frozen=True):
 
 
 AS_THERE = FileTraits()
-"""Everything stays as it is."""
+"""Everything stays."""
 
 
 def set_traits(file: int, traits: FileTraits) -> list[str]:

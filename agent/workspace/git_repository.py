@@ -192,7 +192,7 @@ class GitRepository(Struct, frozen=True):
         return folder != "." and bool(self.workspace.look(f"{self.to_workspace_path(folder)}/.git").kind)
 
     def read_head(self) -> str:
-        """Return the commit HEAD stands on, "" where there is none yet."""
+        """Return the commit HEAD stands on, "" before the first one."""
         ran = self.run("rev-parse", "--verify", "--quiet", "HEAD^{commit}", check=False)
         return ran.out.text()[0].strip() if ran.code == 0 else ""
 
@@ -261,14 +261,14 @@ def _check_exit(ran: ProcessResult, what: str) -> ProcessResult:
 
 
 def find_repository(workspace: Workspace, policy: Policy, path: str) -> GitRepository:
-    """Return the repository a path of the workspace lies in; raise WorkspaceError when there is none in it."""
+    """Return the repository a path of the workspace lies in; raise WorkspaceError for none."""
     if (found := seek_repository(workspace, policy, path)) is None:
         raise WorkspaceError(f"`{path[:80]}` is in no git repository of the workspace; run `git init` there first")
     return found
 
 
 def seek_repository(workspace: Workspace, policy: Policy, path: str) -> GitRepository | None:
-    """Return the repository a path of the workspace lies in, None when there is none in it."""
+    """Return the repository a path of the workspace lies in, None for none."""
     here = workspace.resolve(path)
     if workspace.look(here).kind != "directory":
         here = here.rpartition("/")[0] or "."

@@ -72,7 +72,7 @@ def begin_in_place(workspace: Workspace, kept: str) -> None:
 
 
 def plan_in_place(workspace: Workspace, policy: Policy, programs: Iterable[str] = ()) -> Plan:
-    """Return the sandbox of a command that writes to the workspace itself; raise WorkspaceError where there is none."""
+    """Return the sandbox of a command that writes to the workspace itself; raise WorkspaceError without one."""
     plan, limits = plan_sandbox(workspace, policy, programs=programs), policy.commands.sandbox
     if plan is None or plan["tier"] != "limited":
         raise WorkspaceError("this machine has no sandbox any more; `foregate doctor` tells why")

@@ -25,12 +25,12 @@ class LockedJsonFile(Struct, frozen=True):
     bound: int
 
     def read(self) -> Json:
-        """Return what the file holds, None where there is none; raise WorkspaceError for anything but strict JSON."""
+        """Return what the file holds, None for no file; raise WorkspaceError for anything but strict JSON."""
         text = self.read_text()
         return self.parse(text) if text is not None else None
 
     def read_text(self) -> str | None:
-        """Return the text of the file, None where there is none; raise WorkspaceError where it cannot be read."""
+        """Return the text of the file, None for no file; raise WorkspaceError where it cannot be read."""
         try:
             file = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError:

@@ -343,7 +343,7 @@ class Placement(Struct):
                 os.close(file)
 
     def _go_back(self) -> list[str]:
-        """Take back what was done, the last first; return the paths of which that could not be done."""
+        """Take back what was done, the last first; return the paths where that failed."""
         while self._back:
             path, act = self._back.pop()
             try:

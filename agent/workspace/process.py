@@ -86,7 +86,7 @@ def trim_cut_start(data: bytes) -> bytes:
 
 
 class ProcessResult(Struct, frozen=True):
-    """What came of a process. `code` is None when it was ended before it finished; `out` holds at most the cap.
+    """The result of a process. `code` is None when it was ended before it finished; `out` holds at most the cap.
 
     `excess` says that it was ended because of what it used.
     """

@@ -129,7 +129,7 @@ def _load(store: SnapshotStore) -> Snapshot:
 def _decode(data: bytes) -> Snapshot:
     try:
         return msgspec.msgpack.decode(data, type=Snapshot)
-    except msgspec.MsgspecError:  # there is none, or a power cut left half of one
+    except msgspec.MsgspecError:  # no file, or a power cut left half of one
         return Snapshot({})
 
 
@@ -140,7 +140,7 @@ def _keep_all(
     bounds: SnapshotBounds,
     ignored: Collection[bytes],
 ) -> dict[bytes, Entry]:
-    """Keep all but what is ignored, reading what is not as it is known."""
+    """Keep all but what is ignored, reading only what has changed."""
     kept: dict[bytes, Entry] = {}
     size = 0
     with refuse_errors("read", "."), workspace.directory(".") as top:
@@ -156,7 +156,7 @@ def _keep_all(
             size += 0 if entry.name else entry.stamp.size
             if len(kept) > bounds.files or size > bounds.bytes:
                 most = f"{bounds.files} files or {bounds.bytes} bytes"
-                raise _TooMuch(f"the workspace holds more than {most}, of which copies are kept while a command works")
+                raise _TooMuch(f"the workspace holds more than {most}, the most that is copied while a command works")
     return kept
 
 

@@ -1,4 +1,4 @@
-"""Sandboxes in which programs work: they change what they see of the workspace, and the workspace stays as it is."""
+"""Sandboxes in which programs work: they change what they see of the workspace, and the workspace stays unchanged."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def collect_changes(workspace: Workspace, policy: Policy, plan: Plan, installs: 
     if unseen is not None:
         raise WorkspaceError(
             f"nothing was changed: `{unseen[:80]}` holds what the command could not see, a file with secrets or "
-            "another file system, and would have been changed, deleted or moved with it; leave that folder as it is"
+            "another file system, and would have been changed, deleted or moved with it; leave that folder alone"
         )
     return _choose_changes(listed, names, upper)
 
@@ -172,7 +172,7 @@ def discard_sandbox(found: SandboxedChanges) -> None:
 
 
 def sweep_sandboxes(workspace: Workspace, policy: Policy) -> None:
-    """Remove what sandboxes of this workspace have left that nobody came back to for as long as it is kept."""
+    """Remove what sandboxes of this workspace left, once it is older than the policy keeps it."""
     with suppress(WorkspaceError):
         sweep_folder(find_folder(workspace), policy.commands.sandbox.kept)
 

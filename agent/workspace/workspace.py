@@ -42,8 +42,8 @@ class PathState(Struct, frozen=True):
 class Workspace(Protocol):
     """The files an agent works on, by canonical id: a path relative to the root. No id leads out of it.
 
-    Every method raises WorkspaceError, in one sentence that says what to do, for what cannot be done. What a method
-    changes survives a power cut once it returns; it raises SyncError where it has changed things and cannot say so.
+    Every method raises WorkspaceError for what cannot be done. A change survives a power cut once the method returns;
+    it raises SyncError where it has changed things and cannot say so.
     """
 
     @property
@@ -76,19 +76,19 @@ class Workspace(Protocol):
         """Return the bytes of a regular file from `offset` on, at most `limit` of them unless that is negative."""
 
     def read_link(self, path: str) -> bytes:
-        """Return the target of a link, as it is written."""
+        """Return the target of a link, unresolved."""
 
     def write(self, path: str, data: bytes, traits: FileTraits = AS_THERE) -> tuple[str, ...]:
-        """Put a file's bytes at a path, all at once; missing folders are made.
+        """Put a file's bytes at a path, all at once, and make missing folders.
 
-        What of its traits is not given is as it was, but the time. Returns the names of what the file had and could
-        not be kept, which `list_unkept` tells beforehand.
+        Traits that are not given stay, but for the time. Returns the names of what could not be kept, as `list_unkept`
+        does.
         """
 
     def list_unkept(self, path: str, attributes: Mapping[str, bytes] | None = None) -> tuple[str, ...]:
         """Return what a write at a path would not keep: `owner`, `hard links`, names of extended attributes.
 
-        `attributes` are tried instead of those of the file that is there.
+        `attributes` are tried instead of the file's own.
         """
 
     def read_attributes(self, path: str) -> Mapping[str, bytes]:

@@ -57,17 +57,14 @@ class Agent:
     """An agent whose every tool call is judged first. Tasks of one agent share one session: one log, one memory.
 
     `model` is a Model, a name at the configured endpoint, or None for the environment's choice (the rehearsal model
-    where there is none). `policy` is a Policy, a YAML file over the defaults, the name of a shipped one, or None.
-    `config`, for plan mode, is a Configuration, a YAML file over the defaults, or None for FOREGATE_CONFIG.
-    `tools` (tools, sources of tools, or one source) come beside the built-in ones, or instead of them with
-    `builtin=False`; `mcp` is a file that lists MCP servers, `runtime` the address of a process the tools run in
-    instead. Without a `person`, what would need one is denied.
-    `mode` is `direct`, `plan` (nothing changes outside a plan the `person` confirmed) or `auto` (a single change of a
-    task needs none); None is what the configuration says, and a session that is resumed keeps its own.
-    `dialect` is how the model makes its calls: `native`, `json`, `action_tags`, `service_tags` or `auto`.
-    `on_text` is called with the words of each response as they arrive. `log` defaults to the durable log in
-    FOREGATE_HOME; `resume` names a session of it. `user` is whom the caller has authenticated, by name or as an
-    Identity with the host; the log says it, or the operating system's user where nobody is named.
+    without one). `policy` is a Policy, a YAML file over the defaults, or the name of a shipped one. `config`, for plan
+    mode, is a Configuration or a YAML file; None is FOREGATE_CONFIG. `tools` come beside the built-in ones, or instead
+    of them with `builtin=False`. `mcp` is a file that lists MCP servers, `runtime` the address of a process that runs
+    the tools. Without a `person`, what would need one is denied. `mode` is `direct`, `plan` (nothing changes outside a
+    confirmed plan) or `auto` (a task makes one change without); None is the configuration's, and a resumed session
+    keeps its own. `dialect` is `native`, `json`, `action_tags`, `service_tags` or `auto`. `on_text` gets the words of
+    each response as they arrive. `log` defaults to the one in FOREGATE_HOME; `resume` names a session of it. `user` is
+    whom the caller has authenticated, by name or as an Identity; else the log names the operating system's user.
 
     Use it as a context manager, sync or async; leaving it ends the session's log.
     """
@@ -121,12 +118,10 @@ class Agent:
     async def run(self, text: str, *, quoted: str = "") -> RunResult:
         """Take a message through to an answer, a pause or an end; after a question in words, `text` answers it.
 
-        Raises UsageError while calls or a plan wait for a yes or a no: no message is one. `answer` answers, `cancel`
-        gives the task up. Cancelled by its caller, as by `asyncio.timeout`, it ends the task, says so in the log, and
-        raises CancelledError; `outcome` says what stands.
-
-        `text` is what the person says, and gives authority. `quoted` is material that goes with it, such as a mail or a
-        page: the model reads it, and nothing it says counts as the person's word.
+        `text` is what the person says, and gives authority. `quoted` is material that goes with it, such as a mail: the
+        model reads it, and nothing in it counts as the person's word. Raises UsageError while calls or a plan wait for
+        a yes: no message is one. A cancelling caller, such as `asyncio.timeout`, ends the task and gets CancelledError;
+        `outcome` says what stands.
 
             await agent.run("Answer this mail in two sentences.", quoted=mail)
         """
@@ -141,10 +136,9 @@ class Agent:
         return self._get_runner().run(self.run(text, quoted=quoted))
 
     async def events(self, text: str, *, quoted: str = "") -> AsyncIterator[Event]:
-        """Yield the events of a task as they are recorded; ends with the task, `outcome` then says how.
+        """Yield the events of a task as they are recorded; `text` and `quoted` are those of `run`.
 
-        `text` and `quoted` are those of `run`.
-        Leaving the iteration early cancels the task.
+        It ends with the task; `outcome` then says how. Leaving it early cancels the task.
         """
         from foregate.agent.loop.runner import run
         from foregate.agent.workspace.thread import wait_until_over
@@ -166,9 +160,9 @@ class Agent:
                         raise asyncio.CancelledError
 
     async def plan(self, request: str) -> Planning:
-        """Have a plan made for a request; nothing of it runs. Without a sound one the result names every defect.
+        """Have the planning model write a plan for a request; nothing of it runs.
 
-        The planning model of the configuration is asked. Raises UsageError where there is none.
+        Without a sound plan the result names every defect. Raises UsageError without a planning model.
         """
         from foregate.agent.planning.ask.planner import make_plan
 
@@ -177,13 +171,12 @@ class Agent:
             return await make_plan(opened.session, request, opened.roles.get_model("planning"), opened.configuration)
 
     async def execute(self, plan: TaskPlan, *, confirmed: bool = False) -> PlanReport:
-        """Run a plan in this session, task by task; every call is judged. A plan under way here is gone on with.
+        """Run a plan in this session, task by task; every call is judged. A plan under way here is resumed.
 
-        What a task does not list is filled in by the execution model of the configuration.
-        The `person` is asked to confirm the plan, unless `confirmed=True` says that somebody did; that permits nothing
-        that the policy asks about or denies. The planner then answers, or proposes a further plan, which the `person`
-        confirms, or which stays in the log until somebody does. Raises UsageError with neither `person` nor
-        `confirmed`, and for a plan that is not sound.
+        The execution model fills in what a task does not list. The `person` confirms the plan, unless `confirmed=True`
+        says that somebody did; that permits nothing that the policy asks about or denies. The planner then answers or
+        proposes a further plan, which the `person` confirms, or which stays in the log. Raises UsageError with neither
+        `person` nor `confirmed`, and for a plan that is not sound.
         """
         from foregate.agent.planning.ask.asking import sentence
         from foregate.agent.planning.ask.planner import record_proposal
@@ -208,7 +201,7 @@ class Agent:
             return (await driver.take_through(unseen=confirmed))[0]
 
     async def open_questions(self) -> list[Question]:
-        """Return the questions to a person that are open in this session, and in the tasks it has handed on."""
+        """Return the questions to a person that are open in this session, and in the tasks it has delegated."""
         from foregate.telemetry.queries.questions import list_questions
 
         session = await self.open()
@@ -217,12 +210,12 @@ class Agent:
         return [one for one in found if one.session == session.name or one.session.startswith(f"{session.name}.")]
 
     async def answer(self, question: Question | Need | str, reply: Reply | str) -> RunResult:
-        """Answer an open question of this session, and go on with its task to an answer, a pause or an end.
+        """Answer an open question of this session, and resume its task up to an answer, a pause or an end.
 
-        `question` is one of `open_questions`, its Need, or its name. `reply` is a Reply, whose `by` says who answered
-        as the caller has authenticated them, or a choice such as `yes`. The answer is durable before anything runs.
-        Raises UsageError, one sentence, for a question that is not open or has expired, for one that somebody else has
-        answered, and for a reply that is none to it; then nothing happens.
+        `question` is one of `open_questions`, its Need, or its name. `reply` is a Reply, whose `by` is whom the caller
+        has authenticated, or a choice such as `yes`. The answer is durable before anything runs. Raises UsageError for
+        a question that is not open, has expired or was answered, and for a reply that does not fit it; then nothing
+        happens.
         """
         from foregate.agent.loop.runner import run_to_outcome
         from foregate.agent.session.answering import keep_answer
@@ -241,7 +234,7 @@ class Agent:
         return self.outcome
 
     async def go_on(self) -> RunResult:
-        """Go on with the open task: with an answer that was given elsewhere, or where a process ended in its midst.
+        """Resume the open task: with an answer that was given elsewhere, or where a process ended in its midst.
 
         Raises UsageError where no task is open, or one waits for words, which `run` takes.
         """

@@ -70,7 +70,7 @@ def test_the_readme_has_at_most_six_hundred_words_and_the_changelog_two_pages_a_
 
 def test_the_captures_of_the_chat_fit_their_terminals_and_hold_what_they_are_to_show() -> None:
     scenes = text_of(DOCS / "reference" / "chat-examples.md").split("\n## ")[1:]
-    width = {"Forty columns": 40, "An approval on a wide screen": 200}
+    width = {"An approval on a wide screen": 200}
     whole_screens = (
         "A plan on a low screen",
         "An approval on a wide screen",

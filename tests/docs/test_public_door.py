@@ -79,7 +79,7 @@ def test_every_public_name_has_a_docstring_and_stands_in_the_reference(module: M
     page = text_of(SIGNATURES)
     for name in module.__all__:
         assert name in UNDOCUMENTED or inspect.getdoc(getattr(module, name)), f"{name} has no docstring"
-        assert name == "__version__" or f"### `{name}`" in page or f"- `{name}`" in page, f"{name} is not listed"
+        assert name == "__version__" or f"### `{name}`" in page or f"[`{name}`](" in page, f"{name} is not listed"
 
 
 def test_the_readme_s_program_runs_offline_as_it_stands(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ async def test_an_answer_given_elsewhere_is_gone_on_with_and_no_message_comes_be
     approvals = foregate.Approvals(options["log"], options["blobs"])
     assert await approvals.answer(name, foregate.Reply("yes", by="ann")) == "recorded"
     async with foregate.Agent(model=ScriptedModel([says("Done.")]), resume=name, **options) as agent:
-        with pytest.raises(foregate.UsageError, match="has been answered; go on with it"):
+        with pytest.raises(foregate.UsageError, match="has been answered; resume it"):
             await agent.run("well?")
         assert (await agent.go_on()).status == "completed"
         with pytest.raises(foregate.UsageError, match="no task is open"):

@@ -126,7 +126,7 @@ def test_the_table_and_the_keys_that_turned_none_fit_the_terminal_and_are_whole(
     assert all(key.partition(".")[2] in "\n".join(lines) for key in quiet)
     told = " ".join(lines)
     for sentence in (
-        "May turn calls, of which the log cannot tell (1 key), by section:",
+        "May turn calls that the log cannot tell of (1 key), by section:",
         "Turned no recorded decision, whatever the value (110 keys), by section:",
         "Not tried, for no recorded turn has to do with them (90 keys), by section:",
         "Not judged by recorded turns, so not tried: 1 key of limits (--json names them).",

@@ -270,7 +270,7 @@ async def run_words(
     git: bool = False,
     sandbox: Plan | None = None,
 ) -> tuple[ProcessResult, float]:
-    """Run a program in a home of its own, and return what came of it with the seconds it had.
+    """Run a program in a home of its own, and return its result with the seconds it had.
 
     `programs` are those it starts where it only reads: none of them is found in the workspace. With `git` no
     repository has git run another program.

@@ -69,7 +69,7 @@ def build_tool(
 
 
 def get_count(arguments: Arguments, key: str, default: int | None = None) -> int:
-    """Return an integer argument, `default` where there is none; to JSON Schema 5.0 is an integer as well."""
+    """Return an integer argument, `default` where it is missing; to JSON Schema 5.0 is an integer as well."""
     value = arguments.get(key)
     return int(value) if isinstance(value, float) and value.is_integer() else get_int(arguments, key, default)
 

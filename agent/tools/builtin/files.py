@@ -138,7 +138,7 @@ def edit_file(workspace: Workspace, policy: Policy) -> Tool:
         "it does), or `diff`, a unified diff for this file whose lines are exactly as in the file.",
         {
             "path": declaration.PATH,
-            "old": declaration.describe_text("The passage as it is now."),
+            "old": declaration.describe_text("The present passage."),
             "new": {"type": "string", "description": "What stands there afterwards."},
             "diff": declaration.describe_text("A unified diff instead of old and new."),
         },

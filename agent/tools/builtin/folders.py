@@ -154,4 +154,4 @@ def refuse_protected(workspace: Workspace, policy: Policy, path: str) -> None:
     """Raise WorkspaceError when something beneath a folder may never be changed by the agent."""
     for entry in directory.walk(workspace, path):
         if is_off_limits(entry.path, policy):
-            raise WorkspaceError(f"`{entry.path[:80]}` belongs to git or to Foregate; the folder stays as it is")
+            raise WorkspaceError(f"`{entry.path[:80]}` belongs to git or to Foregate; the folder was not changed")

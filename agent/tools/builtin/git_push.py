@@ -160,7 +160,7 @@ def find_remote_url(settings: Iterable[tuple[str, str]], remote: str) -> str:
 
 
 def read_remotes(workspace: Workspace, policy: Policy) -> Remotes | None:
-    """Return the remotes of the repository that is the workspace, None where there is none or nobody can say.
+    """Return the remotes of the repository that is the workspace, None without one or where they are unknown.
 
     Left out is a remote that a push would refuse.
     """

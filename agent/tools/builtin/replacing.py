@@ -85,7 +85,7 @@ def read_text(data: bytes, path: str, policy: Policy) -> str:
 
 
 def build_filler(replacement: str, pattern: Any, *, literal: bool) -> Replacement:
-    """Return what puts a match's groups into the replacement; raise WorkspaceError for a group there is none of."""
+    """Return what puts a match's groups into the replacement; raise WorkspaceError for an unknown group."""
     if literal:
         return lambda match: replacement
     parts: list[str | int] = []
@@ -167,7 +167,7 @@ def render_template(workspace: Workspace, policy: Policy) -> Tool:
             "variables": {
                 "type": "object",
                 "additionalProperties": {"type": "string"},
-                "description": "Texts by name; each is put in as it is.",
+                "description": "Texts by name; each is put in unchanged.",
             },
         },
         ["template", "path", "variables"],

@@ -1,1 +1,1 @@
-"""The client of the Model Context Protocol: servers as a source of tools, none of which is believed."""
+"""The client of the Model Context Protocol: servers as a source of tools, believed in nothing."""

@@ -28,7 +28,7 @@ for _name in ("client", "mcp", "httpx2"):
 
 _LOST = (types.CONNECTION_CLOSED, types.REQUEST_TIMEOUT, types.PARSE_ERROR)
 _LOST_ON_THE_WAY = (*_LOST, types.INTERNAL_ERROR, types.INVALID_REQUEST)
-"""Errors after which nobody knows whether a call took effect; over HTTP also those that something between may give."""
+"""Errors that leave unknown whether a call took effect; over HTTP also those that something between may give."""
 _PAGES = 100
 _MOST = 300
 _Answer = types.CallToolResult | types.InputRequiredResult

@@ -30,7 +30,7 @@ from foregate.schemas.visible import is_hidden, make_visible
 _REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
 _UNEVALUATED = ("unevaluatedProperties", "unevaluatedItems")
 WORDS = ("description", "title", "$comment")
-"""Where a schema speaks to the reader; such text is cleaned, all other text must be fit to be shown as it is."""
+"""Where a schema speaks to the reader; such text is cleaned, all other text must be fit to be shown unchanged."""
 _QUIET = re2.Options()
 _QUIET.log_errors = False
 
@@ -45,9 +45,9 @@ def find_problem(schema: Json) -> str:
     references, unevaluated = set[str](), False
     for key, value in iterate_pairs(schema):
         if any(is_hidden(char) for char in key):
-            return f"its input schema has the key `{make_visible(key[:64])}`, which cannot be shown as it is"
+            return f"its input schema has the key `{make_visible(key[:64])}`, which cannot be shown unchanged"
         if isinstance(value, str) and key not in WORDS and any(is_hidden(c) and c not in "\n\t" for c in value):
-            return f"its input schema holds `{make_visible(value[:64])}`, which cannot be shown as it is"
+            return f"its input schema holds `{make_visible(value[:64])}`, which cannot be shown unchanged"
         if key in _REFERENCES and isinstance(value, str):
             references.add(value)
             if not value.startswith("#"):

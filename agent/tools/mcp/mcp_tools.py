@@ -98,7 +98,7 @@ class ReviewedServer:
             return ToolResult(False, f"the server refused: {error}", origin=Origin.EXTERNAL, error="refused")
         except (ServerUnavailable, UsageError) as error:
             sent = isinstance(error, ServerUnavailable) and error.sent
-            unknown = "gave no answer, so nobody knows whether this took effect"
+            unknown = "gave no answer, so it is unknown whether this took effect"
             text = f"the server `{self.name}` {unknown if sent else 'cannot be asked; nothing was sent'}: {error}"
             return ToolResult(False, text, origin=Origin.EXTERNAL, error="" if sent else "not_sent", unknown=sent)
         finally:

@@ -16,7 +16,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, ToolResult
 
 _BETWEEN = "(the structured content)"
-"""A line that no JSON, YAML or table goes on with."""
+"""A line that continues no JSON, YAML or table."""
 
 
 def build_result(answer: types.CallToolResult, most: int) -> ToolResult:
@@ -31,7 +31,7 @@ def render_answer(answer: types.CallToolResult) -> str:
     """Return the blocks of an answer and its structured content as one text.
 
     Where one block says the structure, or a text that the structure only wraps, the text is that block. Where each
-    block says a part of the structure that is no prose, or there is none, the text is the structure as JSON. Where a
+    block says a part of the structure that is no prose, or no block exists, the text is the structure as JSON. Where a
     block says anything else it is both, and has no record by the line between them: nothing is found where they differ.
     """
     parts, structure = [render_block(block) for block in answer.content], answer.structured_content
@@ -78,7 +78,7 @@ def count_bytes(data: str) -> int:
 
 
 def _list_parts(structure: Json) -> Iterator[Json]:
-    """Yield the values in a structure, and the items of those that are lists; prose is better left as it is written."""
+    """Yield the values in a structure, and the items of those that are lists; prose is better left unchanged."""
     values = structure.values() if isinstance(structure, dict) else structure if isinstance(structure, list) else ()
     for value in values:
         for part in (value, *value) if isinstance(value, list) else (value,):
@@ -87,7 +87,7 @@ def _list_parts(structure: Json) -> Iterator[Json]:
 
 
 def _write_forms(value: Json) -> set[str]:
-    """Return how a block says a value: a text as it is, and anything as JSON."""
+    """Return how a block says a value: a text itself, and anything as JSON."""
     forms = {value} if isinstance(value, str) else set()
     with suppress(InvalidJson, TypeError):
         forms.add(strict_json.canonical(value).decode())

@@ -72,7 +72,7 @@ class ServerConfiguration(Struct, frozen=True):
 
     @property
     def launch(self) -> Mapping[str, Json]:
-        """What a definition is pinned together with: the command as it is started, or the URL."""
+        """What a definition is pinned together with: the command that is started, or the URL."""
         if self.url:
             return {"url": self.url}
         return {"command": self.command, "args": list(self.args), **({"cwd": self.cwd} if self.cwd else {})}

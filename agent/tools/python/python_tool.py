@@ -112,15 +112,14 @@ def tool(
 ) -> FunctionTool[P, R] | Callable[[Callable[P, R]], FunctionTool[P, R]]:
     """Make a function, plain or async, a tool; use it bare or with what the function is known to do.
 
-    What is not declared counts as the worst: an unknown effect, external, irreversible, at most once. `needs_approval`
-    is a wish and not a property: left open it holds only for a tool that declares nothing at all. `read_only` declares
-    that the function only observes. `targets` names parameters that are resources, such as `{"path": "file"}`,
-    `amounts` parameters that say how much, `texts` those that are free text, such as a mail's body; all others bind.
-    `classify` gets the arguments of a call and returns its effect where it is a graver one than the tool's, else None.
+    What is not declared counts as the worst: an unknown effect, external, irreversible. `needs_approval` left open
+    holds only for a tool that declares nothing. `read_only` declares that it only observes. `targets` names parameters
+    that are resources, such as `{"path": "file"}`, `amounts` those that say how much, `texts` free text; others bind.
+    `classify` gets the arguments of a call and returns its effect where it is graver than the tool's, else None.
     `inverse` has `now(id)` and `put_back(id, data)` for targets of the kind `other`, so that a call can be undone.
-    `timeout` is in seconds. The docstring's first paragraph becomes the description, what it says of parameters (as
-    Google, NumPy or Sphinx write it) theirs. Raises UsageError for a function that cannot be described, and for a
-    declaration of a parameter that it does not have or that is a target already.
+    `timeout` is in seconds. The docstring gives the description, and that of parameters (as Google, NumPy or Sphinx
+    write it). Raises UsageError for a function that cannot be described, and for a parameter that is declared twice or
+    does not exist.
     """
     flags = {"external_side_effect": external, "needs_approval": needs_approval, "idempotent": idempotent}
     flags |= {"high_impact_write": high_impact, "reversible": reversible}
@@ -277,7 +276,7 @@ def catch_outcome(
 
 
 def build_result(value: Any) -> ToolResult:
-    """Return what a function returned as a result: a text as it is, a ToolResult itself, anything else as JSON."""
+    """Return what a function returned as a result: a text or a ToolResult itself, anything else as JSON."""
     if isinstance(value, ToolResult):
         return value
     if isinstance(value, str):

@@ -44,7 +44,7 @@ class RuntimeConnection:
     """Speaks with one runtime. `open` says hello; `agent` set, requests can be made.
 
     A broken connection is made again, and what was asked is asked again under its id, so that the runtime answers with
-    what came of it. A runtime that stays away raises RuntimeLost.
+    its outcome. A runtime that stays away raises RuntimeLost.
     """
 
     def __init__(self, url: str, token: str, policy: Runtime) -> None:
@@ -70,7 +70,7 @@ class RuntimeConnection:
     async def ask(
         self, question: Callable[[], Question], *, patience: float | None = None, within: float | None = None
     ) -> Answer:
-        """Return the answer to a question, which is made anew for each try; raise RuntimeLost where there is none.
+        """Return the answer to a question, which is made anew for each try; raise RuntimeLost without one.
 
         A broken connection is tried again for `patience` seconds, the policy's without; each try has `within` seconds.
         """

@@ -15,8 +15,8 @@ from foregate.schemas.strict_json import Json
 
 
 def parse_address(text: str, *, insecure: bool = False) -> str:
-    """Return the address of a runtime, as it is shown and recorded; raise UsageError for one that is none, that holds a
-    secret, or that without TLS leads to another machine, unless `insecure` says that this is meant."""
+    """Return the address of a runtime in the form that is shown and recorded; raise UsageError for one that is none,
+    that holds a secret, or that without TLS leads to another machine, unless `insecure` says that this is meant."""
     try:
         parts = urlsplit(text)
         host, port = parts.hostname or "", parts.port
@@ -51,7 +51,7 @@ _DEEPEST = 80
 """Nesting of a message; arguments are text in it and so add nothing."""
 
 State = Literal["finished", "refused", "unknown", "running", "missing"]
-"""What came of a request: it ran to its end; it was not run; nobody can tell; it still runs; it never came here."""
+"""The state of a request: it ran to its end; it was not run; unknown; it still runs; it never arrived here."""
 
 
 class Frame(Struct, frozen=True, tag_field="type", tag=str.lower):
@@ -67,7 +67,7 @@ class Attach(Frame, frozen=True, forbid_unknown_fields=True):
 class Request(Frame, frozen=True, forbid_unknown_fields=True):
     """One call. `arguments` is their JSON as the model sent it, `digest` what was judged, `deadline` milliseconds.
 
-    The same `id` sent again is answered with what came of it, and never run again. `approved` says that a person has
+    The same `id` sent again is answered with its outcome, and never run again. `approved` says that a person has
     said yes to exactly this call where the agent runs.
     """
 
@@ -87,7 +87,7 @@ class CallToSurvey(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Look(Frame, frozen=True, forbid_unknown_fields=True):
-    """Asks what calls would touch, as it is now; runs nothing."""
+    """Asks for the present state of what calls would touch; runs nothing."""
 
     id: str
     calls: tuple[CallToSurvey, ...]
@@ -100,7 +100,7 @@ class Cancel(Frame, frozen=True, forbid_unknown_fields=True):
 
 
 class Recall(Frame, frozen=True, forbid_unknown_fields=True):
-    """Asks what came of an earlier request, without sending it again."""
+    """Asks for the outcome of an earlier request, without sending it again."""
 
     id: str
     digest: str
@@ -138,7 +138,7 @@ class Problem(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Response(Frame, frozen=True, forbid_unknown_fields=True):
-    """What came of a request. `data` is the tool's result as recorded, `duration` milliseconds."""
+    """The outcome of a request. `data` is the tool's result as recorded, `duration` milliseconds."""
 
     id: str
     ok: bool

@@ -69,7 +69,7 @@ class RemoteTools(BaseToolSource):
         return self._seen.get(call.digest)
 
     async def run(self, call: ToolCall, context: RunContext) -> ToolResult:
-        """Have the runtime run a call and return what came of it; raise RuntimeLost where nobody can tell."""
+        """Have the runtime run a call and return its result; raise RuntimeLost where it cannot tell."""
         id, policy = self._id(call.id), self._connection.policy  # noqa: A001
         until = time.monotonic() + self._specs[call.name].timeout - policy.patience - _MARGIN
 
@@ -89,7 +89,7 @@ class RemoteTools(BaseToolSource):
         return build_result(said)
 
     async def reconcile(self, call: str, digest: str) -> Reconciled | None:
-        """Return what came of an earlier call of the session, None where the runtime cannot tell, or not now."""
+        """Return the outcome of an earlier call of the session, None where the runtime cannot tell, or not now."""
         id = self._id(call)  # noqa: A001
         try:
             policy = self._connection.policy
@@ -174,5 +174,5 @@ def build_result(response: Response) -> ToolResult:
         why = {"not_run": problem.code, "why": problem.message, "remedy": problem.remedy, "observed": problem.observed}
         said = strict_json.encode_record({key: value for key, value in why.items() if value is not None}).decode()
         return ToolResult(False, said, error=problem.code[:64], origin=Origin.EXTERNAL)
-    said = f"the runtime cannot tell what came of it ({problem.message[:200]})"
+    said = f"the runtime cannot tell its outcome ({problem.message[:200]})"
     return ToolResult(False, said, error="runtime_unknown", unknown=True, origin=Origin.EXTERNAL)

@@ -259,7 +259,7 @@ async def test_a_command_that_was_cut_off_stays_unknown_and_an_undo_of_what_came
     (call,) = list_open_calls(session)
     report = await undo(session)
     assert (report.done, report.tool, (folder / "a.sh").read_text()) == (True, "edit_file", "one\n")
-    assert report.note.startswith(f"nobody knows whether `{call}` took effect; look, then say so with")
+    assert report.note.startswith(f"it is unknown whether `{call}` took effect; look, then say so with")
     assert (await undo(session)).reason == report.note
 
 

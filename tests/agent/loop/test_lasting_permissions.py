@@ -321,7 +321,7 @@ async def test_the_log_of_a_session_that_used_a_permission_is_judged_again_the_s
         (lambda text: text.replace('"version": 1', '"version": 2'), "line 2: it is of another version"),
         (
             lambda text: text.replace('"version": 1', '"version": 1, "all": true'),
-            "line 2: nobody knows the field `all`",
+            "line 2: there is no field `all`",
         ),
         (lambda text: text.replace('/w"', '/x"'), "line 3: it is of another workspace"),
         (lambda text: text.replace('"text": "ben@', '"text": "eve@'), "permission 1: what it says and what it covers"),

@@ -193,7 +193,7 @@ def test_an_undo_that_breaks_off_says_so_in_three_sentences_and_the_next_goes_on
     assert err.splitlines() == [
         "foregate: cannot write `tree/b`: File too large",
         "foregate: this was done: nothing",
-        "foregate: this was not: bring the folder `tree` back (in part); undo again goes on with it",
+        "foregate: this was not: bring the folder `tree` back (in part); undo again continues",
     ]
     assert cli("audit", "verify", "last")[0] == 0
     assert cli("undo", "last", "--preview")[1].splitlines()[1:] == ["  bring the folder `tree` back"]

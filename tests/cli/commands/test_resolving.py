@@ -72,7 +72,7 @@ def test_a_person_says_that_it_was_done_and_it_is_not_sent_again(cli: Cli, uncle
     code, _, err = cli("plans", "retry", unclear, "--yes")
     assert (code, "plans resolve" in err) == (2, True)
     code, _, err = cli("plans", "resolve", unclear)
-    assert (code, "nobody knows" in err) == (1, True)
+    assert (code, "it is unknown" in err) == (1, True)
     Path("made.txt").unlink()
     assert cli("plans", "resolve", unclear, "--done")[0] == 0
     code, out, _ = cli("plans", "retry", unclear, "--yes", "--json")
@@ -91,7 +91,7 @@ def test_a_person_says_that_it_was_not_done_and_it_may_be_sent_again(cli: Cli, u
 def test_an_undo_after_a_crash_says_what_is_unknown_and_what_to_do_and_waits_for_nobody(cli: Cli, unclear: str) -> None:
     code, _, err = cli("undo", unclear)
     assert (code, len(err.strip().splitlines())) == (1, 1)
-    assert "nobody knows whether" in err
+    assert "it is unknown whether" in err
     assert "say so with `foregate plans resolve`" in err
 
 
@@ -121,6 +121,6 @@ async def test_the_chat_names_what_is_unknown_and_takes_a_word_on_it(home: Path)
     opened.resumed = False
     await chat.run_chat()
     shown = screen.console.file.getvalue()  # type: ignore[attr-defined]
-    for said in ("nobody knows", "takes a call", f"{call} took effect", "every call is known"):
+    for said in ("it is unknown", "takes a call", f"{call} took effect", "every call is known"):
         assert said in shown
     await opened.close()

@@ -25,7 +25,7 @@ COMMANDS = {
     "approvals": Place("List, show and answer questions that wait for you.", "approvals"),
     "plan": Place("Have a plan made, or check one.", "plan", "plan"),
     "execute": Place("Confirm a plan and run it.", "execute", "execute"),
-    "plans": Place("List plans, and go on with one.", "plans"),
+    "plans": Place("List plans, and resume one.", "plans"),
     "undo": Place("Undo a change of a session.", "sessions", "undo"),
     "permissions": Place("What you permit in a workspace without being asked again.", "permissions"),
     "policy": Place(

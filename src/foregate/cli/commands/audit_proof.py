@@ -109,7 +109,7 @@ def find_names(log: SqliteLog, wanted: Sequence[str], signed: CheckpointFile | N
 
 
 def print_proof(proofs: Sequence[SessionProof], signed: CheckpointFile | None) -> None:
-    """Print what came of one session: the result, its head, what was checked, and further defects."""
+    """Print the result of verifying one session: its head, what was checked, and further defects."""
     (proof,) = proofs
     options.print_text(proof.found.sentence)
     typer.echo(f"head {proof.found.head}")
@@ -123,7 +123,7 @@ def print_proof(proofs: Sequence[SessionProof], signed: CheckpointFile | None) -
 
 
 def print_proofs(proofs: Sequence[SessionProof], signed: CheckpointFile | None) -> None:
-    """Print what came of several sessions: a line for each, and how many came to what."""
+    """Print the results of several sessions: a line for each, and the number of each result."""
     from foregate.cli.terminal.layout import pluralise
 
     width = max((len(proof.found.session) for proof in proofs), default=0)

@@ -61,7 +61,7 @@ LABELS = Listing(
 def review(
     selection: Selection,
     session: Annotated[str, typer.Argument(metavar="SESSION", help="All calls of one session, in order.")] = "",
-    queue: Annotated[str, take("--queue", "Go on with a queue that was drawn.", "NAME")] = "",
+    queue: Annotated[str, take("--queue", "Resume a queue that was drawn.", "NAME")] = "",
     random: Annotated[int, take("--random", "Draw so many by chance from all that fit.", "N")] = 0,
     seed: Annotated[int | None, take("--seed", "The number the chance begins with; else one is chosen.", "S")] = None,
     risk: Annotated[bool, take("--risk", "Draw the riskiest calls.")] = False,

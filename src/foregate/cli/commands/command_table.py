@@ -66,7 +66,7 @@ class CommandTable(UserDict[str, Any]):
 
 
 class LateGroup(TyperGroup):
-    """A group of commands most of which are built only when they are asked for."""
+    """A group of commands that are built only when they are asked for."""
 
     commands: CommandTable
 

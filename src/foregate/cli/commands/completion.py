@@ -17,7 +17,7 @@ from foregate.schemas.late_pattern import compile_late
 OFFERED = 50
 """Sessions or plans that are offered at most, the newest."""
 _SAFE = compile_late(r"[\w.,:/=@+-]+\Z", re.ASCII)
-"""What may be put into a command line as it is: it means nothing else to any of the shells."""
+"""What may be put into a command line without quotes: it means nothing else to any of the shells."""
 _MEANING = 60
 
 

@@ -70,7 +70,7 @@ def doctor(
 
 
 async def try_model(workspace: Path, policy: str | None, *, long: bool, fresh: bool) -> tuple[list[Finding], int]:
-    """Return what an endpoint does and needs, and the exit code; raise a ForegateError where there is none to ask."""
+    """Return what an endpoint does and needs, and the exit code; raise a ForegateError without an endpoint."""
     from foregate.agent.models.openai.model import OpenAIModel
     from foregate.assembly.choices import choose_configuration, choose_model, choose_policy
     from foregate.assembly.model_check import ModelCheck

@@ -56,7 +56,7 @@ def format_statistics(found: LogStatistics) -> Iterator[str]:
 
 
 def format_unkept(unkept: Sequence[Unkept]) -> Iterator[str]:
-    """Yield a sentence on each session of which no snapshot could be kept."""
+    """Yield a sentence on each session without a usable snapshot."""
     for one in unkept[:_SHOWN]:
         yield f"no snapshot of session {one.session} was kept after event {one.seq}: {one.why}"
     if len(unkept) > _SHOWN:

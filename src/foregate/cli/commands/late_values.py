@@ -11,7 +11,7 @@ import typer.core
 def read_values_late() -> None:
     """Have typer prepare the check of a value when the first one is there, not for options that were left out.
 
-    A version of typer that works otherwise is left as it is.
+    A version of typer that works otherwise is left alone.
     """
     build_check: Any = getattr(typer.core, "build_runtime_param", None)
     try:
@@ -37,8 +37,8 @@ def read_values_late() -> None:
 
 
 def is_plain_text(value: Any, annotation: Any) -> bool:
-    """Whether a value is text, or several, that every check of text lets pass as it is; bytes in it that are no UTF-8
-    some do not.
+    """Whether a value is text, or several, that every check of text lets pass unchanged; some do not pass bytes that
+    are no UTF-8.
 
     >>> is_plain_text("a.txt", str), is_plain_text(("a", "b"), list[str])
     (True, True)

@@ -30,7 +30,7 @@ def format_levers(found: Sequence[Lever], most: int, search: LeverSearch, width:
     for one in told:
         unseen.pop(one.key, None)
     for words, keys in (
-        ("May turn calls, of which the log cannot tell", [*unseen.values()]),
+        ("May turn calls that the log cannot tell of", [*unseen.values()]),
         ("Turned no recorded decision, whatever the value", still),
         ("Not tried, for no recorded turn has to do with them", search.unread),
     ):

@@ -76,7 +76,7 @@ class Forms(Struct, frozen=True):
 
 
 class Listing(Struct, frozen=True):
-    """A list of rows, each of which is a `noun`.
+    """A list of rows, each a `noun`.
 
     >>> [line.plain for line in Listing("fruit", (Column("name", head="NAME"),)).format([{"name": "fig"}], 80)]
     ['NAME', 'fig']

@@ -70,7 +70,7 @@ def copy(
     target: Annotated[Path, take("--to", "A new folder.", "FOLDER")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Copy sessions, with the tasks they handed on and what they go on with, to a new folder that can be read alone."""
+    """Copy sessions, with the tasks they delegated and the sessions they continue, to a new folder."""
     from foregate.assembly.home import Home
     from foregate.telemetry.queries.backup import copy_sessions
 
@@ -162,7 +162,7 @@ def _open_place() -> tuple[LogPlace, FileBlobs]:
 
 
 def _find_families(home: Home, wanted: list[str]) -> list[str]:
-    """Return the sessions named, each with the tasks it handed on and with those that go on with it."""
+    """Return the sessions named, each with the tasks it delegated and the sessions that continue it."""
     from contextlib import closing
 
     from foregate.assembly.home import find_sessions

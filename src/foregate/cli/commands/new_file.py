@@ -41,7 +41,7 @@ def open_new_file(path: Path, *, replacing: bool = False, flag: str = "--overwri
         else:
             os.link(part, path)  # unlike a rename it fails where something came there meanwhile
     except FileExistsError:
-        raise UsageError(f"there is a `{path}` now; it was left as it is, and nothing was written") from None
+        raise UsageError(f"there is a `{path}` now; it was not replaced, and nothing was written") from None
     except OSError as error:
         raise _build_error(path, error) from None
     finally:

@@ -99,7 +99,7 @@ def narrow(
     workspace: options.WorkspaceFolder = Path(),
     yes: Yes = False,
 ) -> None:
-    """Make a permission cover less: say what it is bound to from now on; the rest stays as it is."""
+    """Make a permission cover less: say what binds it from now on; the rest stays."""
     from foregate.gates.written_permission import Written, narrow_permission
 
     kept = _read_permissions(workspace)
@@ -252,7 +252,7 @@ async def _find_tool(setting: SessionOptions, name: str) -> tuple[ToolSpec, Poli
 
 
 def _read_permissions(workspace: Path) -> Permissions:
-    """Return what is permitted in a workspace; raise UsageError for a file that permits nothing as it is."""
+    """Return what is permitted in a workspace; raise UsageError for a file that permits nothing."""
     from foregate.assembly.home import Home
 
     found = Home.open().open_permissions(workspace)

@@ -1,4 +1,4 @@
-"""`foregate plans`: the plans of the log, and going on with one."""
+"""`foregate plans`: the plans of the log, and resuming one."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def resume(
     step: Step = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Go on with a plan that was paused, or whose process ended. What is done is not done again."""
+    """Resume a plan that was paused, or whose process ended. What is done is not done again."""
     from foregate.cli.plan.plan_finding import newest_plan
     from foregate.cli.plan.plan_work import go_on
 
@@ -183,7 +183,7 @@ def resolve(
         for one in found:
             typer.echo(f"{one.call} {CAME[one.outcome]}")
         for known, what in left.items():
-            typer.echo(f"foregate: nobody knows whether {make_visible(what)} ({known}) took effect", err=True)
+            typer.echo(f"foregate: it is unknown whether {make_visible(what)} ({known}) took effect", err=True)
         if not found and not left:
             typer.echo("the outcome of every call is known")
     raise typer.Exit(ERROR if left else COMPLETED)

@@ -89,7 +89,7 @@ class PolicyChange:
             for line in lines:
                 options.print_folded(line)
             if left := len(rows) - len(new):
-                typer.echo(f"Not listed: {pluralise(left, 'call')} of which that is so under the file as it is, too.")
+                typer.echo(f"Not listed: {pluralise(left, 'call')} that the unchanged file turns, too.")
         return {**as_object(build_summary_json(judged.tally, self.file.name), "summary"), "new": len(new)}
 
 

@@ -43,7 +43,7 @@ def diff(
 def find_policy(named: str) -> Policy:
     """Return the policy a person means: a file, `default`, a shipped one, or that of a recorded session's end.
 
-    Raises PolicyError, UsageError or LogError where there is none.
+    Raises PolicyError, UsageError or LogError for what is no policy.
     """
     from foregate.policy.source.load import default_policy, load_policy
 

@@ -88,7 +88,7 @@ def is_missing_rule(path: KeyPath, loaded: LoadedPolicy) -> bool:
 
 
 def find_value(path: KeyPath, loaded: LoadedPolicy) -> Json:
-    """Return the value in force at a path, None where there is none; a rule stands under its id."""
+    """Return the value in force at a path, None for none; a rule stands under its id."""
     from foregate.policy.source.layers import RULES
 
     value: Json = loaded.policy.model_dump(mode="json", exclude_none=True)

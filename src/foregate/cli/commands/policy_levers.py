@@ -23,8 +23,8 @@ def levers(
     """Rank keys by how many recorded calls a change of them would have turned, and name those that turned none.
 
     A number is moved to the nearest value up and down at which something turns, a word to each other one, and a rule is
-    taken out. Counted is up to each session's first divergence, plans, critics and prompts as more or fewer. A key that
-    steers how a call is looked at may turn calls of which the log cannot tell; they are counted apart.
+    taken out. Counted is up to each session's first divergence, plans, critics and prompts as more or fewer. Keys that
+    steer how a call is looked at are counted apart.
     """
     from foregate.assembly.home import find_judged_sessions
     from foregate.audit.versions import find_other_versions

@@ -36,8 +36,8 @@ def test(
     """Judge cases under the policy in force, or that of --policy. Exit code 1 where one comes out otherwise than
     expected, 2 where a file or the policy cannot be used.
 
-    With --mutate each rule, switch, choice and number of the policy is moved, and those are named whose move changes no
-    case, with a recorded decision of which a case would notice it.
+    With --mutate Foregate moves each rule, switch, choice and number, and names those that no case notices, with a
+    recorded decision whose case would.
     """
     from foregate.tuning.case_testing import list_case_files, read_cases, run_case
 
@@ -73,7 +73,7 @@ def print_results(results: Sequence[CaseResult], as_json: bool) -> None:
 
 
 def find_notices(cases: Sequence[tuple[str, Case]], policy: Policy, turns: int) -> list[KeyNotice]:
-    """Return which case notices each key, and of which recorded decision a case would."""
+    """Return which case notices each key, and which recorded decision would make such a case."""
     from msgspec.structs import replace
 
     from foregate.assembly.home import Home, find_sessions, open_home_log

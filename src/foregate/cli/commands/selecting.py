@@ -125,7 +125,7 @@ def _read_selection(selection: Selection) -> dict[str, Any]:
 
 
 def parse_range(text: str) -> tuple[int, int]:
-    """Return the least and the most that `LOW..HIGH` names, either of which may be left out.
+    """Return the least and the most that `LOW..HIGH` names; either may be left out.
 
     >>> parse_range("400..900"), parse_range("700.."), parse_range("685")
     ((400, 900), (700, 1000), (685, 685))

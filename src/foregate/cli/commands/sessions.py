@@ -28,7 +28,7 @@ MovedTo = Annotated[Path | None, take("--workspace", "Where its workspace is now
 @opens_session()
 async def chat(
     setting: SessionOptions,
-    resume: Annotated[str, take("--resume", "Go on with a session of the log; `last` is the newest.", "SESSION")] = "",
+    resume: Annotated[str, take("--resume", "Resume a session of the log; `last` is the newest.", "SESSION")] = "",
     dry_run: options.DryRun = False,
     as_json: Annotated[
         bool, take("--json", "For programs: events as lines of JSON; read messages and answers.")

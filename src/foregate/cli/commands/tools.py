@@ -46,7 +46,7 @@ def serve(
     if bool(ws) == mcp:
         raise UsageError("say how to serve: either --ws HOST:PORT or --mcp")
     if owner and mcp:
-        raise UsageError("--owner names who has the token of --ws; over --mcp there is none")
+        raise UsageError("--owner names who has the token of --ws; --mcp has no token")
     setting = SessionOptions(workspace, REHEARSAL, policy=policy, mode="direct", dialect="native", serving=True)
     if mcp:
         from foregate.assembly.serve import serve_mcp
@@ -82,7 +82,7 @@ async def _listen(setting: SessionOptions, ws: str, cert: Path | None, key: Path
 
 app = options.build_group()
 _TALKING = ("model", "config", "dialect")
-"""Options about a model, of which a list of tools needs none."""
+"""Options about a model, which a list of tools does not need."""
 _OTHERS = (*_TALKING, "runtime", "insecure_runtime", "tools")
 """Those, and options about tools that come from no MCP server."""
 FLAGS = ("external_side_effect", "needs_approval", "high_impact_write", "idempotent", "reversible", "personal_memory")
