@@ -99,16 +99,6 @@ SCENES = (
         [("/mode plan", "/mode is"), (FIX, "run this plan?"), ("y", "completed"), ("/mode direct", "is direct")],
     ),
     Scene(
-        "A permission that lasts",
-        "After `p` the same is not asked again in this project, in later sessions either, and each decision names it.",
-        [
-            (FIX, "approve?"),
-            ("p", "Done"),
-            ("/permissions", "inbox.sh"),
-        ],
-        policy=POLICY,
-    ),
-    Scene(
         "A command that fails, and one that is stopped",
         "The end of what it said is shown, and the summary names it. Ctrl-C stopped the second command.",
         [("run sh missing.sh", "spent"), ("run sleep 60", "sleep 60"), (INTERRUPT, "cancelled")],

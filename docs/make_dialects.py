@@ -69,7 +69,7 @@ RULES = """\
 ## Early reads
 
 With `streaming: {execute: observations}` in the [configuration](configuration.md#streaming), a call that only observes
-is judged and begun as soon as it is complete, while the model still writes. The model gets the same answers either way.
+is judged and begun once complete, while the model still writes. The model gets the same answers either way.
 
 - Only reads before everything else in a response run early. The first call that may change something, asks, is held or
   waits for a result ends this. A child task never begins early.

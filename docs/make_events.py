@@ -77,7 +77,7 @@ def page() -> str:
     bodies: tuple[type[EventBody], ...] = get_args(Body)
     parts = [HEAD, "## The fields of every event\n", every_event(), "## The kinds\n", contents(bodies)]
     for body in bodies:
-        parts += [f"### `{get_kind(body)}`\n", f"Class `{body.__name__}`. {words(body)}\n", fields(body)]
+        parts += [f"### `{get_kind(body)}`\n", f"`{body.__name__}`: {words(body)}\n", fields(body)]
     parts.append(NOUNS)
     nouns = sorted(set(nested(*bodies)) - {*bodies, Event}, key=lambda one: one.__name__)
     for noun in nouns:

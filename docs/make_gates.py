@@ -70,7 +70,8 @@ def anywhere() -> str:
 
 def not_run() -> str:
     """Return the section of calls that were not run though no gate ruled them out."""
-    rows = [f"- `{code}`: {join_sentences(*MEANINGS[code])}" for code in NOT_RUN]
+    shown = {code for codes in CODES.values() for code in codes} | {*get_args(AnyGateCode)}
+    rows = [f"- `{code}`: {join_sentences(*MEANINGS[code])}" for code in NOT_RUN if code not in shown]
     return "## Calls that did not run\n\nAnswers beside the gates' own codes.\n\n" + "\n".join(rows) + "\n"
 
 

@@ -151,7 +151,11 @@ def signature(name: str, value: object) -> str:
 def spell(name: str, value: object) -> str:
     """Return a name with its parameters, and what a function returns."""
     spelt = inspect.signature(value)  # type: ignore[arg-type]
-    end = "" if inspect.isclass(value) else f" -> {typed(spelt.return_annotation)}"
+    end = (
+        ""
+        if inspect.isclass(value) or typed(spelt.return_annotation) == "None"
+        else f" -> {typed(spelt.return_annotation)}"
+    )
     return f"{'async ' if inspect.iscoroutinefunction(value) else ''}{name}({', '.join(parameters(spelt))}){end}"
 
 

@@ -52,8 +52,8 @@ def find_standing(code: str) -> Standing:
 class Grant(Noun, frozen=True):
     """Permission that a person gave, exactly as shown: for a gate's code or a rule, an effect and a resource pattern.
 
-    `digest` binds the grant to one call instead of a pattern; `until` is `session`, `task` or `once`. `scripts` binds
-    it to what stands in the files a command runs by name, and `values` to the values of the call it was shown for.
+    `digest` binds it to one call instead of a pattern; `until` is `session`, `task` or `once`. `scripts` binds it to
+    the files a command runs by name, `values` to the values shown.
     """
 
     gate: str

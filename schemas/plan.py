@@ -93,14 +93,12 @@ class Flow(Noun, frozen=True):
 class ScopeItem(Noun, frozen=True):
     """Permission for `uses` calls of an effect on resources matching `pattern`; `used` counts those made.
 
-    A pattern `sha256:...` stands for one exact call. `tool` narrows the item to one tool where the policy binds a
-    plan by its steps. `approved` tells that a person saw the item and said yes. With `exact` the pattern is a name that
-    stands for itself, whatever characters it holds and whatever words might follow it. A command is covered only where
-    it runs in `folder`, "" for the workspace's root. With `during` it counts only while that task of a confirmed plan
-    runs, only for its tool, and not for a risky call. `scripts` is what a command's scripts were when a person said yes
-    to it, "" for a command that runs none by name. `values` is a hash over the values of the call the item was made
-    for, "" where it binds none. With `terms`, a tuple, the item was planned without a look at any call: it covers calls
-    of its tool or effect whose values keep them, and `pattern` is the step's description.
+    A pattern `sha256:...` is one exact call. `tool` narrows the item to one tool, where the policy binds a plan by its
+    steps. `approved` says that a person saw it and said yes. With `exact` the pattern is a plain name. A command is
+    covered only in `folder`, "" for the root, and with `scripts` as they were at the yes, "" for none. With `during`
+    the item counts only while that task of a confirmed plan runs, for its tool, and not for a risky call. `values` is a
+    hash over the values of the call it was made for, "" for none. With `terms` it was planned without the calls: it
+    covers calls of its tool or effect whose values keep them, and `pattern` is the step's description.
     """
 
     effect: Effect

@@ -122,8 +122,8 @@ Nature = Literal["reads", "undoable", "final", "sends", "grave", "each", "void"]
 class Declaration(Noun, frozen=True):
     """What a person said of a tool that says nothing reliable of itself, by the parameters of the call they saw.
 
-    `values` are the parameters that bind without being one of the others. `hash` is that of the definition it holds
-    for, `at` when it was given (UTC text), `by` the user who gave it, "" where nobody says.
+    `values` are the parameters that bind beside the others. `hash` is that of the definition it holds for, `at` when it
+    was given (UTC text), `by` the user, "" for nobody known.
     """
 
     nature: Nature

@@ -28,10 +28,8 @@ def export(
     workspace: options.WorkspaceFolder = Path(),
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a session as one file: HTML with its timeline, diffs, decisions and events, which opens from disk without a
-    network and verifies its chain in the browser, or its timeline as Markdown.
-
-    What the policy in force calls sensitive is masked. Exit code 8 where the log did not verify; the file says so too.
+    """Write a session as one file: HTML that opens from disk and verifies its chain in the browser, or its timeline as
+    Markdown. What the policy calls sensitive is masked. Exit code 8 where the log does not verify.
     """
     from foregate.assembly.home import Home, find_session
     from foregate.cli.commands.new_file import open_new_file

@@ -47,8 +47,8 @@ def verify(
     every: Annotated[bool, take("--all", _ALL)] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Verify logs: the chain, that events agree and nothing ran without a permit, that every turn judged again comes
-    out as recorded, the stored bytes, what is kept of a state, and the tail. Exit code 8 when it fails.
+    """Verify logs: the chain, that events agree, that nothing ran without a permit, every turn judged again, stored
+    bytes, snapshots, and the tail. Exit code 8 when it fails.
     """
     from foregate.audit.judged_marks import open_judged_marks
     from foregate.audit.kept_state import add_kept_state

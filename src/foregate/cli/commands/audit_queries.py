@@ -106,8 +106,8 @@ def show(
     notes: Annotated[bool, take("--notes", "Show the replay notes instead of the decisions.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Show the decision points of a session, one line each; without a filter also switches, the dialect calls are read
-    in, and what the model was not sent, but of gates that only let pass how many there are.
+    """Show the decision points of a session, one line each; without a filter also switches, the dialect and what the
+    model was not sent, and only the number of those that passed.
     """
     from foregate.assembly.home import find_session
 
@@ -196,8 +196,8 @@ def decisions(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find decisions in all sessions, newest first. What only passed is left out unless --all, a code, a verdict or a
-    severity asks for it. A terminal is shown the first hundred; JSON and files hold all, or as many as --limit says.
+    """Find decisions in all sessions, newest first. What only passed needs --all, a code, a verdict or a severity. A
+    terminal shows the first hundred; JSON and files hold all, or --limit.
     """
     from foregate.cli.commands.audit_lists import DECISIONS
     from foregate.cli.commands.listing import Forms
@@ -236,8 +236,8 @@ def search(
     overwrite: options.Overwrite = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find where all these words stand together: in a request, an answer, a call, a result, a reply or a decision.
-    What is said of a decision selects the sessions that hold one.
+    """Find texts that hold all these words: requests, answers, calls, results, replies and decisions. Decision filters
+    select the sessions that hold one.
     """
     from foregate.cli.commands.audit_lists import PASSAGES
     from foregate.cli.commands.listing import Forms
@@ -268,10 +268,8 @@ def search(
 @app.command("stats")
 @selecting.takes_selection(selecting.OF_DECISIONS)
 def stats(selection: Selection, sessions: options.SessionNames = None, as_json: options.AsJson = False) -> None:
-    """Count over sessions how often gates were asked, fired and were overridden, what advice cost, who said yes, and
-    which gate, rule and policy key made the prompts.
-
-    Filters select what is counted: decisions, and the turns they were made in; of prompts, which sessions and when.
+    """Count how often gates were asked, fired and were overridden, what advice cost, who said yes, and which gate, rule
+    and key made the prompts. Filters select decisions and their turns; for prompts, sessions and times.
     """
     from foregate.cli.commands.reports import format_prompts, format_statistics
     from foregate.schemas.strict_json import as_object
@@ -293,8 +291,8 @@ def diff(
     b: Annotated[str, typer.Argument(metavar="SESSION", help="The session to compare it with.")],
     as_json: options.AsJson = False,
 ) -> None:
-    """Show two sessions side by side: tasks, the calls they share, where a gate first judged one differently, the
-    policy keys that differ, and the results.
+    """Show two sessions side by side: tasks, shared calls, the first call judged differently, differing policy keys,
+    and results.
     """
     from foregate.assembly.home import find_session, open_home_log
     from foregate.audit.session_diff import compare_sessions

@@ -29,7 +29,7 @@ def plan(
     ] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Have a plan made, checked and shown; nothing of it runs. `check FILE` only checks one."""
+    """Make, check and show a plan; nothing of it runs. `check FILE` only checks one."""
     if words[0] == "check" and (len(words) != 2 or save is not None):
         raise UsageError("name one plan file to check, and nothing to save")
     if words[0] == "check":

@@ -11,9 +11,8 @@ from foregate.cli.terminal.exit_codes import COMPLETED, USAGE
 
 @app.command("check")
 def check(file: File, as_json: options.AsJson = False) -> None:
-    """Name the problems of a policy file, one sentence each; exit code 2 where it cannot be used.
-
-    Warnings, about what may not mean what it looks like, change nothing.
+    """Name the problems of a policy file, one sentence each; exit code 2 where it cannot be used. Warnings change
+    nothing.
     """
     from foregate.policy.source.layers import build_layer, read_text
     from foregate.policy.source.load import check_text, list_surprises, resolve_policy_file

@@ -78,8 +78,8 @@ def lint(
     strict: Annotated[bool, take("--strict", "Exit with 1 where anything is found.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Find rules that never match or fired, that others hide, or that change nothing; thresholds that tell nothing
-    apart; gates that are off or in shadow and that others rely on; and reads that open a hole."""
+    """Find rules without effect, thresholds that tell nothing apart, gates that others rely on and that are off or in
+    shadow, and reads that open a hole."""
     from foregate.tuning.lint_findings import list_layer_remarks
 
     layer = require_usable(file)

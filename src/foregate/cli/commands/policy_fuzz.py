@@ -34,9 +34,8 @@ def fuzz(
     output: Annotated[Path | None, take("--output", "Write a case for each find into this folder.", "FOLDER")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write calls that were held, denied or asked about otherwise: quoted, wrapped, in Unicode, by other tools.
-
-    What comes out milder under the policy is a find; exit code 1 where there is one. Nothing of it is run.
+    """Rewrite calls that were held, denied or asked about: quoted, wrapped, in Unicode, by other tools. One that comes
+    out milder under the policy is a find, with exit code 1. Nothing runs.
     """
     tested = load_tested(policy, workspace)
     count, seen = 0, set[tuple[str, str, str, str]]()

@@ -20,11 +20,9 @@ def levers(
     every: Annotated[bool, options.take("--all", "List every change, not only the first 30.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Rank keys by how many recorded calls a change of them would have turned, and name those that turned none.
-
-    A number is moved to the nearest value up and down at which something turns, a word to each other one, and a rule is
-    taken out. Counted is up to each session's first divergence, plans, critics and prompts as more or fewer. Keys that
-    steer how a call is looked at are counted apart.
+    """Rank keys by how many recorded calls a change of them would turn, and name those that turn none. A number moves
+    to the nearest value that turns something, a word to each other one; a rule is removed. Counts end at each session's
+    first divergence. Keys that steer how a call is looked at are counted apart.
     """
     from foregate.assembly.home import find_judged_sessions
     from foregate.audit.versions import find_other_versions

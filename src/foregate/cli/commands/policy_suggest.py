@@ -45,10 +45,9 @@ def suggest(
     output: Annotated[Path | None, take("--output", "Write the suggestion there, too.", "FILE")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write a path of settings down, from strict to loose, and say of each what labels show of the calls it lets go.
-
-    The walk stops at the first setting that is not shown. Several keys are searched on one half of the sessions and
-    tested on the other. With an ID the walk is done again, after `audit review --change ID`.
+    """Write down settings, from strict to loose, and say what labels show of the calls each lets go. It stops at the
+    first that is not shown. Several keys are searched on one half of the sessions and tested on the other. With an ID,
+    look again, after `audit review --change ID`.
     """
     from foregate.cli.commands.audit_review import open_reviews
 

@@ -39,14 +39,9 @@ def sweep(
     ray: options.OnRay = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Judge recorded turns again for every value of a number of the policy, as often as anything turns.
-
-    What is found for a key is kept beside the log, so that the next time only what is new is judged; with
-    `foregate[tuning]`.
-
-    Each turn is judged by itself, with the answers of then. For each range of values between two places where something
-    turns it counts held calls, prompts, requests to planner and critic, and the labelled calls that come out as their
-    labels want it.
+    """Judge recorded turns again for every value of a number of the policy, with the recorded answers. For each range
+    in which nothing turns it counts held calls, prompts, requests to planner and critic, and labels that are met. With
+    `foregate[tuning]` the results are stored, so the next sweep judges only what is new.
     """
     from foregate.assembly.home import find_judged_sessions
     from foregate.cli.commands.audit_review import open_reviews

@@ -33,8 +33,8 @@ def test(
     junit: Annotated[Path | None, take("--junit", "Write a JUnit report there.", "FILE")] = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Judge cases under the policy in force, or that of --policy. Exit code 1 where one comes out otherwise than
-    expected, 2 where a file or the policy cannot be used.
+    """Judge cases under the policy in force, or that of --policy. Exit code 1 where one fails, 2 where a file or the
+    policy cannot be used.
 
     With --mutate Foregate moves each rule, switch, choice and number, and names those that no case notices, with a
     recorded decision whose case would.

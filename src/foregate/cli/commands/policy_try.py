@@ -30,11 +30,8 @@ def try_policy(
 ) -> None:
     """Judge recorded turns again as `foregate chat --policy FILE` would have, and show what comes out differently.
 
-    With --assume, three lines count apart what is exact, what rests on the assumed answers, and what is an estimate.
-
-    With --replay each session is played again with what was said, found and answered then, and its costs are counted.
-    It stops where the log holds no result: a call runs that had not, a question nobody answered, or a model that is
-    told something else. Until there its counts are those of really playing it again.
+    With --assume, three lines count apart what is exact, what rests on assumed answers, and what is an estimate. With
+    --replay, play each session with its recorded answers and count its costs, up to where the log holds no result.
     """
     from foregate.gates.replay.assumption import read_assumption
 
@@ -71,7 +68,7 @@ def rehearse(
 def _judge_again(
     layer: Layer, assumed: Assumption | None, sessions: list[str] | None, ray: str | None, as_json: bool
 ) -> None:
-    """Print what comes out differently, as it is found, and where answers are assumed how sure that is."""
+    """Print what comes out differently, once found, and where answers are assumed how sure that is."""
     from foregate.assembly.home import find_judged_sessions
     from foregate.audit.versions import find_other_versions
     from foregate.cli.commands.reports import build_summary_json, format_changes

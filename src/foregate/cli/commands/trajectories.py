@@ -74,9 +74,8 @@ def import_(
     events: Annotated[bool, take("--events", "Print each event.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """Read an export back: its events, and whether they are those of the log. Nothing is added to any log.
-
-    Exit code 8 where something is not as it was recorded: masked at the export, changed since, or cut.
+    """Read an export back and compare its events with the log's. No log changes. Exit code 8 where something was
+    masked, changed or cut.
     """
     from foregate.cli.terminal.scripting import format_event_line
     from foregate.schemas import strict_json
