@@ -13,10 +13,9 @@ from msgspec.structs import asdict
 from foregate.schemas.event_body import AnyCallBody, ClosingBody, ContextCompressed, EventBody, Kind, OpeningBody
 from foregate.schemas.identity import Identity
 from foregate.schemas.judgement import Answer, Grant, Judgement, Need
-from foregate.schemas.model_response import Block, ModelResponse, Usage
+from foregate.schemas.model_response import Block, ModelResponse, RecordedCall, Usage, record_calls
 from foregate.schemas.noun import Noun
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.recorded_call import RecordedCall, record_calls
 from foregate.schemas.review import AnyReviewBody
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged

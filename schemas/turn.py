@@ -12,11 +12,11 @@ from msgspec.structs import astuple, replace
 from foregate.schemas import strict_json
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.judgement import Answer, Grant, Mode, Voided
+from foregate.schemas.model_response import RecordedCall, record_calls
 from foregate.schemas.noun import Noun
 from foregate.schemas.permission import Permission
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.plan_terms import list_spent
-from foregate.schemas.recorded_call import RecordedCall, record_calls
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Contradiction, Survey, ToolCall, fingerprint, hash_surveys
 

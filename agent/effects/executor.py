@@ -13,8 +13,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.left_locks import remove_left_locks
 from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.session.hands import Hands
-from foregate.agent.session.prefetched import PrefetchedResult
+from foregate.agent.session.hands import Hands, PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused
 from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.confined_program import allow_programs

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from foregate.agent.effects.apply_sandboxed import apply_sandboxed
+from foregate.agent.effects.apply_sandboxed import apply_sandboxed, format_diff
 from foregate.agent.effects.executor import CallHands
-from foregate.agent.effects.sandbox_diff import format_diff
 from foregate.agent.session.result import CallNotStarted
 from foregate.agent.survey.sandboxed import ChangeSurveyor
 from foregate.agent.workspace.thread import run_to_end

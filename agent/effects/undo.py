@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from foregate.agent.effects.apply_sandboxed import format_paths, list_file_changes
 from foregate.agent.effects.applying import build_undo_step
-from foregate.agent.effects.sandbox_diff import format_paths, list_file_changes
 from foregate.agent.effects.snapshots import Snapshots, UndoStep, build_steps
 from foregate.agent.workspace.sandbox_folder import seek_turn
 from foregate.agent.workspace.workspace import SurveyBounds

@@ -8,7 +8,7 @@ from typing import Self
 from msgspec.structs import replace
 
 from foregate.agent.effects.hands import MachineHands
-from foregate.agent.session.prefetched import PrefetchedResult
+from foregate.agent.session.hands import PrefetchedResult
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
 from foregate.evidence.state.dataflow import find_steps

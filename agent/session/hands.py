@@ -4,13 +4,40 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from foregate.agent.session.prefetched import PrefetchedResult
+from msgspec import Struct
+
 from foregate.agent.session.result import CallNotStarted
 from foregate.evidence.state.task import OpenSandbox
 from foregate.schemas.event import Actor
 from foregate.schemas.event_body import SandboxEnded
 from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
+
+
+class PrefetchedResult(Struct, frozen=True):
+    """What an early read showed, the event of its own judgement, and how its resources stood then."""
+
+    judged: int
+    survey: Survey
+    result: ToolResult
+
+    @property
+    def is_checkable(self) -> bool:
+        """Whether a survey would show that something else is to be seen now."""
+        resources = self.survey.resources
+        return bool(resources) and all(resource.hash or not resource.exists for resource in resources)
+
+
+class PrefetchedResults(dict[tuple[int, str], PrefetchedResult]):
+    """What was read early in this process, by the response it was read for and the digest of the call.
+
+    A process that ends forgets it: the call is then read again.
+    """
+
+    def forget_uncheckable(self) -> None:
+        """Forget what no survey could check."""
+        for key in [key for key, found in self.items() if not found.is_checkable]:
+            del self[key]
 
 
 class Hands(Protocol):

@@ -8,8 +8,8 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.session.advice import ask_advisor
+from foregate.agent.session.hands import PrefetchedResults
 from foregate.agent.session.hearing import Hearing, draft_answer
-from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand
 from foregate.policy.policy import Policy
@@ -172,3 +172,11 @@ def strip_fence(text: str) -> str:
     if stripped.startswith("```") and stripped.endswith("```") and "\n" in stripped:
         return stripped[stripped.index("\n") : -3]
     return stripped
+
+
+class AbsentPerson:
+    """Answers nothing now, so that each question waits until it is answered (`foregate approvals`), or expires."""
+
+    async def answer(self, need: Need) -> Reply | None:
+        """Return None: not now; see Person."""
+        return None

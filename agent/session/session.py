@@ -10,11 +10,10 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from foregate.agent.session.hands import Hands
+from foregate.agent.session.hands import Hands, PrefetchedResults
 from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.next_policy import FollowPolicy
 from foregate.agent.session.permissions import Permissions
-from foregate.agent.session.prefetched import PrefetchedResults
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.agent.session.result import DELEGATE, PlanDriver, RunResult
 from foregate.agent.session.session_log import Clock, Listener, SessionLog, Subscription, utc_now

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 
 from foregate.agent.survey.self_running import mark_remote_resource
+from foregate.evidence.ledger import AtomTable
 from foregate.evidence.state.session import SessionState
 from foregate.policy.policy import Policy
+from foregate.policy.risk.carrying import find_cargo
 from foregate.policy.risk.globs import find_protection
 from foregate.schemas.protocols import ToolSource
+from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Effect, ResourceKind, ToolSpec, worse_of
 
@@ -45,3 +50,9 @@ def add_session_knowledge(resource: SurveyedResource, state: SessionState, polic
     evidence = state.ledger.newest_records(resource.resource)
     known = replace(resource, protected=protected, changed_before=before, evidence=evidence)
     return mark_remote_resource(known, policy)
+
+
+def carries_something(arguments: Mapping[str, Json], atoms: AtomTable, policy: Policy) -> bool:
+    """Whether the address and headers of a request hold more that the user did not say than the policy allows."""
+    is_known = atoms.is_known_whole(str(arguments.get("url", "")))
+    return bool(find_cargo(arguments, policy, lambda word: atoms.find_atom(word).origin, is_known=is_known))

@@ -12,8 +12,7 @@ from msgspec.structs import replace
 from foregate.agent.survey.argument_values import find_values
 from foregate.agent.survey.command_arguments import find_holder, read_access, read_command
 from foregate.agent.survey.own_values import find_own_values
-from foregate.agent.survey.remote_survey import OPERANDS, survey_remote_call
-from foregate.agent.survey.request_survey import carries_something
+from foregate.agent.survey.remote_survey import OPERANDS, carries_something, survey_remote_call
 from foregate.agent.survey.secret_scan import SecretScan
 from foregate.agent.survey.self_running import mark_self_running
 from foregate.agent.tools.builtin.commands import list_operands

@@ -7,6 +7,9 @@ import hashlib
 import os
 from contextlib import suppress
 
+from foregate.schemas.errors import SyncError
+from foregate.telemetry.log.temporary_file import sync_all, sync_folder
+
 _CLONE = 0x40049409
 """The request of `ioctl` that has a file share the content of another (FICLONE)."""
 _PIECE = 1 << 20
@@ -67,3 +70,27 @@ def _copy_in_kernel(source: int, target: int) -> bool:
         if copied or error.errno not in _NOT_OFFERED:
             raise
     return bool(copied)
+
+
+def sync_change(path: str, *folders: int) -> None:
+    """Put open folders on disk, which a change of `path` has changed; raise SyncError where the disk refuses."""
+    try:
+        for folder in folders:
+            sync_folder(folder)
+    except OSError as error:
+        raise _build_error(f"the change of `{path[:80]}`", error) from None
+
+
+def sync_file_system(fd: int) -> None:
+    """Put all on disk that waits on the file system of an open folder, or on all where none can be named.
+
+    Raises SyncError where the disk refuses, also where it refused something since the folder was opened.
+    """
+    try:
+        sync_all(fd)
+    except OSError as error:
+        raise _build_error("what was changed", error) from None
+
+
+def _build_error(what: str, error: OSError) -> SyncError:
+    return SyncError(f"{what} may not outlast a power cut ({error.strerror}); check the disk, then look what is there")

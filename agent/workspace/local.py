@@ -12,8 +12,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from foregate.agent.sandbox.attributes import read_attributes
+from foregate.agent.workspace.copying import sync_change, sync_file_system
 from foregate.agent.workspace.file_traits import AS_THERE, HARD_LINKS, FileTraits, set_traits
-from foregate.agent.workspace.syncing import sync_change, sync_file_system
 from foregate.agent.workspace.workspace import (
     PathState,
     Workspace,

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
-from foregate.agent.workspace.copying import copy_content
-from foregate.agent.workspace.syncing import sync_file_system
+from foregate.agent.workspace.copying import copy_content, sync_file_system
 from foregate.schemas import strict_json
 from foregate.schemas.errors import WorkspaceError
 

@@ -18,8 +18,7 @@ from foregate.schemas.codes import NotRunCode
 from foregate.schemas.errors import InvalidJson
 from foregate.schemas.event import RecordedDataflow
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.model_response import Block, ModelResponse
-from foregate.schemas.recorded_call import record_calls
+from foregate.schemas.model_response import Block, ModelResponse, record_calls
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import Origin, ToolCall
 

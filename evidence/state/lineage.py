@@ -10,7 +10,7 @@ from foregate.evidence.reads import Earlier
 from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Event, ModelResponded
 from foregate.schemas.event_body import CallBody, Checkpoint
-from foregate.schemas.recorded_call import RecordedCall
+from foregate.schemas.model_response import RecordedCall
 from foregate.schemas.session_link import name_call
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from foregate.agent.planning.format.configuration import Configuration, load_configuration
     from foregate.agent.planning.format.other_values import with_values
     from foregate.agent.planning.run.answering import PlanReport
-    from foregate.agent.session.absent_person import AbsentPerson
+    from foregate.agent.session.interaction import AbsentPerson
     from foregate.agent.session.result import RunResult
     from foregate.agent.session.result import RunResult as Outcome
     from foregate.agent.session.session import Session
@@ -195,7 +195,7 @@ _HOMES = {
     "foregate.agent.planning.format.configuration": "Configuration load_configuration",
     "foregate.agent.planning.format.other_values": "with_values",
     "foregate.agent.planning.run.answering": "PlanReport",
-    "foregate.agent.session.absent_person": "AbsentPerson",
+    "foregate.agent.session.interaction": "AbsentPerson",
     "foregate.agent.session.result": "RunResult RunResult:Outcome",
     "foregate.agent.session.session": "Session",
     "foregate.agent.tools.python.python_tool": "tool",

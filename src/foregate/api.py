@@ -9,7 +9,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
-from foregate.agent.session.quoting import quote_material
+from foregate.agent.session.prompts import quote_material
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.schemas.errors import UsageError

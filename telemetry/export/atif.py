@@ -10,7 +10,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import UsageError
 from foregate.schemas.event import FORMAT, Event, ModelResponded, TurnJudged
 from foregate.schemas.judgement import Decision
-from foregate.schemas.recorded_call import RecordedCall
+from foregate.schemas.model_response import RecordedCall
 from foregate.schemas.strict_json import Json
 from foregate.telemetry.export.restore import LAYOUT, OFFERED, dump_sorted, is_canonical, strip_shown_parts
 from foregate.telemetry.export.trajectory import Action, Trajectory, TrajectoryStep, find_pairs

@@ -13,8 +13,7 @@ from foregate.schemas import event_body
 from foregate.schemas.errors import InvalidJson, LogError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.judgement import Answer, Need
-from foregate.schemas.model_response import Usage
-from foregate.schemas.recorded_call import RecordedCall
+from foregate.schemas.model_response import RecordedCall, Usage
 from foregate.schemas.review import ReviewBody
 from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChanged
 from foregate.schemas.tool_spec import ToolSpec

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from foregate.schemas import event_body
 from foregate.schemas.event import Body, Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.judgement import Answer, CallRuling, Consequence, Decision, Judgement, Need, Ruling, Verdict
-from foregate.schemas.recorded_call import RecordedCall
+from foregate.schemas.model_response import RecordedCall
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import FillRequest, PlanConfirmed, PlanStepChanged
 from foregate.schemas.tool_spec import ToolSpec

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import foregate
 from foregate.assembly.identity import find_identity
-from foregate.cli.demo.post import FOREIGN
+from foregate.cli.demo.demo import FOREIGN
 from foregate.cli.terminal.approval_rows import format_about, format_asked
-from foregate.console.terminal_rows import WIDE
+from foregate.console.waiting import WIDE
 from foregate.schemas.event import NeedAnswered
 from tests.console.conftest import EDIT, Serve, Served, ask, ask_to_name
 

@@ -11,8 +11,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from foregate.pages.export import export_page
-from foregate.pages.inert import encode_inert
+from foregate.pages.export import encode_inert, export_page
 from foregate.schemas import strict_json
 from tests.corpus.archive import read_sessions
 from tests.corpus.log import Log

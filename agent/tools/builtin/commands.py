@@ -18,8 +18,7 @@ from foregate.agent.tools.builtin.git import read_git_state
 from foregate.agent.tools.builtin.printed import build_printed_records
 from foregate.agent.tools.tool import Arguments, Run, Tool
 from foregate.agent.workspace.confinement import find_tier, list_secret_files, plan_sandbox
-from foregate.agent.workspace.git_repository import GitRepository, seek_repository
-from foregate.agent.workspace.git_settings import build_variables
+from foregate.agent.workspace.git_repository import GitRepository, build_variables, seek_repository
 from foregate.agent.workspace.in_place import plan_in_place
 from foregate.agent.workspace.process import (
     ProcessResult,

@@ -6,6 +6,8 @@ import asyncio
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 
 from starlette.applications import Starlette
@@ -18,11 +20,11 @@ from starlette.routing import Route
 from foregate.assembly.home import Home
 from foregate.console import pages
 from foregate.console.address import Address
-from foregate.console.assets import list_assets
 from foregate.console.console import LINKS, Console
 from foregate.console.entry import Entry, TooMany
 from foregate.console.form import Refused
 from foregate.console.guard import ENTRANCE, Guard, refuse
+from foregate.pages.rendering import ASSETS, read_asset
 from foregate.schemas.errors import ForegateError, TamperedLog, UsageError
 from foregate.telemetry.diagnostics import get_diagnostics
 
@@ -151,3 +153,15 @@ def describe_error(error: Exception) -> tuple[int, str]:
             return 404, str(error)
         case _:
             return 500, str(error)
+
+
+OWN = ("icon.svg", "lists.css", "live.js", "tune.css", "tune.js")
+_KINDS = {"css": "text/css; charset=utf-8", "js": "text/javascript; charset=utf-8", "svg": "image/svg+xml"}
+
+
+@cache
+def list_assets() -> dict[str, tuple[bytes, str]]:
+    """Return each file's bytes and kind by its name."""
+    own = {name: (files("foregate.console") / "assets" / name).read_text("utf-8") for name in OWN}
+    shared = {name: read_asset(name) for name in ASSETS if (files("foregate.pages") / "assets" / name).is_file()}
+    return {name: (text.encode(), _KINDS[name.rpartition(".")[2]]) for name, text in {**shared, **own}.items()}

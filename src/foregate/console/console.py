@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import jinja2
 from starlette.responses import HTMLResponse
@@ -18,12 +19,13 @@ from foregate.assembly.identity import find_identity
 from foregate.console.address import Address
 from foregate.console.entry import Entry
 from foregate.console.form import WORD
-from foregate.console.index import SharedIndex
 from foregate.console.live import Live
 from foregate.console.tuning_desk import TuningDesk
 from foregate.pages.links import ConsoleLinks
 from foregate.pages.rendering import build_environment
 from foregate.schemas.errors import UsageError
+from foregate.telemetry.index.audit_index import AuditIndex
+from foregate.telemetry.log.sqlite_log import SqliteLog
 
 LINKS = ConsoleLinks()
 SECTIONS = (
@@ -103,3 +105,31 @@ class Console:
 def shorten_time(time: str) -> str:
     """Return a recorded UTC time to the minute, as `2026-11-21 06:45 UTC`; "" for none."""
     return f"{time[:16].replace('T', ' ')} UTC" if time else ""
+
+
+T = TypeVar("T")
+
+
+class SharedIndex:
+    """The index of `log` in the file at `path`, None for memory; it is opened by the first page that asks."""
+
+    def __init__(self, log: SqliteLog, path: Path | None) -> None:
+        self._log, self._path = log, path
+        self._thread = ThreadPoolExecutor(1, "foregate-index")
+        self._index: AuditIndex | None = None
+
+    async def ask(self, question: Callable[[AuditIndex], T]) -> T:
+        """Return what the index answers, after it has caught up with the log."""
+        return await asyncio.get_running_loop().run_in_executor(self._thread, self._answer, question)
+
+    def _answer(self, question: Callable[[AuditIndex], T]) -> T:
+        if self._index is None:
+            self._index = AuditIndex(self._log, self._path)
+        self._index.catch_up()
+        return question(self._index)
+
+    def close(self) -> None:
+        """Close the index once what is asked has been answered."""
+        if self._index is not None:
+            self._thread.submit(self._index.close)
+        self._thread.shutdown()

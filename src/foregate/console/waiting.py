@@ -2,24 +2,56 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from io import StringIO
 
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.console import Console
+from rich.segment import Segment
+from rich.text import Text
 
 from foregate.assembly.approvals import Approvals
 from foregate.assembly.identity import find_identity
 from foregate.cli.terminal.approval_rows import describe_standing, explain_delivery, format_about, format_asked
+from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME
 from foregate.cli.terminal.value_rows import name_path
 from foregate.console.form import Form
-from foregate.console.terminal_rows import NARROW, WIDE, Piece, split_rows
 from foregate.gates.permitting import NARROW as PROJECT
 from foregate.gates.permitting import WIDER
 from foregate.gates.replies import build_reply, list_choices
+from foregate.pages.texts import VisibleText
 from foregate.schemas.errors import UsageError
 from foregate.schemas.question import Question
 from foregate.schemas.sources import explain_naming, explain_source, list_to_name
 from foregate.schemas.strict_json import Json, as_object, get_list, get_text
+
+WIDE, NARROW = 96, 40
+"""Columns of rows for a screen, and for a telephone held upright."""
+_COLOURS = {GOOD: "good", CARE: "care", BAD: "bad", NAME: "name"}
+
+
+class Piece(Struct, frozen=True):
+    """A part of a row, and what is special about it: names of classes, "" for nothing."""
+
+    text: VisibleText
+    kind: str = ""
+
+
+def split_rows(rows: Iterable[Text]) -> Iterator[tuple[Piece, ...]]:
+    """Yield rows of the terminal as their parts."""
+    console = Console(file=StringIO(), width=WIDE, color_system="256", markup=False, emoji=False, highlight=False)
+    for row in rows:
+        yield tuple(Piece(VisibleText(part.text), _name_style(part)) for part in row.render(console) if part.text)
+
+
+def _name_style(part: Segment) -> str:
+    style = part.style
+    if style is None:
+        return ""
+    colour = _COLOURS.get(style.color.name, "") if style.color is not None else ""
+    return " ".join(filter(None, (colour, "strong" if style.bold else "", "faint" if style.dim else "")))
+
 
 ELSEWHERE = (PROJECT, WIDER)
 """Choices that hold beyond the session; they are made at the sheet of the session itself."""

@@ -36,9 +36,9 @@ from foregate.schemas.errors import ForegateError, LogError, UsageError
 from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRaised, TurnJudged
 from foregate.schemas.event_body import Kind
 from foregate.schemas.judgement import Decision
+from foregate.schemas.model_response import RecordedCall
 from foregate.schemas.plan import PlanInForce
 from foregate.schemas.protocols import Blobs, Readable
-from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.sources import explain_source
 from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import build_catalogue

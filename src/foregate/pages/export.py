@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from base64 import b64encode
 from collections.abc import Iterator, Sequence
+from hashlib import sha256
 
 from markupsafe import Markup
 from msgspec import Struct
@@ -10,15 +13,15 @@ from msgspec import Struct
 from foregate.audit.proving import SessionProof, prove_session
 from foregate.pages.decision_page import build_decision_page
 from foregate.pages.decision_views import DecisionPage
-from foregate.pages.inert import build_inline_assets, encode_inert
 from foregate.pages.kept import KeptBytes
 from foregate.pages.links import FileLinks
 from foregate.pages.markdown import format_markdown
 from foregate.pages.masked_log import MaskedLog
 from foregate.pages.proof import describe_proof
-from foregate.pages.rendering import render
+from foregate.pages.rendering import read_asset, render
 from foregate.pages.session_page import build_session_page
 from foregate.pages.session_rows import RowBuilder
+from foregate.pages.texts import Passage
 from foregate.pages.views import ProofView, SessionPage
 from foregate.schemas.errors import ForegateError
 from foregate.schemas.event import Event, TurnJudged
@@ -136,3 +139,23 @@ def _list_notable(events: Iterator[Event] | Sequence[Event]) -> Iterator[Decisio
             yield from (
                 one for one in read_decisions([event]) if one.severity != "info" or one.code.endswith("_granted")
             )
+
+
+def build_inline_assets() -> dict[str, str]:
+    """Return our own sheet and scripts as they stand in a file, and the policy that lets nothing else run there."""
+    style, scripts = read_asset("console.css"), [read_asset(name) for name in ("console.js", "verify.js")]
+    sources = f"style-src {_hash_source(style)}; script-src {' '.join(map(_hash_source, scripts))}"
+    policy = f"default-src 'none'; {sources}; base-uri 'none'; form-action 'none'"
+    joined = "</script>\n<script>".join(scripts)
+    return {"policy": Passage(policy), "style": Markup(style), "scripts": Markup(joined)}  # noqa: S704 - files of ours
+
+
+def encode_inert(value: object) -> Markup:
+    """Return a value as JSON that no HTML parser sees more in than text, whatever stands in it."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
+    safe = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return Markup(safe)  # noqa: S704 - it holds no character that begins a tag or an entity
+
+
+def _hash_source(text: str) -> str:
+    return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"

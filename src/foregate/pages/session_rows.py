@@ -28,8 +28,8 @@ from foregate.schemas.event_body import (
     UserMessage,
 )
 from foregate.schemas.judgement import Standing
+from foregate.schemas.model_response import RecordedCall
 from foregate.schemas.plan import PlanInForce
-from foregate.schemas.recorded_call import RecordedCall
 from foregate.schemas.sandbox import describe_counts
 from foregate.schemas.strict_json import Json
 from foregate.schemas.task_plan import PlanConfirmed

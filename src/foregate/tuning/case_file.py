@@ -18,7 +18,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import InvalidJson, PolicyError
 from foregate.schemas.late_pattern import compile_late
-from foregate.schemas.recorded_call import RecordedCall
+from foregate.schemas.model_response import RecordedCall
 from foregate.schemas.strict_json import Json, as_object, get_list, get_object, get_text
 from foregate.schemas.tool_call import Survey, ToolCall, fingerprint
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue

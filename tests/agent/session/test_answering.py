@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from foregate.agent.loop.runner import run, run_to_outcome
-from foregate.agent.session.absent_person import AbsentPerson
 from foregate.agent.session.answering import answer_question
+from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.session import Session
 from foregate.agent.testing.model import calls, says
 from foregate.schemas.errors import UsageError

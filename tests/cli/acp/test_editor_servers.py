@@ -10,7 +10,7 @@ from acp.schema import AcpMcpServer, EnvVariable, HttpHeader, HttpMcpServer, Mcp
 from foregate.agent.tools.mcp.server_configuration import expand_variables
 from foregate.assembly.remote import read_mcp_servers
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.acp.editor_servers import read_editor_servers
+from foregate.cli.acp.editor_agent import read_editor_servers
 from foregate.schemas.errors import UsageError
 
 

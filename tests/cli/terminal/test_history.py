@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prompt_toolkit.history import FileHistory
 
-from foregate.cli.terminal.history import REMEMBERED, prepare_history
+from foregate.cli.terminal.terminal import REMEMBERED, prepare_history
 
 
 def test_what_was_typed_is_kept_for_its_owner_only_or_not_at_all(tmp_path: Path) -> None:

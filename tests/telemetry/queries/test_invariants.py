@@ -19,7 +19,7 @@ from foregate.schemas.event_body import (
     ToolStarted,
 )
 from foregate.schemas.judgement import CallRuling, Decision, Judgement, Mode, Ruling, Standing, Verdict
-from foregate.schemas.recorded_call import RecordedCall
+from foregate.schemas.model_response import RecordedCall
 from foregate.schemas.tool_call import Change, EvidenceKind, EvidenceRecord, Origin, Permit, ToolCall
 from foregate.schemas.tool_spec import Effect, Resource, ResourceKind
 from foregate.schemas.turn import TurnActor, TurnRecord

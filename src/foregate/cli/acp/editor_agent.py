@@ -2,40 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 from acp import PROTOCOL_VERSION, RequestError
 from acp.interfaces import Client
 from acp.schema import (
+    AcpMcpServer,
     AgentCapabilities,
+    EnvVariable,
+    HttpHeader,
+    HttpMcpServer,
     Implementation,
     InitializeResponse,
     LoadSessionResponse,
     McpCapabilities,
+    McpServerStdio,
     NewSessionResponse,
     PromptCapabilities,
     PromptResponse,
     SetSessionModeResponse,
+    SseMcpServer,
 )
 from msgspec.structs import replace
 
+from foregate.agent.tools.mcp.server_configuration import ServerConfiguration, read_server
 from foregate.assembly.home import Home
 from foregate.assembly.open import read_beginning
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.acp.editor_servers import EditorServer, read_editor_servers
 from foregate.cli.acp.editor_session import AT_WORK, FAILED, EditorSession
 from foregate.cli.acp.prompt import Block
 from foregate.cli.acp.transport import INVALID_PARAMS
 from foregate.schemas.errors import ForegateError, UsageError
+from foregate.schemas.late_pattern import compile_late
+from foregate.schemas.strict_json import Json, scrub
 from foregate.schemas.version import __version__
 from foregate.schemas.visible import make_visible
 from foregate.telemetry.diagnostics import get_diagnostics
-
-if TYPE_CHECKING:
-    from foregate.agent.tools.mcp.server_configuration import ServerConfiguration
 
 
 class EditorAgent:
@@ -169,3 +174,44 @@ async def check_recorded(setting: SessionOptions, name: str, folder: Path) -> No
         root = (await read_beginning(log, name)).workspace
     if Path(root) != folder.resolve():
         raise UsageError(f"session `{name}` works in `{make_visible(root)}`; load it with that folder")
+
+
+EditorServer: TypeAlias = HttpMcpServer | SseMcpServer | AcpMcpServer | McpServerStdio
+_ODD = compile_late(r"[^A-Za-z0-9_-]+")
+_NAMED = 64
+
+
+def read_editor_servers(servers: Iterable[EditorServer]) -> list[ServerConfiguration]:
+    """Return the servers; raise UsageError for a transport that is not spoken here, and for two of one name.
+
+    A name takes the characters that names of tools can have; values of the environment and headers count as they are.
+    """
+    found: dict[str, ServerConfiguration] = {}
+    for given in servers:
+        name = _ODD.sub("-", scrub(given.name)).strip("-")[:_NAMED]
+        shown = make_visible(scrub(given.name))[:_NAMED]
+        try:
+            server = read_server(name, build_entry(given))
+        except ValueError as error:
+            raise UsageError(f"the MCP server `{shown}`: {error}") from None
+        assert server is not None
+        if name in found:
+            raise UsageError(f"two MCP servers are named `{name}` here; rename one")
+        found[name] = replace(server, is_handed_over=True)
+    return list(found.values())
+
+
+def build_entry(given: EditorServer) -> Json:
+    """Return a server as an entry of our own file; raise ValueError for a transport that is not spoken here."""
+    match given:
+        case McpServerStdio():
+            return {"command": given.command, "args": list(given.args), "env": read_pairs(given.env)}
+        case HttpMcpServer():
+            return {"type": "http", "url": given.url, "headers": read_pairs(given.headers)}
+        case _:
+            raise ValueError(f"`{given.type}` is not spoken here, only stdio and http; leave it out")
+
+
+def read_pairs(pairs: Iterable[EnvVariable | HttpHeader]) -> Mapping[str, str]:
+    """Return names and values, in which nothing is filled in from our own environment."""
+    return {pair.name: pair.value.replace("${", "${FOREGATE_NO_VARIABLE:-$}{") for pair in pairs}

@@ -16,7 +16,7 @@ from acp.schema import (
     TextResourceContents,
 )
 
-from foregate.agent.session.quoting import quote_material
+from foregate.agent.session.prompts import quote_material
 from foregate.schemas.errors import UsageError
 from foregate.schemas.strict_json import scrub
 from foregate.schemas.visible import make_visible

@@ -13,12 +13,11 @@ from foregate.agent.effects.undo import preview_calls, read_undo_history
 from foregate.agent.loop.cancelling import GIVEN_UP, cancel_task, turn_elsewhere
 from foregate.agent.loop.runner import run, run_to_outcome
 from foregate.agent.planning.run.control import get_plan_state
-from foregate.agent.session.absent_person import AbsentPerson
+from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.result import RunResult
 from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.chat.policy_news import PolicyNews
-from foregate.cli.chat.showing import find_ended_calls, format_call
+from foregate.cli.chat.showing import PolicyNews, find_ended_calls, format_call
 from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, OUTCOMES, WAITING, describe_unknown, is_command
 from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.event_rows import name_call

@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import build_start, check_permit, execute
-from foregate.agent.session.hands import Hands
-from foregate.agent.session.prefetched import PrefetchedResult
+from foregate.agent.session.hands import Hands, PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import OpenSandbox

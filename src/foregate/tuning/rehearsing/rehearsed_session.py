@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.undo import UndoableChange, choose_change
 from foregate.agent.loop.runner import run_child_task
-from foregate.agent.session.absent_person import AbsentPerson
+from foregate.agent.session.interaction import AbsentPerson
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
 from foregate.agent.tools.tool import BaseToolSource
