@@ -54,7 +54,7 @@ def survey(
     tools: ToolSource | None = None,
     policy: Policy | None = None,
 ) -> tuple[Survey, ...]:
-    """Return what the calls of a response name, as it is now in the workspace; nothing is run.
+    """Return what the calls of a response name, as the workspace has it now; nothing is run.
 
     `request` is what the person said: names in it count as theirs. `tools` are asked for their own view of an effect.
     Raises WorkspaceError where there is no such folder, UsageError where `tools` are no source.

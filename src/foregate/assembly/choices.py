@@ -59,7 +59,7 @@ def name_provider(model: Model) -> str:
 
 
 def choose_policy(setting: SessionOptions, workspace: Path) -> tuple[LoadedPolicy | None, Policy]:
-    """Return the policy in force; a Policy object is taken as it is, a file goes over the defaults."""
+    """Return the policy in force; a Policy object is used unchanged, a file goes over the defaults."""
     from foregate.policy.policy import Policy
 
     if isinstance(setting.policy, Policy):
@@ -92,7 +92,7 @@ def find_policy_file(wanted: Path | str | None, environ: Mapping[str, str]) -> P
 
 
 def wrap_in_dialect(configuration: Configuration, policy: Policy, dialect: str, model: Model) -> Model:
-    """Return the model as one that makes its calls in a dialect; raise UsageError for one nobody knows."""
+    """Return the model as one that makes its calls in a dialect; raise UsageError for an unknown one."""
     from foregate.agent.dialects.dialect_model import build_dialect_model
     from foregate.agent.dialects.tags.names import Names
 

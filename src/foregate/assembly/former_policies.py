@@ -49,7 +49,7 @@ class FormerPolicies:
         return sorted(one for one in self._folder.glob("*.yaml") if one.name[:6].isdecimal())
 
     def read_newest(self) -> tuple[bytes, bytes]:
-        """Return what the file holds and the version before; raise UsageError where there is none to go back to."""
+        """Return what the file holds and the version before; raise UsageError where none is kept."""
         versions = self.list_versions()
         if not versions:
             raise UsageError(f"no former version of `{self.file}` is kept; only `policy set` and `apply` keep one")

@@ -35,7 +35,7 @@ class Home:
     `suggestions` holds those for the policy by their id, and `policies` former versions of policy files that a
     command changed. `reviews` is the log of what people said of decisions afterwards, in a folder of its own, since
     the marks of who holds a log lie beside it. With `read_only` it is a home that may only be looked at, and is
-    left as it is.
+    left unchanged.
     """
 
     def __init__(self, root: Path, *, read_only: bool = False) -> None:
@@ -70,7 +70,7 @@ class Home:
         """Return the home of the environment for looking at it: also a copy, or one that another user owns.
 
         The usual home is opened as by `open`. One that was named on the command line, and one that may not be written,
-        is left as it is. Raises UsageError where there is no log.
+        is left unchanged. Raises UsageError where there is no log.
         """
         root = cls.path(environ)
         try:
@@ -100,7 +100,7 @@ class Home:
         return base / "foregate"
 
     def open_log(self) -> SqliteLog:
-        """Return the log of this home, made where there is none; raise LogError for a file that is no log of ours."""
+        """Return the log of this home, made where it is missing; raise LogError for a file that is no log of ours."""
         from foregate.telemetry.log.sqlite_log import SqliteLog
 
         return SqliteLog(self.events, read_only=self.read_only)
@@ -180,7 +180,7 @@ async def find_fresh_name(log: Log) -> str:
 
 
 async def find_sessions(log: Log, wanted: Iterable[str]) -> list[str]:
-    """Return the sessions named, once each, or all, newest first; raise UsageError for a name nobody knows."""
+    """Return the sessions named, once each, or all, newest first; raise UsageError for an unknown name."""
     return list(dict.fromkeys([await find_session(log, name) for name in wanted]) or await log.sessions())
 
 

@@ -39,7 +39,7 @@ class ModelRoles:
         self._made: dict[Role, tuple[Model, Model]] = {}
 
     def get_model(self, role: Role) -> Model:
-        """Return the model of a role; raise UsageError where the configuration wants an endpoint and there is none."""
+        """Return the model of a role; raise UsageError where the configuration wants an endpoint and names none."""
         wanted = self._configuration.models.of(role)
         if wanted.provider == "session":
             return self._session_model

@@ -41,7 +41,7 @@ class OpenSession(Struct):
 
     @property
     def follows_ended(self) -> bool:
-        """Whether the session was opened to go on with one that had ended, and ends again when it is left."""
+        """Whether the session follows one that had ended, and ends again when it is left."""
         return self.session.log.is_further
 
     async def close(self, *, end: bool = True) -> None:

@@ -99,7 +99,7 @@ async def open_following(opening: Opening, lineage: Lineage, began: SessionStart
 
 
 class Opening:
-    """What a session is opened with, as far as it is there: each step uses what the ones before it made.
+    """The parts that a session is opened with: each step uses what the steps before it made.
 
     `notes` are what a person should know. `resources` close, in the opposite order, what was opened.
     """
@@ -189,7 +189,7 @@ class Opening:
         return {"dialect": self.dialect if self.dialect != "native" else "", "runtime": runtime}
 
     def build_session(self, lease: Lease, state: SessionState | None) -> Session:
-        """Return the session, of which nothing is recorded yet."""
+        """Return the session; nothing of it is recorded yet."""
         setting, place, rules, configuration = self.setting, self.place, self.rules, self.configuration
         self.dialect = self.dialect or (state.dialect if state is not None else "native")
         person = setting.person

@@ -100,7 +100,7 @@ def build_current(console: Console) -> PolicyPage:
     for key, value in list_effective_values(loaded).items():
         if (origin := loaded.provenance.get(key)) is not None:
             values.append(_build_value(key, value, origin, origin != "default", default))
-    remarks = tuple(f"left as it is, which is tighter: {key}" for key in loaded.ignored)
+    remarks = tuple(f"kept, since it is tighter: {key}" for key in loaded.ignored)
     return PolicyPage(loaded.policy.hash, "", loaded.sources, tuple(values), remarks)
 
 

@@ -87,7 +87,7 @@ def _build_page(console: Console, item: ReviewItem) -> Any:
 
 
 async def take_label(console: Console, request: Request) -> Response:
-    """Take the label of the ruling that was shown, or take the last one back; go on with the next."""
+    """Take the label of the ruling that was shown, or take the last one back; show the next."""
     form, query = await read_form(request, console.entry), Query(request.query_params)
     review = await open_named(console, query)
     if undone := form.get("undo"):

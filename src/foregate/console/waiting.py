@@ -64,7 +64,7 @@ _SAYS = {
     "more": "Say more",
     "step": "Yes, but ask before each task",
     "edit": "Change the plan",
-    "go_on": "Go on with the rest",
+    "go_on": "Continue with the rest",
     "retry": "Try it again",
     "roll_back": "Roll back",
 }

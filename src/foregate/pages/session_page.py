@@ -1,4 +1,4 @@
-"""One session as an auditor sees it: what was asked and said, what was ruled, what came of it, and what waits."""
+"""One session as an auditor sees it: what was asked and said, what was ruled, the outcomes, and what waits."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ UNCHECKED = "not verified on this page; `foregate audit verify` does"
 def build_session_page(
     log: Readable, session: str, *, blobs: Blobs | None = None, page: int = 1, proof: ProofView | None = None
 ) -> SessionPage:
-    """Return what page `page` of a session shows; raise UsageError for a page there is none of, LogError for a
+    """Return what page `page` of a session shows; raise UsageError for a missing page, LogError for a
     session the log does not hold or an event of it that cannot be read.
 
     `proof` is what whoever asks knows of the log's wholeness. Contents of changed files come from `blobs`.

@@ -1,4 +1,4 @@
-"""The rows of a session's page: a fold over its events, each call with all that was ruled on it and came of it."""
+"""The rows of a session's page: a fold over its events, each call with all rulings on it and its outcome."""
 
 from __future__ import annotations
 

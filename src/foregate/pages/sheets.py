@@ -28,7 +28,7 @@ _GONE = "what was asked is not kept any more, or is not what it was"
 
 
 def build_sheet_view(kept: KeptBytes, raised: NeedRaised, answer: AnswerView) -> SheetView:
-    """Return the sheet of a question to a person, or why there is none to show."""
+    """Return the sheet of a question to a person, or why none can be shown."""
     nothing = VisibleText("")
     if not kept.is_at_hand:
         return SheetView(answer, nothing, nothing, "the blobs are not at hand here")

@@ -79,7 +79,7 @@ class AnswerView(Struct, frozen=True):
 
 
 class OutcomeView(Struct, frozen=True):
-    """One thing that came of a call: it ran, failed, was not run, ended in a sandbox, was undone."""
+    """One outcome of a call: it ran, failed, was not run, ended in a sandbox, was undone."""
 
     seq: int
     word: str

@@ -90,7 +90,7 @@ class EditorAgent:
         additional_directories: list[str] | None = None,
         **_: Any,
     ) -> LoadSessionResponse:
-        """Go on with a session of the log: what it holds is told first, and what waits is asked again."""
+        """Resume a session of the log: its history is sent first, and what waits is asked again."""
         async with explain_errors():
             folder = read_folder(cwd, additional_directories)
             session = self._sessions.get(session_id)
@@ -115,12 +115,12 @@ class EditorAgent:
         return SetSessionModeResponse()
 
     async def cancel(self, session_id: str, **_: Any) -> None:
-        """Stop what a session does; one that nobody knows does nothing."""
+        """Stop what a session does; an unknown session does nothing."""
         if (session := self._sessions.get(session_id)) is not None:
             await session.cancel()
 
     async def close(self) -> None:
-        """Leave every session so that it can be gone on with."""
+        """Leave every session so that it can be resumed."""
         self._is_over = True
         sessions, self._sessions = self._sessions, {}
         for name, session in sessions.items():

@@ -37,7 +37,7 @@ Ask = Callable[[Question], Awaitable[RequestPermissionResponse]]
 _PLAN = {"yes": "Run exactly this", "step": "Run it, but ask before each task", "no": "Do not run it"}
 _TASK = {"yes": "Run this task", "no": "Stop here"}
 _FAILURE = {
-    "go_on": "Go on with what does not depend on it",
+    "go_on": "Continue with what does not depend on it",
     "retry": "Retry it",
     "roll_back": "Roll back",
     "stop": "Stop",

@@ -1,4 +1,4 @@
-"""One session of an editor: opened or gone on with, fed with prompts, and told of as it works."""
+"""One session of an editor: opened or resumed, fed with prompts, and reported on as it works."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EditorSession:
         self._setting = replace(setting, person=self.person, listeners=[self._hear], on_text=self._stream)
         self._opened: OpenSession | None = None
         self._name = setting.resume
-        """What the editor calls the session: one that goes on with another keeps its name here."""
+        """What the editor calls the session: one that follows another keeps its name here."""
         self._updates: Updates | None = None
         self._queue: asyncio.Queue[SessionUpdate] = asyncio.Queue()
         self._pump = asyncio.ensure_future(self._send_updates())
@@ -78,7 +78,7 @@ class EditorSession:
         self._notes: list[str] = []
         self._mode: Mode | None = None
         self._prompted: asyncio.Event | None = None
-        """Set when the prompt in hand is answered; None where there is none."""
+        """Set when the current prompt is answered; None without a prompt."""
 
     async def open(self) -> None:
         """Open the session; raises what `open_session` raises."""
@@ -109,7 +109,7 @@ class EditorSession:
 
     @property
     def is_at_work(self) -> bool:
-        """Whether a prompt is in hand, or something that was gone on with."""
+        """Whether a prompt, or something that was resumed, is under way."""
         return self._work is not None or self._prompted is not None
 
     @property
@@ -140,7 +140,7 @@ class EditorSession:
         if self.person.is_asking and self._prompted is None:
             await self._leave_question()  # it was asked again when the session was loaded; this is what came instead
         if self._prompted is None and (work := self._work or self._ending) is not None:
-            await asyncio.wait([work])  # what was cancelled, or gone on with when the session was loaded
+            await asyncio.wait([work])  # what was cancelled, or resumed when the session was loaded
         if self.is_at_work:
             raise RequestError(INVALID_REQUEST, AT_WORK)
         text = read_prompt(blocks, self.session.workspace.root, self.session.policy.files.max_read)
@@ -204,7 +204,7 @@ class EditorSession:
             await self.session.record(Draft(PolicyChanged(mode=mode), "person"))
 
     async def close(self) -> None:
-        """Leave the session so that it can be gone on with: a question stays open, anything else is cancelled."""
+        """Leave the session so that it can be resumed: a question stays open, anything else is cancelled."""
         if self._work is not None:
             if self.person.is_asking or self.session.state.waits_for_person:  # it may be on its way, or just left
                 self.person.leave()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 async def serve_editor(setting: SessionOptions) -> None:
     """Serve an editor on standard input and output; raises UsageError where the extra is not installed.
 
-    To be told to end is the same as the end of input: sessions are left so that they can be gone on with.
+    A shutdown request is handled like the end of the input: sessions are left so that they can be resumed.
     """
     try:
         from acp import run_agent

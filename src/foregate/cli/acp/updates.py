@@ -79,7 +79,7 @@ class Updates:
         self._plan = PlanState()
 
     def become_live(self) -> Updates:
-        """Go on with what happens from now on; the calls told so far stay known."""
+        """Report what happens from now on; the calls reported so far stay known."""
         self._replaying, self._streamed = False, ""
         return self
 
@@ -260,13 +260,13 @@ def build_title(tool: str, target: str) -> str:
 
 
 def build_diff(root: Path, path: str, before: bytes | None, after: bytes | None) -> FileEditToolCallContent:
-    """Return a file as it was and as it is; one that is gone has an empty new text."""
+    """Return the old and the new text of a file; the new one is empty where the file is gone."""
     old = before.decode("utf-8", "replace") if before is not None else None
     return tool_diff_content(str(root / path), (after or b"").decode("utf-8", "replace"), old)
 
 
 def quote_text(text: str) -> list[ToolCallContentVariant]:
-    """Return text of others as editors show it: as it is, with nothing of it read as Markdown or as a link."""
+    """Return text of others as editors show it: unchanged, never read as Markdown or as a link."""
     return [tool_content(text_block(fence_text(make_visible(text, lines=True))))]
 
 

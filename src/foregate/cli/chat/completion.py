@@ -50,7 +50,7 @@ class Completions(Completer):
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
     ) -> AsyncGenerator[Completion, None]:
-        """Yield what the text before the cursor may go on with; see Completer."""
+        """Yield how the text before the cursor may continue; see Completer."""
         command, space, rest = document.text_before_cursor.partition(" ")
         found = self.get_completions(document, complete_event)
         if command in self._commands and space and "\n" not in rest:

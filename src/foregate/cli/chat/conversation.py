@@ -100,7 +100,7 @@ class ChatSession:
         return f"you ({', '.join(switches)})> " if switches else "you> "
 
     async def resume_open_task(self) -> None:
-        """Go on with what a resumed session had open: a question, an approval, or an interrupted task."""
+        """Resume what a session had open: a question, an approval, or an interrupted task."""
         task = self.session.state.task
         if task is not None and task.paused == "needs_input":
             self.screen.show_question(task.question)
@@ -305,7 +305,7 @@ class ChatSession:
         for found in await resolve_outcomes(self.session, call.strip(), OUTCOMES.get(word)):
             self.screen.say(f"  {found.call} {CAME[found.outcome]}")
         for known, what in (left := list_open_calls(self.session)).items():
-            self.screen.row(f"  {known} {what}: nobody knows whether it took effect", CARE)
+            self.screen.row(f"  {known} {what}: whether it took effect is unknown", CARE)
         if not (left or rest):
             self.screen.say("the outcome of every call is known")
 

@@ -29,7 +29,7 @@ _WHO_PLANS = "who plans changes: `direct` nobody, `plan` all of them, `auto` all
 COMMANDS: Mapping[str, Command] = {
     "/help": Command("this list"),
     "/undo": Command("take the last change back, or that of a call; shows it first, and asks", "[CALL]"),
-    "/resolve": Command("what came of a call with an unknown outcome; alone: which those are", "[CALL done|not-done]"),
+    "/resolve": Command("settle a call with an unknown outcome; alone: list those", "[CALL done|not-done]"),
     "/show": Command("a call whole: arguments, what it changed, all it said; alone: the newest", "[CALL]"),
     "/history": Command("the conversation so far, with the calls that ran"),
     "/decisions": Command("what was held, denied, asked or allowed; `all`: what passed too", "[all]", ("all",)),
@@ -47,7 +47,7 @@ COMMANDS: Mapping[str, Command] = {
     "/quit": Command("leave; the session stays in the log"),
 }
 FOR_PEOPLE = ("/help", "/show", "/history", "/decisions", "/evidence", "/policy", "/permissions")
-"""Commands for a person at a terminal, most of which only show something; a program has the events."""
+"""Commands for a person at a terminal. Most only show something; a program has the events."""
 KEYS = {
     "Enter": "sends the message",
     "Alt-Enter": "begins a new line (or Esc, then Enter); pasted lines stay one message",
@@ -57,7 +57,7 @@ KEYS = {
     "Ctrl-D": "leaves; at a question, leaves it open",
 }
 WAITING = ("awaiting_approval", "paused")
-"""How a task is paused that /execute goes on with."""
+"""How a task is paused that /execute resumes."""
 _SHOWN = 40
 _COMMAND = compile_late(r"/[a-z-]*(\s|\Z)")
 

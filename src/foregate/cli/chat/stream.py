@@ -202,7 +202,7 @@ class ChatStream:
         return None
 
     async def run_chat(self, session: Session) -> None:
-        """Go on with what is open, then act on each line; a line that cannot be acted on is one error. Once nobody
+        """Resume what is open, then act on each line; a line that cannot be acted on is one error. Once nobody
         reads, the task in hand is the last."""
         self.session = session
         if (task := session.state.task) is not None and task.paused != "needs_input":

@@ -271,7 +271,7 @@ def describe_missing_sandbox(session: Session) -> Iterator[str]:
 
 
 async def _send_messages(screen: Screen, opened: OpenSession, folder: Path) -> None:
-    """Send the messages, check what came of them, and undo the change that deleted a log."""
+    """Send the messages, check the outcomes, and undo the change that deleted a log."""
     from foregate.agent.effects.undo import preview_undo, read_undo_history, undo
     from foregate.agent.loop.runner import run
 

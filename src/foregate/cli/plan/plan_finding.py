@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def list_log_plans(log: SqliteLog) -> list[PlanEntry]:
-    """Return where every plan of the log stands, without what came of its calls, newest first."""
+    """Return where every plan of the log stands, without the outcomes of its calls, newest first."""
     known = set(run_async(log.sessions()))
     families = groupby(log.read_all_sessions(STANDING), key=lambda event: _find_first(event.session, known))
     found = [entry for _, events in families for entry in read_plans(events)]
@@ -37,7 +37,7 @@ def list_log_plans(log: SqliteLog) -> list[PlanEntry]:
 
 
 def find_plan(wanted: str) -> PlanEntry:
-    """Return a plan and all that came of it; raise UsageError where there is no such, or more than one.
+    """Return a plan with all outcomes; raise UsageError where there is no such, or more than one.
 
     A plan is named by its session, or a beginning only one has, for the newest plan there; by session and number as in
     `20261121-064512-ab3f/1` for an earlier one; by its own id; or as `last`.
@@ -52,12 +52,12 @@ def find_plan(wanted: str) -> PlanEntry:
 
 
 def _find_first(session: str, known: Collection[str]) -> str:
-    """Return the session whose plans another one goes on with; a task that was handed on has plans of its own."""
+    """Return the session whose plans another one continues; a delegated task has plans of its own."""
     return session if "." in session else find_root(session, known)
 
 
 def newest_plan(wanted: str) -> PlanEntry:
-    """Return a plan that can be gone on with; raise UsageError for one that another has taken the place of."""
+    """Return a plan that can be resumed; raise UsageError for one that another has taken the place of."""
     entry = find_plan(wanted)
     if not entry.latest:
         raise UsageError(
@@ -156,8 +156,8 @@ def edit_plan(plan: TaskPlan) -> str:
         except (OSError, ValueError) as error:
             raise UsageError(f"the editor `{editor}` cannot be run ({error}); set EDITOR to another") from None
         if done.returncode:
-            raise UsageError(f"the editor ended with exit code {done.returncode}, so the plan stays as it is")
+            raise UsageError(f"the editor ended with exit code {done.returncode}, so the plan is unchanged")
         try:
             return file.read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"the edited plan cannot be read ({error}); it stays as it is") from None
+            raise UsageError(f"the edited plan cannot be read ({error}); it is unchanged") from None

@@ -1,4 +1,4 @@
-"""The sheet of a plan: what a person must see before saying yes, and what came of it afterwards."""
+"""The sheet of a plan: what a person must see before saying yes, and the outcome afterwards."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 KEYS = "y yes, exactly this   n no   d details   e edit   s yes, but ask before each task"
-FAILURE_KEYS = "g go on with what does not depend on it   r retry it   b roll back   s stop   Ctrl-D later"
+FAILURE_KEYS = "g continue with what does not depend on it   r retry it   b roll back   s stop   Ctrl-D later"
 _FAILURE_WORDS = {"g": "go_on", "go on": "go_on", "r": "retry", "retry": "retry"}
 _FAILURE_WORDS |= {"b": "roll_back", "roll back": "roll_back", "s": "stop", "stop": "stop"}
 _COLOURS = {"done": GOOD, "failed": BAD, "aborted": CARE, "skipped": "dim", "paused": CARE}
@@ -306,7 +306,7 @@ class PlanPerson:
         while (typed := await self.terminal.read_answer("how to go on? ")) is not None:
             choice, lost = _FAILURE_WORDS.get(typed.strip().lower()), step.unknown_call
             if choice == "retry" and lost:
-                self.screen.row(f"nobody knows whether {lost} took effect: stop, say what came of it, retry", CARE)
+                self.screen.row(f"whether {lost} took effect is unknown: stop, settle it, retry", CARE)
             elif choice is not None:
                 return Reply(choice)
             else:

@@ -169,7 +169,7 @@ class ApprovalDialog:
         return tuple(typed)
 
     async def _ask_declarations(self) -> None:
-        """Ask what each tool does of which nobody said it; the calls themselves still need their answer."""
+        """Ask what each undeclared tool does; the calls themselves still need their answer."""
         for tool, about in list_asked(self.request).items():
             self.declared.pop(tool, None)
             if (said := await ask_declaration(self.screen, self.terminal, about)) is not None:

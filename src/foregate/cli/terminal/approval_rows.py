@@ -77,10 +77,10 @@ def format_answers(need: Need, name: str, width: int) -> Iterator[Text]:
 def explain_delivery(delivery: Delivery, question: Question, holder: str) -> str:
     """Return where an answer is and what comes next."""
     if delivery == "taken":
-        return f"{holder or 'the process that asked'} goes on with it"
+        return f"{holder or 'the process that asked'} resumes the task"
     if delivery == "waiting":
         return f"kept; {holder or 'the next process'} takes it once it comes to the question"
-    return f"recorded; `foregate resume {question.session.partition('.')[0]}` goes on with it"
+    return f"recorded; `foregate resume {question.session.partition('.')[0]}` resumes the task"
 
 
 def _is_answered_by(verb: str, choices: list[str]) -> bool:

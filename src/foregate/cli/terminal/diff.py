@@ -53,7 +53,7 @@ def diff_lines(before: bytes, after: bytes) -> list[DiffLine]:
 
 
 def diff_change(change: FileChange) -> list[DiffLine]:
-    """Return what a change does to its file, of which there may be none before."""
+    """Return what a change does to its file, which may be new."""
     return diff_lines(change.before or b"", change.after)
 
 

@@ -132,7 +132,7 @@ def format_run(body: ToolFinished, actor: Actor, width: int, made: str = "", abo
 
 
 def is_cancelled(body: ToolFinished) -> bool:
-    """Whether a call was cancelled before it changed anything; one of which nobody can say that has another event."""
+    """Whether a call was cancelled before it changed anything; where that is unknown, another event says so."""
     return (body.error, body.content, body.changes) == ("cancelled", "cancelled", ())
 
 

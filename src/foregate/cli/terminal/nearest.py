@@ -1,4 +1,4 @@
-"""The nearest of the names there are to one that nobody knows."""
+"""The known name closest to an unknown one."""
 
 from __future__ import annotations
 

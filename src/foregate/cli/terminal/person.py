@@ -109,7 +109,7 @@ class PersonAtTerminal:
 
 
 def is_read_only(request: Mapping[str, Json]) -> bool:
-    """Whether an approval is about observations alone, none of which a rule asks about."""
+    """Whether an approval is about observations alone, and no rule asks about them."""
     calls = get_list(request, "calls")
     reads = (get_text(call, "effect", "") == "observation" and not get_list(call, "rules") for call in calls)
     return bool(calls) and all(reads)

@@ -76,7 +76,7 @@ def build_sheet(
     """Return the sheet for an approval request, in `width` columns and, unless that is 0, at most `height` rows.
 
     With `only`, it is about the call of that number alone.
-    `prospects` say of calls, by id, what they would do to the workspace as it is now; a change they show stands for the
+    `prospects` say of calls, by id, what they would do to the workspace now; a change they show stands for the
     arguments that make it until details are asked for. Whatever is not Foregate's own stands behind a label or a bar.
     """
     each = [list(_build_call(number, call, prospects, width)) for number, call in number_calls(request, only)]
@@ -333,7 +333,7 @@ def _format_grants(grants: Sequence[Json], width: int) -> Iterator[Text]:
     for number, grant in enumerate(map(as_object, grants)):
         named = " ".join(str(grant[key]) for key in ("kind", "pattern") if grant.get(key))
         what = f"{grant.get('effect', '')} {'by exactly this call' if grant.get('digest') else named}".strip()
-        what += ", while the script it runs stays as it is" if grant.get("scripts") else ""
+        what += ", while the script it runs stays unchanged" if grant.get("scripts") else ""
         what += f"  (gate {grant.get('gate', '')}, {grant.get('code', '')})"
         yield from format_labelled("" if number else "s allows", what, width, NAME)
 

@@ -60,7 +60,7 @@ class TaskWork:
         self.sent: list[str] = []
         """Calls with an effect that is in no file and of no command: a message, an order, a task on a server."""
         self.not_done: dict[tuple[str, str], str] = {}
-        """By tool and target, why a call did not run, failed or nobody knows."""
+        """By tool and target: why a call did not run, failed, or has an unknown outcome."""
         self.changed: list[str] = []
         """The calls that changed something."""
         self.undone: list[str] = []
@@ -133,7 +133,7 @@ class TaskWork:
         self.commits += (f"{commit.id} {commit.subject}" for commit in made.commits)
 
     def add_missed(self, body: CallAnswered | OutcomeUnknown) -> None:
-        """Count a call that did not run, or of which nobody knows whether it did."""
+        """Count a call that did not run, or whose outcome is unknown."""
         if isinstance(body, OutcomeUnknown):
             self.not_done[body.tool, body.target] = f"nobody can say whether it took effect ({body.reason})"
         elif body.change or body.ruling == "deny":

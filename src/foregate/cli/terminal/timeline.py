@@ -79,9 +79,9 @@ def format_aside(event: Event, width: int) -> Iterator[Text]:
 
 
 def _describe_setting(event: Event, body: SessionStarted | PolicyChanged) -> str:
-    """Return which ended session this one goes on with, another policy and the switches an event sets, "" for none."""
+    """Return which ended session this one follows, another policy and the switches an event sets, "" for none."""
     link = body.follows if isinstance(body, SessionStarted) else None
-    follows = f"goes on with session {link.session}, which ended at event {link.seq} ({link.hash})" if link else ""
+    follows = f"follows session {link.session}, which ended at event {link.seq} ({link.hash})" if link else ""
     before = body.before if isinstance(body, PolicyChanged) else None
     policy = f"policy {event.policy[:_DIGITS]} instead of {before[:_DIGITS]}" if before else ""
     return ", ".join(filter(None, (follows, policy, describe_switches(body))))
