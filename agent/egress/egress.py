@@ -26,7 +26,7 @@ _MOST_KEPT = 16
 
 
 class Traffic(Struct, frozen=True):
-    """What came of a sandbox's network: hosts it wanted and was not given, bytes sent to hosts, sentences on failures.
+    """A sandbox's use of the network: hosts it wanted and was not given, bytes sent to hosts, and failures in words.
 
     Of hosts and sentences the first 16 are kept, each once.
     """
@@ -56,7 +56,7 @@ class Egress:
 
     @property
     def traffic(self) -> Traffic:
-        """What came of it so far."""
+        """What it did so far."""
         return Traffic(tuple(self._wanted), self._sent, tuple(self._notes))
 
     async def serve(self, listeners: Sequence[socket.socket], stop: int) -> None:

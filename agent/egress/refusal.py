@@ -70,7 +70,7 @@ _SENTENCES = tuple(
     for pattern, sentence in (
         (
             r"network is unreachable|\bENETUNREACH\b",
-            "It wanted an address of a network, and there is none in its sandbox; have it reach a host by name",
+            "It wanted an address of a network, and its sandbox has no network; have it reach a host by name",
         ),
         (
             r"cross-device link|\bEXDEV\b",

@@ -81,7 +81,7 @@ def take_over_input(descriptor: int) -> int:
 
 
 def find_id(text: str) -> Json:
-    """Return the id in a line that is not strict JSON, None where there is none to be found."""
+    """Return the id in a line that is not strict JSON, None where none can be found."""
     with suppress(ValueError, RecursionError):
         said = json.loads(text)
         if isinstance(said, dict) and isinstance(said.get("id"), (int, str)):

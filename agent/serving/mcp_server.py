@@ -57,7 +57,7 @@ class ClientPerson:
         self._reply: asyncio.Future[Reply | None] = asyncio.get_running_loop().create_future()
 
     async def answer(self, need: Need) -> Reply | None:
-        """Hand the question on and return the answer, None where there is none in time."""
+        """Hand the question on and return the answer, None where none comes in time."""
         if self.asked.done():
             return None  # a client is asked once about a call
         self.asked.set_result(need)
@@ -148,7 +148,7 @@ class McpServer:
     async def _follow_call(
         self, context: Context, begun: RunningCall
     ) -> types.CallToolResult | types.InputRequiredResult:
-        """Return what came of a call, or the question that has to be answered first."""
+        """Return the outcome of a call, or the question that has to be answered first."""
         asking, running = begun.asking, begun.running
         try:
             if not asking.asked.done():
@@ -228,7 +228,7 @@ def build_tool(spec: ToolSpec) -> types.Tool:
 
 
 def build_response_result(response: Response) -> types.CallToolResult:
-    """Return what came of a call, as text and as data."""
+    """Return the outcome of a call, as text and as data."""
     if response.state == "finished" and response.data is not None:
         data = response.data
         said = {"ok": response.ok, "output": data.get("content", "")}
@@ -241,8 +241,8 @@ def build_response_result(response: Response) -> types.CallToolResult:
 
 
 def build_failure(code: str, why: str, more: Mapping[str, Json] | None = None) -> types.CallToolResult:
-    """Return why a call did not run, or what nobody knows of it, with what would cure it."""
-    text = f"not run ({code}): {why}" if code != "outcome_unknown" else f"nobody knows whether this took effect: {why}"
+    """Return why a call did not run, or what is unknown of it, with what would cure it."""
+    text = f"not run ({code}): {why}" if code != "outcome_unknown" else f"whether this took effect is unknown: {why}"
     cures = [f"{key}: {json.dumps(value, ensure_ascii=False, sort_keys=True)}" for key, value in (more or {}).items()]
     return build_result("\n".join([text, *cures]), {"ok": False, "code": code, "why": why, **(more or {})}, error=True)
 

@@ -64,12 +64,12 @@ class RequestPerson:
         self.speaker: Person | None = None
 
     async def answer(self, need: Need) -> Reply | None:
-        """Return what the speaker answers, None where there is none."""
+        """Return what the speaker answers, None without a speaker."""
         return await self.speaker.answer(need) if self.speaker is not None else None
 
 
 class KnownRequest(Struct):
-    """A request of this session: what was asked, and the event that answers it, 0 while there is none."""
+    """A request of this session: what was asked, and the event that answers it, 0 while it is open."""
 
     digest: str
     answer: int = 0
@@ -109,7 +109,7 @@ class ToolServer:
         return id in self._known or id in self._running
 
     async def answer(self, call: ToolCall, seconds: float, speaker: Person | None = None) -> Response:
-        """Return what came of the request whose id is the call's wire id, run within `seconds` where it is new.
+        """Return the outcome of the request whose id is the call's wire id, run within `seconds` where it is new.
 
         `speaker` answers what asks a person about it.
         """
@@ -127,7 +127,7 @@ class ToolServer:
         return await self.recall(id, call.digest)
 
     async def recall(self, id: str, digest: str) -> Response:  # noqa: A002
-        """Return what came of a request, from the log."""
+        """Return the outcome of a request, from the log."""
         known = self._known.get(id)
         if known is None:
             return Response(id, False, "running") if id in self._running else build_missing(id)

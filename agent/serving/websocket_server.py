@@ -232,7 +232,7 @@ class ServedConnection:
             await self.end_with_reason(f"the runtime failed at this request ({type(error).__name__})")
 
     async def _run(self, frame: Request, server: ToolServer) -> Frame:
-        """Return what came of a request: one that does not fit its digest, or came too late, does not run."""
+        """Return the outcome of a request: one that does not fit its digest, or came too late, does not run."""
         call = ToolCall.parse(frame.tool, frame.arguments, wire_id=frame.id)
         if call.digest != frame.digest:
             why = "the digest is not that of the call; the request was altered"

@@ -294,7 +294,7 @@ def join_learnt(learnt: Learnt, name: str, value: Json) -> dict[str, Json]:
 
 
 def simplify(body: Body, learnt: Learnt) -> tuple[Body, tuple[str, ...]]:
-    """Return the body as an endpoint takes it of which so much is known, and a sentence for each change."""
+    """Return the body in the form that an endpoint takes, as far as that is known, and a sentence for each change."""
     notes: list[str] = []
     for row in ABILITIES if learnt else ():
         if row.name in learnt and (value := learnt[row.name]) is not None and has_part(body, row.part):

@@ -8,12 +8,12 @@ from typing import Any
 from foregate.schemas.strict_json import Json
 
 _NAMED = frozenset({"format", "id", "index", "name", "object", "role", "type"})
-"""Fields that name something: a piece repeats them whole, where others go on with their text."""
+"""Fields that name something: a piece repeats them whole, where other fields continue their text."""
 _PARTS = ("text", "thinking")
 """Parts of a content that come in pieces, one after the other and without an index."""
 _DEEPEST = 100
 _NEAR = 64
-"""Items of a list, from its end, among which the one is looked for that a piece goes on with."""
+"""Items of a list, from its end, among which the one is looked for that a piece continues."""
 
 
 class _Pieces(list[str]):
@@ -93,7 +93,7 @@ def _measure(value: Json, left: int) -> int:
 
 
 def _find_item(items: list[Any], piece: Json) -> int:
-    """Return the item a piece goes on with, by its index, or the part of a content just before; else the next place."""
+    """Return the place of the item that a piece continues: by its index, or just before; else the next place."""
     if not isinstance(piece, Mapping) or not items:
         return len(items)
     index = piece.get("index")

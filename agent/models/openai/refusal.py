@@ -27,7 +27,7 @@ _OBJECTS = JSONDecoder()
 class Refusal(Struct, frozen=True):
     """What was said of a request that failed.
 
-    `status` is HTTP's, or the number that stands for it in a body of status 200, 0 where there is none. `codes` holds
+    `status` is HTTP's, or the number that stands for it in a body of status 200, 0 without one. `codes` holds
     every code and type, in lower case. `param` names the part of the request it speaks of. `numbers` are whole numbers
     by the name of their field, in lower case. `delays` and `headers` are what was said of waiting. `generated` is what
     the model wrote where the endpoint could make no call of it, None where it does not show it.

@@ -165,7 +165,7 @@ def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exce
             case ConnectionRefusedError():
                 return Transient(f"{endpoint.url} cannot be reached: nothing listens there", CHECK)
             case socket.gaierror():
-                why = f"{endpoint.url} cannot be reached: nobody knows the address of {urlsplit(endpoint.url).hostname}"
+                why = f"{endpoint.url} cannot be reached: the name {urlsplit(endpoint.url).hostname} has no address"
                 return Transient(why, "check the network, and that OPENAI_BASE_URL is right")
             case OSError(errno=errno.ENETUNREACH | errno.EHOSTUNREACH | errno.ENETDOWN):
                 why = f"{endpoint.url} cannot be reached: there is no way to it"
@@ -174,7 +174,7 @@ def _translate_connection(error: APIConnectionError, endpoint: Endpoint) -> Exce
 
 
 def _list_causes(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and what it came of, each attempt at one of several addresses too."""
+    """Yield an error and its causes, each attempt at one of several addresses too."""
     waiting, seen = [error], 0
     while waiting and seen < _MOST_CAUSES:
         cause = waiting.pop(0)

@@ -29,7 +29,7 @@ class WireRequest:
         self.names = self._usual = WireNames([spec.name for spec in request.tools])
 
     def build_body(self, model: str, *, stream: bool, learnt: Learnt | None = None) -> tuple[Body, tuple[str, ...]]:
-        """Return the body as an endpoint takes it of which so much is known, and a sentence for each change.
+        """Return the body in the form that an endpoint takes, as far as that is known, and a sentence for each change.
 
         Raises ModelError for a conversation no endpoint takes.
         """

@@ -82,7 +82,7 @@ class ResponsesReader:
         self._items: list[Mapping[str, Json]] = []
 
     def read(self, event: Json) -> Iterator[Json]:
-        """Yield what an event, or a whole answer, says; what is neither is passed on as it is."""
+        """Yield what an event, or a whole answer, says; what is neither is passed on unchanged."""
         if not isinstance(event, Mapping) or event.get("error"):
             yield event
             return

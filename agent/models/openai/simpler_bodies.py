@@ -98,7 +98,7 @@ def _map_functions(body: Body, change: Callable[[Mapping[str, Any]], Mapping[str
 
 
 def name_tools_of_history(body: Body, _: object) -> Body:
-    """Name the tools that earlier messages call, none of which may be called now."""
+    """Name the tools that earlier messages call, as tools that may not be called now."""
     calls = [call["function"]["name"] for message in body["messages"] for call in message.get("tool_calls", ())]
     if "tools" in body or not calls:
         return body

@@ -236,7 +236,7 @@ async def test_who_waits_hears_of_the_first_failure_and_of_each_for_another_reas
 @pytest.mark.parametrize(
     ("cause", "told"),
     [
-        (socket.gaierror(socket.EAI_NONAME, "unknown"), "nobody knows the address of model.example"),
+        (socket.gaierror(socket.EAI_NONAME, "unknown"), "the name model.example has no address"),
         (OSError(errno.EHOSTUNREACH, "no route"), "there is no way to it"),
         (ExceptionGroup("both", [ConnectionRefusedError(), ConnectionRefusedError()]), "nothing listens there"),
         (httpx2.ConnectTimeout("slow"), "takes no connection"),
