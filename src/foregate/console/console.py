@@ -24,8 +24,8 @@ from foregate.console.tuning_desk import TuningDesk
 from foregate.pages.links import ConsoleLinks
 from foregate.pages.rendering import build_environment
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.index.audit_index import AuditIndex
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.telemetry.queries.audit_index import AuditIndex
 
 LINKS = ConsoleLinks()
 SECTIONS = (
