@@ -122,7 +122,7 @@ class TurnJudged(EventBody, frozen=True, kw_only=True, tag="turn_judged"):
     """A turn and its judgement. Judging the turn again gives the bytes of the judgement.
 
     `fingerprints` hold per call id what was known of the call's resources. `stuck` is the loop's question about a call
-    that was held again, `notice` what the model is told, and `early` marks a read of a response that still arrived.
+    that was held again, `notice` what the model is told. `early` marks a read of a response that still arrived.
     """
 
     turn: TurnRecord

@@ -325,8 +325,8 @@ class SandboxEnded(CallBody, frozen=True, kw_only=True, tag="sandbox_ended"):
 class ToolFinished(EndBody, frozen=True, kw_only=True, tag="tool_finished"):
     """How a call that ran ended. `duration` is in milliseconds; `dropped` counts the bytes of the text left out.
 
-    `origin` says whose words the content is. `used` is what a child task spent, by the name of the counter, and
-    `shared` what it used of the mandate, None where that is unknown or it shares none.
+    `origin` says whose words the content is. `used` is what a child task spent, by counter. `shared` is what it used of
+    the mandate, None where that is unknown or it shares none.
     """
 
     ok: bool

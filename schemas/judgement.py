@@ -206,9 +206,9 @@ class Consequence(Noun, frozen=True):
 class Opinion(Struct, frozen=True):
     """A ruling for each call the gate was asked about, by call id; a call left out is held as `gate_error`.
 
-    `plan` is a plan the gate accepts and `first` the call it was written for: it is in force once that call is
-    allowed, or at once where it was written for none. `uses` names the scope items a call uses up; `grants` is leave a
-    person gave with this turn.
+    `plan` is a plan the gate accepts and `first` the call it was written for. It is in force once that call is allowed,
+    or at once where it was written for none. `uses` names the scope items a call uses up; `grants` is leave a person
+    gave with this turn.
     """
 
     rulings: Mapping[str, Ruling]
@@ -297,8 +297,8 @@ def complete_rows(
 ) -> tuple[Decision, ...]:
     """Return decisions in which each stopped call has the ruling that stopped it.
 
-    A gate's question holds calls beside those it is about, and `holds: whole_response` holds calls no gate is against:
-    these rulings stand in verdicts alone until they are added here. `names` are tool and target by call.
+    A gate's question holds calls beside those it is about, and `holds: whole_response` holds calls no gate is against.
+    These rulings stand in verdicts alone until they are added here. `names` are tool and target by call.
     """
     stopped = [verdict for verdict in verdicts if verdict.standing is not Standing.ALLOW]
     if not stopped:
@@ -320,9 +320,9 @@ def complete_rows(
 
 
 class Judgement(Noun, frozen=True):
-    """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new;
-    `uses` names, per allowed call, the scope items of the plan it uses up when it starts, and `said` the keys of the
-    values the person said that it uses up."""
+    """The end of judging. `plan` is the plan in force afterwards when this turn changed it; `grants` are new; `uses`
+    names, per allowed call, the scope items of the plan that it uses up when it starts. `said` names the keys of said
+    values that it uses up."""
 
     verdicts: tuple[Verdict, ...]
     decisions: tuple[Decision, ...]

@@ -22,11 +22,11 @@ class PermittedValue(Noun, frozen=True):
 class Permission(Noun, frozen=True):
     """What is permitted, exactly as it was shown, and who said so.
 
-    It covers a call of this `tool` with this `effect` and `definition` (the hash of the tool's own), if the rest fits:
-    the command's words (`argv` or `shell`), its `folder`, the `scripts` it runs by name, its `access` or less, the
-    `targets` it changes (`kind:id`) or fewer, and its `values`. With `digest` it covers this very call. `tier` is the
-    least that must hold its program. `reasons` are what would ask otherwise, as `gate/code`, with a rule's hash.
-    `section` is a hash over what the policy says of the tool's calls.
+    It covers a call of this `tool` with this `effect` and `definition` (the hash of the tool's own), if the rest fits.
+    For a command these are its words (`argv` or `shell`), `folder`, `scripts` by name, and its `access` or less. For
+    any call they are the `targets` it changes (`kind:id`) or fewer, and its `values`. With `digest` it covers this very
+    call. `tier` is the least that must hold its program. `reasons` are what would ask otherwise, as `gate/code`, with a
+    rule's hash. `section` is a hash over what the policy says of the tool's calls.
 
     A wider one has `leading`, the words a command begins with (plain words follow, unless `closed`), or `patterns`,
     globs of files to create and edit. With `applied` it is about what a command changed in a sandbox.

@@ -207,9 +207,9 @@ class Reply(Struct, frozen=True):
     `calls` answers single calls of an approval by their ids, each with `yes`, `no`, `grant`, `project` or `wider`;
     `choice` is for the rest. `named` holds, by call, the values that the person typed themselves: a call with `to_name`
     runs only where all of those are among them. `declared` says, by name, what an `undeclared` tool does from now on: a
-    word (`reads`, `undoable`, `final`, `sends`, `grave`, `each`, or `proposed`), or an object with it as `nature` and
-    with `targets`, `amounts` and `texts`; `"all": true` covers all undeclared tools of that MCP server. `person` is who
-    answers, where the caller knows that and it is not who runs the session.
+    word (`reads`, `undoable`, `final`, `sends`, `grave`, `each`, or `proposed`). It may be an object with the word as
+    `nature` and with `targets`, `amounts` and `texts`; `"all": true` covers all undeclared tools of that MCP server.
+    `person` is who answers, where the caller knows that and it is not who runs the session.
 
     >>> Reply("no", calls={"c3.1": "yes"}, named={"c3.1": ("GB29NWBK60161331926819",)}).value["calls"]
     {'c3.1': 'yes'}

@@ -80,10 +80,10 @@ class Canary(Noun, frozen=True):
 class QueueDrawn(ReviewBody, frozen=True, kw_only=True, tag="queue_drawn"):
     """Rulings to look at, as they were chosen from a population.
 
-    `filter` and the number of `sessions` say which population, `population` how many rulings it had, and
-    `population_hash` is the SHA-256 over their addresses in order, each with a line end. `probability` is that of each,
-    in millionths, 0 without chance; `seed` starts the chance. All `items` are the sample, labelled or not; `canaries`
-    are not. With `blind` nobody sees others' labels before giving one.
+    `filter` and the number of `sessions` say which population, `population` how many rulings it had. `population_hash`
+    is the SHA-256 over their addresses in order, each with a line end. `probability` is that of each, in millionths, 0
+    without chance; `seed` starts the chance. All `items` are the sample, labelled or not; `canaries` are not. With
+    `blind` nobody sees others' labels before giving one.
     """
 
     name: str

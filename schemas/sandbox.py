@@ -15,8 +15,8 @@ PathKind = Literal["", "file", "directory", "link", "other"]
 """What lies at a path; "" is nothing."""
 
 Refusal = Literal["", "leads_out", "special", "privileged", "unseen"]
-"""Why a change is never applied: a link that leads out of the workspace, a device, pipe or socket, a file with setuid,
-setgid or capabilities, or a folder deleted or moved that holds what the sandbox could not see."""
+"""Why a change is never applied: a link out of the workspace, a device, pipe or socket, or a file with setuid, setgid
+or capabilities. So is the loss of a folder that holds what the sandbox could not see."""
 
 
 class PathState(Struct, frozen=True, forbid_unknown_fields=True):

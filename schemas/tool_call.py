@@ -158,7 +158,7 @@ class SurveyedResource(Noun, frozen=True):
     bound. `protected` says why it may not be touched ("outside_workspace", "git_internal", "foregate", "secret",
     "runs_by_itself"), "" when it may. `changed_before` says that this task changed it already, `restorable` that it can
     have a before-image. `loses` says what a sandbox's change would take away: nothing (""), what lies elsewhere now,
-    what git has as well, what another file replaces, or all there is of it.
+    what git has too, what another file replaces, or everything.
     """
 
     kind: ResourceKind
@@ -287,19 +287,18 @@ class Score(Struct, frozen=True, gc=False):
 
 
 Authority = Literal["", "said", "open", "outside"]
-"""Who stands behind a call that wants somebody to: the person's own words (`said`), nobody yet (`open`), or for one of
-its values only text from outside (`outside`); "" for a call that wants nobody."""
+"""Whose authority a call that needs it has: the person's own words (`said`), nobody's yet (`open`), or for a value only
+text from outside (`outside`); "" for a call that wants nobody."""
 
 
 class CallFacts(Struct, frozen=True):
     """Effect, capabilities in force, reversibility and scores of one call.
 
     `changes` says whether it has a side effect. `risky` is: side-effecting and (external, irreversible, high impact or
-    broader than the policy's scope).
-    `contained` is: its program works in a sandbox, so that nothing gets out before it was judged; and what got out.
-    `spec` is None for an unknown tool. `unspoken` is what would be lost, or a secret that would leave, and that no
-    word of the person's is about. `permission` is one that covers the call, None for none, and `standing_rule` the id
-    of the operator's rule that stands for a person's yes to it, "" for none.
+    broader than the policy's scope). `contained` is: its program works in a sandbox, so that nothing gets out before it
+    was judged; and what got out. `spec` is None for an unknown tool. `unspoken` is what would be lost, or a secret that
+    would leave, and that no word of the person's is about. `permission` is one that covers the call, None for none.
+    `standing_rule` is the id of the operator's rule that stands for a yes to it, "" for none.
     """
 
     call: ToolCall

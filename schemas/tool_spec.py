@@ -172,8 +172,8 @@ class ToolSpec(Noun, frozen=True):
 
     @property
     def may_be_declared(self) -> bool:
-        """Whether a person may say at a sheet what the tool does: of a runtime's not, for nothing tells it from the
-        tool of another runtime that offers the same."""
+        """Whether a person may say at a sheet what the tool does: not of a runtime's tool, which nothing tells from
+        that of another runtime."""
         return self.provenance not in ("builtin", "remote")
 
     @property

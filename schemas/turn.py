@@ -88,17 +88,16 @@ EDITION = 3
 """By which edition turns are judged now; see `TurnBasis.edition`."""
 
 TurnActor = Literal["model", "runner", "postlude", "sandbox"]
-"""Who made the calls of a turn: the model, a remedy or another read of Foregate's own, a check after an answer, or the
-sandbox in which a call has run and whose changes are judged."""
+"""Who made the calls of a turn: the model, a read of Foregate's own, a check after an answer, or the sandbox whose
+changes are judged."""
 
 
 class TurnBasis(Noun, frozen=True, kw_only=True):
     """What of a turn stands in its own event.
 
     `response` is the event number of the response, `cause` the one that led to the turn. `narrated` counts characters
-    of the task's longest narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for
-    shadow gates. `unplanned` is how many changes may still be made outside a confirmed plan, None for any number: the
-    session's mode and what the task has changed, as far as they matter here.
+    of the task's longest narration. `fired` counts per gate what fired in this task, `shadow_fired` the same for shadow
+    gates. `unplanned` is how many changes may still be made outside a confirmed plan, None for any number.
     """
 
     response: int
@@ -142,8 +141,8 @@ class TurnBasis(Noun, frozen=True, kw_only=True):
     contradictions: tuple[Contradiction, ...] = ()
     """The newest looks of the session that contradict earlier ones."""
     edition: int = 0
-    """By which edition it is judged. In turns of edition 0, a gate's question held a call once more that a person
-    wanted done anyway, some calls that were held along with others stand in no row, and refusals say other words. Up to
+    """By which edition it is judged. In turns of edition 0, a gate's question held a call again that a person wanted
+    done anyway. Some calls that were held along with others stand in no row, and refusals say other words. Up to
     edition 1, a deletion that a person wanted done anyway did not take the name of what goes. Up to edition 2, the
     execution state said what was none, too."""
 
@@ -151,7 +150,7 @@ class TurnBasis(Noun, frozen=True, kw_only=True):
 class Turn(TurnBasis, frozen=True, kw_only=True, dict=True, gc=True):
     """One response as the judge sees it.
 
-    `calls`, `text`, `user_messages`, `proposal`, `plan` and `answers` lie in other events of the same log: a TurnRecord
+    `calls`, `text`, `user_messages`, `proposal`, `plan` and `answers` lie in other events of the log. A TurnRecord
     holds their event numbers, and rebuilding a turn brings them back. `proposal` is what the model proposed in words
     and the person's message plainly agrees to, None for nothing.
     """

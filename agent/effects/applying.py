@@ -48,9 +48,9 @@ _SAID = dict.fromkeys(("", NOT_DONE, PARTLY_DONE), "not all could be brought bac
 def find_conflicts(workspace: Workspace, changes: Sequence[PathChange]) -> list[str]:
     """Return the paths that are not what a sandbox saw there before it changed them, sorted.
 
-    Among them are folders that hold more than what is deleted with them, folders missing above a path, and the lock of
-    a git command at work on the same index. Raises WorkspaceError for changes that are never applied, and for what
-    cannot be looked at.
+    Among them are folders that hold more than what is deleted with them, and missing folders above a path. A lock of a
+    running git command on the same index is one too. Raises WorkspaceError for changes that are never applied, and for
+    what cannot be looked at.
     """
     check_changes(changes)
     stored = KeptChanges(tuple(changes), (), "")
@@ -108,8 +108,8 @@ def apply_changes(place: Snapshots, kept: str, upper: Path) -> ToolResult:
     """Apply the changes `keep_images` stored as `kept`, with the contents beneath `upper`: all, durably, or none.
 
     The result is `ok`, or says with `partly_done` which paths could not be brought back after something else failed.
-    Where all was brought back it raises Conflict (`paths` says what is otherwise than judged) or another WorkspaceError
-    (a content is not what was judged, the disk is full), and SyncError where it is unknown what is on disk.
+    Where all was brought back it raises Conflict (`paths` names what is not as judged) or another WorkspaceError, such
+    as for a full disk. It raises SyncError where it is unknown what is on disk.
     """
     stored = load_changes(place.blobs, kept)
     try:

@@ -46,9 +46,9 @@ class Commit(Struct, frozen=True):
 
 
 class ChangesMade(Struct, frozen=True):
-    """What a call changed. `counts` says how many paths by effect, git's own left out; `files` are those of them whose
-    contents a person reads, which what builds and programs keep for themselves is not, `unread` counts those beyond
-    the number that is read."""
+    """What a call changed. `counts` says how many paths by effect, git's own left out; `files` are those whose contents
+    a person reads, without what builds and programs keep for themselves. `unread` counts those beyond the number that
+    is read."""
 
     counts: dict[str, int] = {}
     files: tuple[FileVersions, ...] = ()

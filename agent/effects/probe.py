@@ -40,7 +40,7 @@ def probe_call(place: Snapshots, call: ToolCall, before: Before) -> ToolResult |
     """Return how a built-in call that was cut off ended, None where looking does not tell for certain.
 
     The result is `ok` where everything is as the call would have left it. Its error is `not_done` where everything is
-    as it was before, which says so only where nothing of the process that ran it is at work any more.
+    as it was before and nothing of the process that ran it works any more.
     """
     probe = _PROBES.get(call.name)
     if probe is None or call.arguments is None or not before:

@@ -170,7 +170,7 @@ class UndoStep(Struct, frozen=True):
     """One way back. `what` names the thing, `words` say what is done to it.
 
     `check_possible` raises WorkspaceError when nothing could be put back, LogError where the bytes are gone. `is_left`
-    tells whether things are as the call left them, `is_back` whether they are as before the call, `is_midway` whether
+    tells whether things are as the call left them, `is_back` whether they are as before it. `is_midway` tells whether
     an undo that broke off can have left what is there now; each may raise WorkspaceError with a reason of its own.
     """
 

@@ -87,10 +87,10 @@ async def undo(session: Session, call_id: str | None = None, preview: bool = Fal
 
     Nothing is touched unless everything is still as the call left it and can be restored as far as can be told. A
     `checkpoint` announces it; what was restored is compared by hash and recorded as `effect_undone`. Where it breaks
-    off, a further `checkpoint` and the report say what is left, and undoing again continues there, also after an
-    earlier process was ended in between. With `preview` only says what would happen. A change without a way back, a
-    world that has moved on, a command at work in a sandbox of the workspace and an unknown call are a report with a
-    reason; raises LogError when the log fails.
+    off, a further `checkpoint` and the report say what is left. Undoing again continues there, in another process too.
+    With `preview` only says what would happen. The report has a reason for a change without a way back, for files that
+    changed since, for an unknown call, and while a command works in a sandbox of the workspace; raises LogError when
+    the log fails.
     """
     if session.running_calls:
         return UndoReport(False, reason="a tool is still running; wait for it or cancel it", preview=preview)
@@ -256,8 +256,8 @@ HELD = (ResourceKind.FILE, ResourceKind.DIRECTORY, ResourceKind.REPOSITORY, Reso
 class Preview(Struct, frozen=True):
     """What would become of what a call changes.
 
-    `changes` are its files before and after, none where no tool says so, a file is larger than one read, or it would
-    fail as things are, and then `problem` says why. `kept` are the resources with a before-image, `lost` those changed
+    `changes` are its files before and after. There are none where no tool says so, a file is larger than one read, or
+    the call would fail; `problem` then says why. `kept` are the resources with a before-image, `lost` those changed
     without one. `unkept` names, by path, what a file has beside its content and would not keep. `paths` says of each
     path what a program has done to it in its sandbox, such as `delete a.txt`.
     """
@@ -273,8 +273,8 @@ class Preview(Struct, frozen=True):
 def preview_call(session: Session, call_id: str, digest: str) -> Preview | None:
     """Return the prospect of a call a person is asked about just now, None for any other.
 
-    Looked at is only what was judged: as when the call runs, a path that leads elsewhere since, and a file that holds
-    something else, is a problem and not read on.
+    It looks only at what was judged. A path that leads elsewhere since, or a file that holds something else, is a
+    problem, as when the call runs.
     """
     asked = session.interaction.asked
     facts = asked.facts.get(call_id) if asked is not None else None

@@ -84,8 +84,8 @@ def explain_code(code: str, *, is_attended: bool) -> str:
 def list_left(session: Session, task: TaskState) -> Iterator[tuple[str, str, str]]:
     """Yield tool, target and code of each change that was asked for and is not done.
 
-    What has been done since in its place settles one, and so does what was done before where only text from outside
-    named it: the person asked for the other one.
+    What was done since in its place settles one. So does what was done before, where only text from outside named it:
+    the person asked for the other one.
     """
     proposal = session.turns.find_proposal(task)
     messages = tuple(task.messages) if proposal is None else list_asking(proposal, task.messages, session.policy)

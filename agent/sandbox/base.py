@@ -13,8 +13,8 @@ from foregate.agent.sandbox.plan import Plan
 class Base(TypedDict):
     """The part of a `Plan` that does not say what its command works on; the names are those of the plan.
 
-    Left out is what lies in the workspace, in a folder outside that the command may write to or in a layer over a
-    folder of the machine, and each folder that holds one of these. `processes` is their bound, 0 for none.
+    It leaves out what lies in the workspace, in a folder the command may write to, or in a layer over a folder of the
+    machine, and each folder around these. `processes` is their bound, 0 for none.
     """
 
     home: str

@@ -56,11 +56,11 @@ def start_prepared(
 ) -> None:
     """Have the command run in a sandbox that was prepared, which takes only one.
 
-    The streams are pipes or /dev/null, which also stands for one that is closed. `report` is the writing end of a pipe:
-    once the caller has closed its own, it ends empty when the command's program has started, and holds a `Failure` as
-    JSON when a step before that failed. Then nothing ran, and the first process ends with exit code 125. The
-    descriptors `more` stay open as long as the first process lives; where the network is served the first is a Unix
-    socket to whoever does that, and the sockets of `open_listeners` are sent there. Raises StepFailed and OSError.
+    The streams are pipes or /dev/null, which also stands for one that is closed. `report` is the writing end of a pipe;
+    the caller closes its own. It ends empty when the command's program has started, and holds a `Failure` as JSON when
+    a step before failed. Then nothing ran, and the first process ends with exit code 125. The descriptors `more` stay
+    open as long as the first process lives; where the network is served the first is a Unix socket to whoever does
+    that, and the sockets of `open_listeners` are sent there. Raises StepFailed and OSError.
     """
     view = make_early_view(plan)
     seen = [] if view is None else [view]
@@ -91,8 +91,8 @@ def close_others(kept: int) -> None:
 def take_streams(streams: Sequence[int]) -> None:
     """Make these the streams, and let go of what one could be used for beyond reading and writing.
 
-    Of a file or a device outside, its owner may change the mode, size and times through any descriptor of it, and a
-    socket may hand over further descriptors. What was closed or /dev/null is opened inside, as the /dev/null there.
+    The owner of a file or device outside may change its mode, size and times through any descriptor. A socket may pass
+    further descriptors. What was closed or /dev/null is opened inside, as the /dev/null there.
     """
     for stream, given in zip(_STREAMS, streams, strict=True):
         os.dup2(given, stream)

@@ -52,9 +52,9 @@ def guard(
 
     Without a request it makes what it can of a sandbox and waits for one from `asked`; it leaves where none comes.
 
-    Each line it says is an object with one of these: `pid` or `error`, an errno or what a sandbox failed in, at the
-    start, `excess` when it is ended because it used too much, `status` (as `waitpid` has it) when the program itself
-    has ended, and last `left`, how many of its tree could not be killed.
+    Each line it writes is an object with one key. At the start this is `pid`, or `error`, an errno or what a sandbox
+    failed in. `excess` says that it is ended because it used too much, `status` (as `waitpid` has it) that the program
+    has ended. The last is `left`, how many of its tree could not be killed.
     """
     os.setsid()
     woken = watch_children()

@@ -29,8 +29,8 @@ class Prepared(NamedTuple):
 class Given(NamedTuple):
     """What a prepared process is told. `more` are further descriptors, in the order in which they were sent.
 
-    `report` is the writing end of a pipe: it is closed when the command's program has started, and takes a `Failure` as
-    JSON when a step before that failed.
+    `report` is the writing end of a pipe. It closes when the command's program has started, and takes a `Failure` as
+    JSON when a step before failed.
     """
 
     plan: Plan

@@ -201,9 +201,9 @@ def _make_scratch(path: str) -> int:
 def _overlay(bare: int, workspace: str, masks: Iterable[str]) -> int | None:
     """Return a read-only view of the workspace in which the masked paths do not exist, and let go of the bare one.
 
-    A view of its own also cuts the way to whoever listens behind a named pipe or socket in the workspace: on a mere
-    read-only mount both can still be written to. None where the kernel refuses one, as it does when another file
-    system is mounted in the workspace or the workspace lies on two overlays, and Landlock holds the pipes instead.
+    A view of its own also cuts the way to whoever listens at a named pipe or socket in the workspace. On a mere
+    read-only mount both can still be written to. None where the kernel refuses one, as with a file system mounted in
+    the workspace, or a workspace on two overlays. Landlock then holds the pipes.
     """
     below, above = Path(_BUILD, "below"), Path(_BUILD, "above")
     _attach_at(os.dup(bare), str(below))

@@ -53,8 +53,8 @@ def build_filter(*, unix_sockets: bool = False) -> bytes:
     """Return the program for this machine. Raises StepFailed where its system calls are not known.
 
     A call of another architecture ends the process. Of sockets there are pairs of streams, and those of IP and of
-    routes, which reach nothing from an empty network. A Unix socket could be connected to any path that is seen, and
-    a pair of datagrams turned to one, so neither exists but where a sandbox is given `unix_sockets`.
+    routes, which reach nothing from an empty network. A Unix socket could be connected to any visible path, and a pair
+    of datagrams turned to one. So neither exists unless a sandbox is given `unix_sockets`.
     """
     program = refuse_always()
     program += when_called("ioctl", (LOAD, 0, 0, low(1)), *none_of(*REFUSED_CONTROLS, refusal=errno.EPERM))

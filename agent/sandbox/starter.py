@@ -39,9 +39,9 @@ SandboxPlace = tuple[Plan, str]
 class StartedProgram:
     """A program that was started, with the whole tree of what it starts; one thread at a time uses it.
 
-    `stdin`, `stdout` and `stderr` are our ends of its streams, None for no stream. `pid` is its number, `left`
-    how many of its tree could not be killed, `excess` why it was ended where that was because of what it used: a
-    clause such as "it wrote more than the 1000 files a command may write".
+    `stdin`, `stdout` and `stderr` are our ends of its streams, None for no stream. `pid` is its number, `left` how many
+    of its tree could not be killed. `excess` says what it used too much of: a clause such as "it wrote more than the
+    1000 files a command may write".
     """
 
     def __init__(self, line: socket.socket, *streams: IO[bytes] | None) -> None:
@@ -144,7 +144,7 @@ class Starter:
 
         With `merged` errors are written into the output. Its input is empty, unless `speaks`. What it is given of the
         network is `served` by the caller, with `take_listeners`, or by nobody, and then fails at once. Raises OSError
-        where the program cannot be started, ValueError for words no program can be given, and WorkspaceError where
+        where the program cannot be started, and ValueError for words no program takes. Raises WorkspaceError where
         nothing, or no sandbox, can be started at all.
         """
         if any("\0" in word for word in (program, *argv, *environment, *environment.values())):

@@ -157,8 +157,8 @@ def build_answer(
 
 
 def build_override(need: Need, choice: str) -> tuple[Grant, ...]:
-    """Return the grants of a person who wants a call done that was held again: this gate and code, the call as shown
-    and the scripts it runs as they are."""
+    """Return the grants of a person who wants a call done that was held again: this gate and code, the call as shown,
+    with its present scripts."""
     if need.gate != "loop" or choice != "anyway" or not need.request.get("can_override"):
         return ()
     gate, code = get_text(need.request, "gate"), get_text(need.request, "code")

@@ -28,9 +28,9 @@ _LETTERS = compile_late(r"[^\W\d_]+(?:['\u2019-][^\W\d_]+)*")
 def mask_words(state: SessionState) -> str:
     """Return what the model said since the task began, each name that is not the person's as `<outside 1>`.
 
-    The person's are the words of their messages. Every other that stands in a result or in a call of the conversation
-    is masked, whole or in part, and so is every other number, address, path or code wherever it is from. Where earlier
-    messages were left out of the conversation nobody can tell any more: nothing is returned.
+    The person's are the words of their messages. Every other that stands in a result or a call of the conversation is
+    masked, whole or in part. So is every other number, address, path or code. Where earlier messages were left out of
+    the conversation nobody can tell any more: nothing is returned.
     """
     conversation, task = state.conversation, state.task
     if task is None or conversation.left_out:

@@ -12,8 +12,8 @@ from foregate.telemetry.log.masking import Secret
 
 
 class NextPolicy(NamedTuple):
-    """A policy, what is recorded beside it, the tools that keep to it (None for those there are), and the secrets that
-    it finds in Foregate's own environment."""
+    """A policy, what is recorded beside it, the tools that obey it (None for the present ones), and the secrets it
+    finds in Foregate's environment."""
 
     policy: Policy
     layers: Mapping[str, Json]

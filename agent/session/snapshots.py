@@ -18,7 +18,7 @@ LEAST = 1000
 """Events between two snapshots at least: folding that many takes two tenths of a second, and starting one of them."""
 _SHARE = 768
 """Bytes of a snapshot for each event until the next one. Packed they are some 300, and an event has 1 to 3 KB, so this
-adds little to what is written, and a state that is dear to write is written seldom."""
+adds little to what is written. A large state is written seldom."""
 _READ = 1000
 """Events that are read at once; of all others only what they fold to is in memory."""
 

@@ -187,8 +187,8 @@ class TurnBuilder:
     async def restore_turn(self, open_turn: OpenTurn) -> TurnInHand | None:
         """Return a turn that was judged and not carried out, None where an earlier process judged it and it has lapsed.
 
-        A call that was allowed and never started did not run, for `tool_started` is durable before any effect: its
-        permit is unused, and the executor surveys the call's resources again as ever.
+        A call that was allowed and never started did not run, for `tool_started` is durable before any effect. Its
+        permit is unused, and the executor surveys the call's resources again.
         """
         events = {event.seq: event for event in await self._log.read()}
         turn = rebuild_turn(find_body(open_turn.judged, TurnJudged, events.__getitem__).turn, events.__getitem__)

@@ -103,7 +103,7 @@ def _list_values(
     """Yield the values of a call but those its tool declares as free text or as choices.
 
     A person saw the values of one call only. So what they call free text is that while it reads as words and is no part
-    of an object, and of a look nothing is: an address leaves wherever it stands.
+    of an object. A look has no free text: an address leaves wherever it stands.
     """
     by_person = is_declared_by_person(spec, policy)
     texts, amounts = list_roles(spec, policy)

@@ -40,7 +40,8 @@ def find_committed_secrets(
 
     That is what is staged, changed or untracked in the workspace, which has none of the changes yet, and every file
     that the program made or edited. What cannot be looked at is said, and counts. `judged` is how the command was
-    looked at before: nothing is found again of one that was asked about, or whose own words tell all that it commits.
+    looked at before. Nothing is found again where a person was asked about it, or where its own words tell all that it
+    commits.
     """
     folders = _list_committed_folders(found)
     if not folders or judged.secrets or (judged.command is not None and _is_plain_git(judged.command, policy)):

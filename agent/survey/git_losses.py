@@ -33,8 +33,8 @@ class GitLosses:
     def list_lost(self) -> Iterator[str]:
         """Yield the branches, tags, stashes and parts of the git folder that are gone, by the names a person uses.
 
-        What another name, a later commit or the log of HEAD still leads to is not lost, and neither is a stash whose
-        files lie in the workspace as it held them. Raises WorkspaceError where git cannot be asked.
+        What another name, a later commit or the log of HEAD still leads to is not lost. Neither is a stash whose files
+        lie in the workspace unchanged. Raises WorkspaceError where git cannot be asked.
         """
         if _HEAD in self._inside and not self._read_after(self._at(_HEAD)):
             yield self._at(_HEAD)

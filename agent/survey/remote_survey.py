@@ -26,8 +26,8 @@ def survey_remote_call(
 ) -> Survey:
     """Return what a runtime found for a call that touches things there, with what this session knows of them.
 
-    A runtime can only make it worse: this side's protected names count too, and what it says a tool does at most
-    counts at least, unless the policy believes it.
+    A runtime can only make it worse. This side's protected names count too, and its word on an effect only raises it,
+    unless the policy believes the runtime.
     """
     found = tools.survey(call)
     if found is None:

@@ -49,8 +49,8 @@ _MAX_NAME = 512
 
 
 class _Traits(NamedTuple):
-    """What of a tool says how its calls are surveyed: its targets, their kinds, whether it starts programs, and whether
-    somebody may have to stand behind a call."""
+    """What says how a tool's calls are surveyed: its targets, their kinds, whether it starts programs, and whether a
+    call may need the user's authority."""
 
     targets: Sequence[TargetParameter]
     kinds: Sequence[ResourceKind]
@@ -319,8 +319,8 @@ class Surveyor:
         return {}
 
     def _find_named_paths(self, command: Command, cwd: Json) -> tuple[str, ...]:
-        """Return the paths a changing command names that lead to something, also what lies in a folder it names last
-        under the name of another of them: `mv a.txt old/` replaces `old/a.txt`."""
+        """Return the existing paths that a changing command names. In a folder named last, also those with the name of
+        another one: `mv a.txt old/` replaces `old/a.txt`."""
         if not command.argv:
             return ()
         words = list(dict.fromkeys(list_operands(command.argv)))[:OPERANDS]

@@ -105,8 +105,8 @@ class ValueSources:
     def find_agreed(self, model: ArgumentValue, value: Value, text: str, agreed: Agreed) -> ArgumentValue | None:
         """Return a value as said or found before, where the person agreed to it in the words of the model.
 
-        The only value of its kind that the person said stays in force where the proposal names it, be it beside others,
-        and that of a thing where it names no other of the sort.
+        The only value of its kind that the person said stays in force where the proposal names it, also beside others.
+        That of a thing does where the proposal names no other of the sort.
         """
         again, left = self.said_before.find(value, text), 1 - self.task.uses.count(model.key)
         others = self.values if model.role != "target" else [one for one in self.values if self.values[one] != "target"]
@@ -157,8 +157,9 @@ class ValueSources:
     def find_in_reads(self, model: ArgumentValue, value: Value, text: str) -> FoundValue | None:
         """Return the read that found a value, None where none did, or where it could pass for another value.
 
-        A word of the person's has to stand in the record for a grave call, for an address that something goes to, and
-        where the person named another thing of its sort that nothing has used; a grave call then takes no other at all.
+        A word of the person's has to stand in the record for a grave call and for an address that something goes to. So
+        it has where the person named another thing of its sort that nothing has used; a grave call then takes no other
+        at all.
         """
         reads = self.task.reads
         if (words := self.needs_words(value, text, self.said)) is None:

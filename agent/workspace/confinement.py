@@ -56,8 +56,8 @@ def plan_sandbox(
 def show_programs(plan: Plan, programs: Iterable[str]) -> Plan:
     """Return a plan that also shows what programs need to start whose files somebody may have changed.
 
-    These are those of the workspace's virtual environments, those that PATH finds in the workspace, and `programs`,
-    named by paths that are absolute or relative to the workspace. Of what they name only interpreters are shown.
+    These are those of the workspace's virtual environments, those that PATH finds in the workspace, and `programs`, by
+    absolute paths or relative to the workspace. Of what they name only interpreters are shown.
     """
     root = plan["workspace"]
     found = [os.path.realpath(folder) for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]

@@ -1,7 +1,7 @@
 """The lock files of a git command that was killed: git never removes them, and every command after it fails.
 
-A lock goes where all of this holds: it is a plain file of our own, it was made after the call began that is dead now,
-no living process has it open, and no living git works in the repository. Any doubt leaves it there.
+A lock is removed where all of this holds: it is a plain file of our own, made after the dead call began. No living
+process has it open, and no living git works in the repository. Any doubt leaves it there.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ class LocalWorkspace(Workspace):
     def resolve(self, path: str, *, follow: bool = True) -> str:
         """Return the canonical id of `path`: relative, links followed, no `.` or `..`; "." is the root.
 
-        Raises WorkspaceError for a path that leads outside, also by a link, or that is too long, NoPath for one with a
-        null byte, and NotText for one that leads by a link to a name that is no text.
+        Raises WorkspaceError for a path that leads outside, also by a link, or that is too long. Raises NoPath for a
+        null byte, and NotText for a link to a name that is no text.
         """
         check_path(path)
         pending = _list_parts(self._relative(path))

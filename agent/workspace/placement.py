@@ -1,7 +1,7 @@
 """Many paths of a workspace brought from one state to another: all of them, or everything stays as it was.
 
 New contents are written into a folder of their own and put on disk. Then each is swapped into its place, and what comes
-out is compared with what was to be replaced, so that nothing anybody saves meanwhile is lost: it is swapped back.
+out is compared with what was to be replaced. What somebody saved meanwhile is swapped back, so that nothing is lost.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _OPENED = stat.S_IRWXU
 class Placement(Struct):
     """One way of a list of steps, by `place`. `stage` is the name of the folder of new contents, in the root.
 
-    `folders` are, by path, the mode and time of folders that are no steps: of those above the steps, and of others
-    above which there were steps that are taken already.
+    `folders` are, by path, the mode and time of folders that are no steps: those above the steps, and those above steps
+    that are taken already.
     """
 
     workspace: Workspace

@@ -42,9 +42,9 @@ def scan(
 ) -> Iterator[Met]:
     """Yield an open folder and all that is in it, each folder before what it holds, but what is skipped.
 
-    What vanishes on the way is left out, and so is what is in a folder that cannot be read, unless `opens` says that it
-    may be made readable meanwhile. `leaves` is told of a folder that lies too deep to be looked into. Raises what that
-    raises, and OSError.
+    What vanishes on the way is left out. So is what is in an unreadable folder, unless `opens` says that it may be made
+    readable meanwhile. `leaves` is told of a folder that lies too deep to be looked into. Raises what that raises, and
+    OSError.
     """
     yield Met(".", top, ".", os.stat(top))
     yield from _scan_folder(top, "", skips, opens, leaves, 0)
