@@ -32,7 +32,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "assembly",
         "audit cli.terminal",
         "pages tuning",
-        "cli.demo cli.plan tuning.rehearsing",
+        "tuning.rehearsing",
         "cli.acp cli.chat console",
         "cli.commands",
         "cli",

@@ -8,8 +8,8 @@ from msgspec import to_builtins
 from msgspec.structs import asdict
 
 from foregate.agent.effects.undo import UndoableChange, choose_change, has_unfinished_undo, read_undo_history
-from foregate.cli.plan.plan_finding import summarise_plan as about_plan
 from foregate.cli.terminal.event_rows import format_event as rows_of_event
+from foregate.cli.terminal.plan_finding import summarise_plan as about_plan
 from foregate.cli.terminal.timeline import format_conversation
 from foregate.evidence.state.plan import read_plans
 from foregate.evidence.state.session import SessionState

@@ -10,7 +10,7 @@ import pytest
 
 from foregate import Agent
 from foregate.agent.models.rehearsal.model import RehearsalModel
-from foregate.cli.demo.demo import run_git
+from foregate.cli.commands.demo import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import message
 from tests.agent.planning.plans import begin_repository, statuses

@@ -18,7 +18,7 @@ from foregate.agent.planning.run.control import follow_plan, preview_open_tasks,
 from foregate.agent.testing.model import ScriptedPerson
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.demo.demo import run_git
+from foregate.cli.commands.demo import run_git
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.models.openai.scripted_server import Reply, ScriptedServer, message
 from tests.agent.models.openai.test_model import model_at

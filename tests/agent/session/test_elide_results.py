@@ -17,7 +17,7 @@ from foregate.agent.tools.builtin.git import git_add, git_status
 from foregate.agent.tools.builtin.looking import search_text
 from foregate.agent.tools.builtin.project import run_tests
 from foregate.agent.workspace.workspace import Workspace
-from foregate.cli.demo.demo import run_git
+from foregate.cli.commands.demo import run_git
 from foregate.policy.policy import Policy
 from foregate.schemas.event_body import ToolFinished
 from foregate.schemas.tool_call import ToolCall

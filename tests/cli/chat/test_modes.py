@@ -16,8 +16,8 @@ from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.conversation import ChatSession
 from foregate.cli.chat.slash import COMMANDS
-from foregate.cli.plan.plan_sheet import PlanProgress
 from foregate.cli.terminal.person import PersonAtTerminal
+from foregate.cli.terminal.plan_sheet import PlanProgress
 from foregate.cli.terminal.screen import Screen
 from foregate.evidence.state.plan import PlanState
 from foregate.telemetry.log.memory_log import MemoryLog

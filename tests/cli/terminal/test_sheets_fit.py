@@ -11,8 +11,8 @@ from rich.console import Console
 
 from foregate.agent.effects.undo import Preview
 from foregate.agent.planning.run.outlook import PlanPreview
-from foregate.cli.plan.plan_sheet import PlanPerson
 from foregate.cli.terminal.person import PersonAtTerminal
+from foregate.cli.terminal.plan_sheet import PlanPerson
 from foregate.cli.terminal.screen import Screen
 from foregate.evidence.state.plan import PlanState, StepState
 from foregate.schemas.judgement import Need

@@ -23,7 +23,7 @@ from foregate.cli.acp.permission import (
     build_tools_question,
 )
 from foregate.cli.acp.updates import Updates
-from foregate.cli.plan.plan_sheet import format_failure, format_plan_sheet, format_task
+from foregate.cli.terminal.plan_sheet import format_failure, format_plan_sheet, format_task
 from foregate.schemas import strict_json
 from foregate.schemas.judgement import Need
 from foregate.schemas.protocols import Reply

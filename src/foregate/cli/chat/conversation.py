@@ -19,11 +19,11 @@ from foregate.assembly.open import OpenSession, open_session
 from foregate.assembly.setting import SessionOptions
 from foregate.cli.chat.showing import PolicyNews, find_ended_calls, format_call
 from foregate.cli.chat.slash import COMMANDS, KEYS, MODES, OUTCOMES, WAITING, describe_unknown, is_command
-from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.event_rows import name_call
 from foregate.cli.terminal.hints import IN_CHAT, name_commands
 from foregate.cli.terminal.layout import BAD, CARE, NAME, build_console, format_labelled
 from foregate.cli.terminal.person import PersonAtTerminal
+from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgress
 from foregate.cli.terminal.recap import RECAPPED, format_recap
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.standard_streams import is_lost

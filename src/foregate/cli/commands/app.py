@@ -115,7 +115,7 @@ app = typer.Typer(
 @app.command("demo", short_help="Show a session with every ruling.")
 def demo() -> None:
     """Show a session in a workspace of its own, with every ruling; needs no model and no network."""
-    from foregate.cli.demo.demo import show_demo
+    from foregate.cli.commands.demo import show_demo
 
     run_async(show_demo())
 

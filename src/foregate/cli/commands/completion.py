@@ -121,7 +121,7 @@ def _list_sessions() -> Iterator[Candidate]:
 
 def _list_plans() -> Iterator[Candidate]:
     from foregate.assembly.home import Home, open_home_log
-    from foregate.cli.plan.plan_finding import list_log_plans
+    from foregate.cli.terminal.plan_finding import list_log_plans
 
     if not Home(Home.path()).events.exists():
         return

@@ -14,7 +14,7 @@ from foregate.schemas.errors import UsageError
 
 if TYPE_CHECKING:
     from foregate.assembly.setting import SessionOptions
-    from foregate.cli.plan.plan_work import Course, PlanWork
+    from foregate.cli.terminal.plan_work import Course, PlanWork
     from foregate.schemas.event import Actor
     from foregate.schemas.task_plan import TaskPlan
 
@@ -44,8 +44,8 @@ def execute(
 ) -> None:
     """Show a plan, ask for a yes, and run it task by task; every call is judged. Ctrl-C pauses, twice cancels."""
     from foregate.agent.planning.ask.planner import record_proposal
-    from foregate.cli.plan.plan_finding import find_plan, plan_text, read_folder
-    from foregate.cli.plan.plan_work import dump_findings, go_on
+    from foregate.cli.terminal.plan_finding import find_plan, plan_text, read_folder
+    from foregate.cli.terminal.plan_work import dump_findings, go_on
     from foregate.cli.terminal.scripting import to_json_line
 
     if yes and step:

@@ -46,9 +46,9 @@ def plan(
 async def _make_plan(setting: SessionOptions, request: str, save: Path | None, as_json: bool) -> int:
     from foregate.agent.planning.ask.planner import make_plan
     from foregate.agent.planning.run.control import end_declined, preview_open_tasks
-    from foregate.cli.plan.plan_finding import save_plan
-    from foregate.cli.plan.plan_sheet import format_plan_sheet
-    from foregate.cli.plan.plan_work import dump_findings, open_plan_work
+    from foregate.cli.terminal.plan_finding import save_plan
+    from foregate.cli.terminal.plan_sheet import format_plan_sheet
+    from foregate.cli.terminal.plan_work import dump_findings, open_plan_work
     from foregate.cli.terminal.scripting import to_json_line
 
     async with open_plan_work(setting, as_json=as_json) as work:
@@ -88,8 +88,8 @@ async def _make_plan(setting: SessionOptions, request: str, save: Path | None, a
 
 async def _check_plan(setting: SessionOptions, file: Path, as_json: bool) -> int:
     from foregate.assembly.choices import REHEARSAL
-    from foregate.cli.plan.plan_finding import plan_text
-    from foregate.cli.plan.plan_work import dump_findings, open_plan_work
+    from foregate.cli.terminal.plan_finding import plan_text
+    from foregate.cli.terminal.plan_work import dump_findings, open_plan_work
     from foregate.cli.terminal.scripting import to_json_line
     from foregate.telemetry.log.memory_log import MemoryLog
 

@@ -20,9 +20,9 @@ from foregate.agent.planning.format.validator import Validation, validate_readin
 from foregate.agent.planning.run.answering import PlanReport
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.run_plan import PlanController
-from foregate.cli.plan.plan_sheet import PlanPerson, PlanProgress, format_defects, format_report
 from foregate.cli.terminal.exit_codes import STATUS, USAGE
 from foregate.cli.terminal.layout import CARE, make_visible
+from foregate.cli.terminal.plan_sheet import PlanPerson, PlanProgress, format_defects, format_report
 from foregate.cli.terminal.scripting import to_json_line
 from foregate.cli.terminal.terminal import interruptible, pause
 from foregate.evidence.state.plan import PlanState

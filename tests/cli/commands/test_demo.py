@@ -23,8 +23,7 @@ from rich.console import Console
 from foregate.agent.models.rehearsal import model
 from foregate.assembly.home import Home
 from foregate.audit.explanation import explain
-from foregate.cli.commands.reports import format_explanation
-from foregate.cli.demo.demo import (
+from foregate.cli.commands.demo import (
     FILES,
     FLAWED,
     MESSAGE,
@@ -42,7 +41,8 @@ from foregate.cli.demo.demo import (
     run_git,
     show_demo,
 )
-from foregate.cli.demo.post import ADDRESS, FOREIGN, read_outbox
+from foregate.cli.commands.demo_post import ADDRESS, FOREIGN, read_outbox
+from foregate.cli.commands.reports import format_explanation
 from foregate.cli.terminal.timeline import format_decision
 from foregate.schemas.codes import GATES
 from foregate.schemas.errors import UsageError

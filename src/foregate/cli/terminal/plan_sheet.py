@@ -16,12 +16,12 @@ from foregate.agent.planning.format.configuration import FormattingSection
 from foregate.agent.planning.run.answering import PlanReport, build_report
 from foregate.agent.planning.run.control import get_plan_state
 from foregate.agent.planning.run.outlook import CallPreview, PlanPreview, preview_plan
-from foregate.cli.plan.plan_finding import edit_plan
 from foregate.cli.terminal.blocks import fit_rows
 from foregate.cli.terminal.event_rows import describe_compression
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, format_hanging, format_labelled
 from foregate.cli.terminal.lookalikes import find_lookalikes
 from foregate.cli.terminal.pages import show_pages
+from foregate.cli.terminal.plan_finding import edit_plan
 from foregate.cli.terminal.screen import Screen
 from foregate.cli.terminal.sheet import build_argument, is_long
 from foregate.cli.terminal.terminal import Terminal

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.text import Text
 
-from foregate.cli.demo.post import ADDRESS, FOREIGN, build_post_tools, read_outbox
+from foregate.cli.commands.demo_post import ADDRESS, FOREIGN, build_post_tools, read_outbox
 from foregate.cli.terminal.diff import diff_change, format_change
 from foregate.cli.terminal.layout import BAD, CARE, GOOD, NAME, format_labelled
 from foregate.cli.terminal.screen import Screen

@@ -13,7 +13,7 @@ from foregate.agent.planning.run.control import follow_plan, preview_open_tasks
 from foregate.agent.planning.run.outlook import PlanPreview, describe_call
 from foregate.assembly.open import open_session
 from foregate.assembly.setting import SessionOptions
-from foregate.cli.plan.plan_sheet import format_plan_sheet, format_summary, format_task
+from foregate.cli.terminal.plan_sheet import format_plan_sheet, format_summary, format_task
 from foregate.telemetry.log.memory_log import MemoryLog
 from tests.agent.planning.plans import call, plan, task
 

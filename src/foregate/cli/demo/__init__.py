@@ -1,1 +1,0 @@
-"""The demo: a session that shows what is held and why, checked as it runs."""

@@ -1,1 +1,0 @@
-"""Plans at a terminal: shown, confirmed, and followed as they run."""
