@@ -1,4 +1,4 @@
-"""The hands that apply what a sandbox changed to the workspace, take it back as one, and go on after a crash.
+"""Applies what a sandbox changed to the workspace, takes it back as one, and continues after a crash.
 
 Everything here blocks. In order: `find_conflicts`, `keep_images`, then durably the start with the hash it returned,
 then `apply_changes`; after a crash `go_on_or_back`.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from foregate.agent.effects.left_locks import remove_left_locks
 from foregate.agent.effects.snapshots import Snapshots
-from foregate.agent.session.hands import Hands, PrefetchedResult
+from foregate.agent.session.call_runner import CallRunner, PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted, ChildPaused
 from foregate.agent.tools.tool import cap_text
 from foregate.agent.workspace.confined_program import allow_programs
@@ -66,7 +66,7 @@ def check_permit(session: Session, permit: Permit, call: ToolCall) -> None:
         raise NoPermit(f"there is no unused permit for call `{call.id}`")
 
 
-class CallHands(Hands):
+class CallExecutor(CallRunner):
     """Runs calls of a session where its workspace is; what a sandbox holds is for whoever derives from it."""
 
     def __init__(self, session: Session) -> None:
@@ -93,9 +93,9 @@ class CallHands(Hands):
             return await execute(session, permit, facts, actor, early=early, prefetched=prefetched)
 
     @classmethod
-    def of(cls, session: Session) -> Hands:
-        """Return the hands of a session: its own, else those of this machine."""
-        return session.hands or cls(session)
+    def of(cls, session: Session) -> CallRunner:
+        """Return a session's own runner of calls, else one of this machine."""
+        return session.call_runner or cls(session)
 
 
 async def execute(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from foregate.agent.effects.hands import MachineHands
+from foregate.agent.effects.machine_runner import MachineRunner
 from foregate.agent.session.result import RunResult
 from foregate.agent.session.session import Session
 from foregate.agent.session.stopping import PERSON
@@ -35,7 +35,7 @@ async def answer_remaining(
     """
     open_turn, program = session.state.open, session.state.program
     if open_turn is not None and open_turn.sandbox is not None:
-        await MachineHands.of(session).discard(SandboxedChanges(upper=open_turn.sandbox.body.upper))
+        await MachineRunner.of(session).discard(SandboxedChanges(upper=open_turn.sandbox.body.upper))
     judgement = open_turn.judgement if open_turn is not None else None
     ruled_out = {v.call: v for v in judgement.verdicts if v.standing is not Standing.ALLOW} if judgement else {}
     left = list(open_turn.unanswered.values()) if open_turn is not None else []

@@ -10,7 +10,7 @@ from itertools import product
 from typing import TypeVar
 
 from foregate.agent.effects.executor import find_changed_resource
-from foregate.agent.effects.hands import MachineHands
+from foregate.agent.effects.machine_runner import MachineRunner
 from foregate.agent.loop.answers import answer_remaining, draft_answer
 from foregate.agent.loop.internal_calls import run_observation
 from foregate.agent.loop.sandbox_turn import settle_sandbox
@@ -45,7 +45,7 @@ async def dispatch(session: Session, open_turn: OpenTurn, in_hand: TurnInHand | 
         return await Dispatch(session, open_turn, in_hand).run()
     assert open_turn.judgement is not None
     if open_turn.sandbox is not None:
-        await MachineHands.of(session).discard(SandboxedChanges(upper=open_turn.sandbox.body.upper))
+        await MachineRunner.of(session).discard(SandboxedChanges(upper=open_turn.sandbox.body.upper))
     for verdict in open_turn.judgement.verdicts:
         call = open_turn.unanswered.get(verdict.call)
         if call is not None and verdict.standing is Standing.ALLOW:
@@ -134,7 +134,7 @@ class Dispatch:
             return
         permit = Permit(verdict.call, verdict.digest, self._in_hand.judged, self._in_hand.turn.survey_hash)
         async with self._sandbox if facts.changes and facts.survey.work else _FREE:
-            done = await MachineHands.of(session).execute(permit, facts, prefetched=early)
+            done = await MachineRunner.of(session).execute(permit, facts, prefetched=early)
             if isinstance(done, CallNotStarted):
                 await session.record(draft_answer(facts.call, facts, done.code, done.message))
             elif (ended := self._open.sandbox) is not None and ended.body.call == facts.call.id:

@@ -7,8 +7,8 @@ from typing import Self
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.hands import MachineHands
-from foregate.agent.session.hands import PrefetchedResult
+from foregate.agent.effects.machine_runner import MachineRunner
+from foregate.agent.session.call_runner import PrefetchedResult
 from foregate.agent.session.result import DELEGATE
 from foregate.agent.session.session import Session
 from foregate.evidence.state.dataflow import find_steps
@@ -30,7 +30,7 @@ async def run_observation(session: Session, call: ToolCall, actor: TurnActor, ca
     leave = await get_observation_permit(session, call, actor, cause)
     if leave is None:
         return None
-    result = await MachineHands.of(session).execute(*leave, actor)
+    result = await MachineRunner.of(session).execute(*leave, actor)
     return result if isinstance(result, ToolResult) else None
 
 
@@ -120,7 +120,7 @@ class Prefetch(Follower):
             return
         permit, facts = leave
         async with self._room:
-            result = await MachineHands.of(session).execute(permit, facts, "runner", early=True)
+            result = await MachineRunner.of(session).execute(permit, facts, "runner", early=True)
         if isinstance(result, ToolResult):
             self._seen[call.digest] = PrefetchedResult(permit.judged, facts.survey, result)
 

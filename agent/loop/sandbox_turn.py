@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from foregate.agent.effects.hands import MachineHands
+from foregate.agent.effects.machine_runner import MachineRunner
 from foregate.agent.loop.answers import draft_answer
 from foregate.agent.session.result import CallNotStarted, ChildPaused, RunResult
 from foregate.agent.session.session import Session
@@ -28,8 +28,8 @@ async def settle_sandbox(session: Session, open_turn: OpenTurn, in_hand: TurnInH
     """
     ended = open_turn.sandbox
     assert ended is not None
-    facts, hands = in_hand.facts[ended.body.call], MachineHands.of(session)
-    found = hands.find_changes(ended.body)
+    facts, runner = in_hand.facts[ended.body.call], MachineRunner.of(session)
+    found = runner.find_changes(ended.body)
     if found is None:
         await session.record(draft_answer(facts.call, facts, "not_run_cancelled", _GONE))
         return
@@ -42,18 +42,18 @@ async def settle_sandbox(session: Session, open_turn: OpenTurn, in_hand: TurnInH
             await session.record(_draft_refusal(session, ended, found, facts, verdict))
             return
         permit = Permit(verdict.call, verdict.digest, judged.judged, judged.turn.survey_hash)
-        done = await hands.apply(permit, facts, ended, found)
+        done = await runner.apply(permit, facts, ended, found)
         if isinstance(done, CallNotStarted):
             await session.record(draft_answer(facts.call, facts, done.code, f"{done.message}. {_NOTHING}"))
     finally:
-        await hands.discard(found)
+        await runner.discard(found)
 
 
 async def _judge_changes(
     session: Session, open_turn: OpenTurn, ended: OpenSandbox, found: SandboxedChanges, command: CallFacts
 ) -> TurnInHand:
     """Return the judged turn of what a sandbox changed; whoever must say yes to it has been asked."""
-    survey = await MachineHands.of(session).survey_changes(ended, found, command)
+    survey = await MachineRunner.of(session).survey_changes(ended, found, command)
     while True:
         answers, voided = session.turns.split_answers(ended.answers, (survey,))
         more = {"surveys": (survey,), "answers": answers, "voided": voided}
@@ -73,7 +73,7 @@ def _draft_refusal(
     session: Session, ended: OpenSandbox, found: SandboxedChanges, facts: CallFacts, verdict: Verdict
 ) -> Draft:
     """Return the answer to a call whose changes are thrown away: why, what it said, and what it would have changed."""
-    ruling, diff = verdict.ruling, MachineHands.of(session).format_changes(found)
+    ruling, diff = verdict.ruling, MachineRunner.of(session).format_changes(found)
     output = f"{ended.body.content}\n\nwhat it would have changed:\n{diff}"
     observed = RemedyResult(tool=facts.call.name, arguments={}, ok=ended.body.ok, output=output)
     more = {"ruling": verdict.standing.value, "gate": verdict.gate, "observed": observed}

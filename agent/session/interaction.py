@@ -8,7 +8,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from foregate.agent.session.advice import ask_advisor
-from foregate.agent.session.hands import PrefetchedResults
+from foregate.agent.session.call_runner import PrefetchedResults
 from foregate.agent.session.hearing import Hearing, draft_answer
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand

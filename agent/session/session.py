@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
-from foregate.agent.session.hands import Hands, PrefetchedResults
+from foregate.agent.session.call_runner import CallRunner, PrefetchedResults
 from foregate.agent.session.interaction import Interaction
 from foregate.agent.session.next_policy import FollowPolicy
 from foregate.agent.session.permissions import Permissions
@@ -79,7 +79,7 @@ class Session:
     are none, and the tool `delegate` is not offered. `plan_driver` makes what takes a task through a plan. With
     `prefetch` reads may begin while a response still arrives. `on_text` follows the words of each response. `preview`
     writes down what the calls of a question would change, so that it can be shown where nothing can be looked at. `by`
-    is who runs the session, None where nobody says. `hands` do what was judged, None for this machine's own.
+    is who runs the session, None where nobody says. `call_runner` does what was judged, None for this machine's own.
     `follow_policy` is asked between two turns for another policy.
     """
 
@@ -108,7 +108,7 @@ class Session:
         permissions: Permissions | None = None,
         preview: Callable[[Session, Need], bytes] = lambda session, need: b"",
         by: Identity | None = None,
-        hands: Hands | None = None,
+        call_runner: CallRunner | None = None,
         follow_policy: FollowPolicy | None = None,
     ) -> None:
         self.state = SessionState() if state is None else state
@@ -124,7 +124,7 @@ class Session:
         self.blobs, self.model, self.policy, self.workspace, self.depth = blobs, model, policy, workspace, depth
         self.layers: Mapping[str, Json] = {"given": True} if layers is None else layers
         self.delegate, self.prefetch, self.on_text = delegate, prefetch, on_text
-        self.name, self.person, self.clock, self.hands = lease.session, person, clock, hands
+        self.name, self.person, self.clock, self.call_runner = lease.session, person, clock, call_runner
         self.tools = tools.for_session(lease.session)
         self.delegates = delegate is not None and depth < policy.limits.child_depth
         self.prefetched = PrefetchedResults()

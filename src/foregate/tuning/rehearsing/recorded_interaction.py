@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from foregate.agent.session.hands import PrefetchedResults
+from foregate.agent.session.call_runner import PrefetchedResults
 from foregate.agent.session.interaction import AbsentPerson, Interaction, build_override, restore_reply, strip_request
 from foregate.agent.session.session_log import SessionLog
 from foregate.agent.session.turn_builder import TurnInHand

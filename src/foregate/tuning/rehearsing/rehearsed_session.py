@@ -1,4 +1,4 @@
-"""A session that is played again: the real one, with eyes, hands and answers out of a recording."""
+"""A session that is played again: the real one, with looks, results and answers out of a recording."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
 from foregate.tuning.rehearsing.progress import Progress
-from foregate.tuning.rehearsing.recorded_hands import RecordedHands
 from foregate.tuning.rehearsing.recorded_interaction import RecordedInteraction
 from foregate.tuning.rehearsing.recorded_model import RecordedModel
+from foregate.tuning.rehearsing.recorded_runner import RecordedRunner
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedSwitch, RecordedUndo
 from foregate.tuning.rehearsing.recorded_surveyor import RecordedSurveyor
 from foregate.tuning.rehearsing.rehearsed_plan import RehearsedPlan
@@ -68,9 +68,9 @@ class RehearsedSession(Session):
         state: SessionState | None = None,
     ) -> None:
         self._stage, self._progress = stage, progress
-        started, hands = progress.recording.started, RecordedHands(progress, stage)
+        started, runner = progress.recording.started, RecordedRunner(progress, stage)
         model = RecordedModel(progress, started.model)
-        self._hands_again, self._tools = hands, RecordedTools(started.catalogue)
+        self._call_runner, self._tools = runner, RecordedTools(started.catalogue)
         super().__init__(
             log=stage.log,
             lease=lease,
@@ -87,9 +87,9 @@ class RehearsedSession(Session):
             layers=layers,
             delegate=run_child_task if self._may_delegate() else None,
             plan_driver=self._drive_plans if progress.recording.has_configuration else None,
-            hands=hands,
+            call_runner=runner,
         )
-        model.session = hands.session = self
+        model.session = runner.session = self
         if isinstance(self.plan_driver, RehearsedPlan):
             self.plan_driver.planner.session = self.plan_driver.filler.session = self
         self.interaction = RecordedInteraction(self.log, self.blobs, model, policy, progress)
@@ -129,7 +129,7 @@ class RehearsedSession(Session):
 
     def build_surveyor(self, catalogue: Catalogue) -> RecordedSurveyor:
         found = RecordedSurveyor(self._progress, self._stage.policies, self.policy, catalogue)
-        self._hands_again.surveyor = found
+        self._call_runner.surveyor = found
         return found
 
     async def switch(self, step: RecordedSwitch) -> None:

@@ -1,11 +1,11 @@
-"""The hands of this machine: calls run, and what a sandbox changed is applied, in the workspace of the session."""
+"""What has effects on this machine: runs calls and applies what a sandbox changed, in the workspace of the session."""
 
 from __future__ import annotations
 
 import asyncio
 
 from foregate.agent.effects.apply_sandboxed import apply_sandboxed, format_diff
-from foregate.agent.effects.executor import CallHands
+from foregate.agent.effects.executor import CallExecutor
 from foregate.agent.session.result import CallNotStarted
 from foregate.agent.survey.sandboxed import ChangeSurveyor
 from foregate.agent.workspace.thread import run_to_end
@@ -16,7 +16,7 @@ from foregate.schemas.sandbox import SandboxedChanges, decode_changes
 from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
 
 
-class MachineHands(CallHands):
+class MachineRunner(CallExecutor):
     """Has an effect on the session's workspace, and on whatever its tools reach."""
 
     async def survey_changes(self, ended: OpenSandbox, found: SandboxedChanges, command: CallFacts) -> Survey:

@@ -40,7 +40,7 @@ class PrefetchedResults(dict[tuple[int, str], PrefetchedResult]):
             del self[key]
 
 
-class Hands(Protocol):
+class CallRunner(Protocol):
     """Of one session: runs calls by their permits, and keeps, applies or throws away what a sandbox changed."""
 
     async def execute(

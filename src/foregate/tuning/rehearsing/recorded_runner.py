@@ -1,11 +1,11 @@
-"""Hands that do nothing: each call comes to what it came to then, and the log is told the same of it."""
+"""A runner of calls that does nothing: each call comes to what it came to then, and the log is told the same of it."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from foregate.agent.effects.executor import build_start, check_permit, execute
-from foregate.agent.session.hands import Hands, PrefetchedResult
+from foregate.agent.session.call_runner import CallRunner, PrefetchedResult
 from foregate.agent.session.result import DELEGATE, CallNotStarted
 from foregate.agent.session.session import Session
 from foregate.evidence.state.task import OpenSandbox
@@ -22,7 +22,7 @@ _CANCELLED = "cancelled"
 _WOULD_CHANGE = "what it would have changed:\n"
 
 
-class RecordedHands(Hands):
+class RecordedRunner(CallRunner):
     """Records the events that running a call left then; raises NothingRecorded where it left none."""
 
     def __init__(self, progress: Progress, stage: Stage) -> None:
