@@ -12,7 +12,7 @@ import pytest
 from msgspec import structs
 
 from foregate.audit.pieces import read_turns, split_session
-from foregate.cli.commands.sweep_report import format_sweep
+from foregate.cli.commands.policy_sweep import format_sweep
 from foregate.gates.prelude import build_prelude
 from foregate.gates.replay.redecide import replay_turn
 from foregate.gates.replay.sweep_turn import find_numeric_key

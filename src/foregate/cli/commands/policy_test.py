@@ -92,7 +92,7 @@ def print_notices(notices: Sequence[KeyNotice], failed: int, as_json: bool) -> N
 
     There are none where every case `failed`: only one that passes can notice anything.
     """
-    from foregate.cli.commands.levers_report import format_by_section
+    from foregate.cli.commands.policy_levers import format_by_section
     from foregate.cli.terminal.layout import pluralise
 
     if as_json:
