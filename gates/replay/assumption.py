@@ -20,14 +20,14 @@ CHOICES: Mapping[str, tuple[str, ...]] = {
     "person": ("yes", "no"),
     "model": ("same",),
 }
-"""What may be assumed of whom: a plan that fits and passes every check, a verdict, an answer, or none to be had; and a
+"""What may be assumed of each: a plan that fits and passes every check, a verdict, an answer, or none to be had; and a
 model that says the same, whatever it is told."""
 
 
 class Assumption(Struct, frozen=True):
     """What each of them is assumed to say, "" where nothing is assumed and the outcome stays open.
 
-    What the model is told otherwise matters only where a session is played again: judging a turn takes it as it is.
+    What the model is told otherwise matters only where a session is played again: judging a turn takes it as recorded.
     """
 
     planner: str = ""
@@ -36,9 +36,9 @@ class Assumption(Struct, frozen=True):
     model: str = ""
 
     def answer(self, need: Need, turn: Turn, facts: Mapping[str, CallFacts]) -> Answer | None:
-        """Return the assumed answer to a need, None where nothing is assumed of whom it asks.
+        """Return the assumed answer to a need, None where nothing is assumed of the one asked.
 
-        The loop's own question is about what a session has come to, of which a turn alone says nothing.
+        The loop's own question is about the state of a session, and a turn alone does not tell it.
         """
         choice = self.get_choice(need.who)
         if not choice or need.gate == "loop":

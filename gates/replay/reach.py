@@ -86,7 +86,7 @@ def checksum(word: str) -> int:
 
 
 def may_match(rule: Rule, call: CallTraits) -> bool:
-    """Whether a rule could match a call of which no more is known; never False for one it does match."""
+    """Whether a rule could match a call with these traits; never False for one it does match."""
     if rule.tool is not None and not is_tool_named(rule.tool, call.name, call.sent, is_own=call.is_own):
         return False
     if rule.effect is not None and not set(rule.effect).intersection(call.effects):
@@ -184,7 +184,7 @@ def is_plain_pass(opinion: Opinion | Need) -> bool:
 
 
 class ReachReader:
-    """Finds what turns recorded under one policy rest on: `conditions`, of which `built` are those of every turn."""
+    """Finds what turns recorded under one policy rest on: `conditions`; those of every turn are `built`."""
 
     def __init__(self, policy: Policy, catalogue: Catalogue) -> None:
         self._catalogue, self._recorded = catalogue, policy
@@ -241,7 +241,7 @@ class PolicyChange:
         self._modes = [name for name in MODES if _get_mode(before, name) != _get_mode(after, name)]
         self._rules = list_changed_rules(before.rules.list, after.rules.list) if self.differs else []
         self.reaches_all = self._rules is None or any(map(self._applies_more, self._modes))
-        """Whether every turn must be judged: a gate is applied that was not, of which no turn tells what it says."""
+        """Whether every turn must be judged: a gate is applied that was not, and no turn tells what it says."""
         keys = [(getattr(before.commands, key), getattr(after.commands, key)) for key in RUNNING if self._rules]
         self._runs_otherwise = any(one != other for one, other in keys)
 

@@ -30,7 +30,7 @@ Change = Literal[
 answer to, `no_longer_asked` ran after a yes and would run without one, `other_reason` stays held for another reason."""
 
 DIVERGING: frozenset[Change] = frozenset({"newly_held", "newly_let_go", "newly_asked", "other_reason", "not_decidable"})
-"""Changes after which a session would have gone another way: the model is told something else, or nobody knows what."""
+"""Changes after which a session would have gone another way: the model is told something else, or something unknown."""
 
 
 _BESIDE = "the calls beside it"
@@ -328,7 +328,7 @@ class PolicyComparison:
         return redecide_surveyed(turn, recorded, self.after, self.prelude, facts, unknown, looked, self._assume)
 
     def find_deciding_keys(self, turn: Turn, recorded: Judgement, calls: Sequence[str]) -> dict[str, tuple[Path, ...]]:
-        """Return by call the changed values each of which, taken back alone, gives the recorded outcome."""
+        """Return by call the changed values that give the recorded outcome when taken back alone."""
         if len(self.differences) == 1:
             return dict.fromkeys(calls, tuple(self.differences))
         found: dict[str, tuple[Path, ...]] = dict.fromkeys(calls, ())

@@ -1,4 +1,4 @@
-"""One decision explained: what was asked, the ruling, its numbers, what would have changed it, and what came of it."""
+"""One decision explained: what was asked, the ruling, its numbers, what would have changed it, and what followed."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ class Explanation(Struct, frozen=True):
 def explain(log: Readable, session: str, seq: int, gate: str, call: str = "") -> Explanation:
     """Return the explanation of a decision, of its ruling on `call` where one is named by its id.
 
-    Raises UsageError where there is none, LogError for a damaged log.
+    Raises UsageError for a missing one, LogError for a damaged log.
     """
     event = find_event(log, session, seq)
     if event is None or event.kind != "turn_judged":
@@ -172,7 +172,7 @@ def _find_other_calls(ruled: CounterfactualSearch, point: DecisionPoint, call: T
 
 
 def _narrow_point(point: DecisionPoint, call: ToolCall) -> DecisionPoint:
-    """Return a decision as it is about one call, where that was ruled on otherwise than the call that gave the code."""
+    """Return a decision as it concerns one call, where that was ruled on otherwise than the call that gave the code."""
     ruling = next((one for one in point.rulings if one.call == call.id), None)
     if ruling is None or ruling.code == point.code:
         return point

@@ -31,7 +31,7 @@ _TABLES = (
   PRIMARY KEY (policy, layers)) STRICT, WITHOUT ROWID""",
 )
 MOST_ASKED = 16
-"""Questions with a limited life of which answers are kept: those that were asked last."""
+"""Questions with a limited life whose answers are stored: those that were asked last."""
 _READ_BY = ("evidence", "gates", "policy", "schemas", "audit", "telemetry", "tuning")
 Warn = Callable[[str], object]
 Head = tuple[int, str]
@@ -158,7 +158,7 @@ class KeptPieces:
         return False
 
     def list_missing(self, name: str, session: str, head: Head) -> Iterator[SessionPiece]:
-        """Yield the pieces of a session of which nothing is kept, and forget what is of another history."""
+        """Yield the pieces of a session that are not stored, and forget what is of another history."""
         _, begin = self.read(name, session, head)
         if begin != head[0]:
             self.connection.execute(

@@ -11,7 +11,7 @@ from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.tool_call import Atom, Origin, Survey
 
 _PLAIN = compile_late(r"[!#-&(-\[\]-~]{2,}")
-"""A name that stands in any text as it is: no quotes, no backslashes, nothing that could be written otherwise."""
+"""A name that stands unchanged in any text: no quotes, no backslashes, nothing that could be written otherwise."""
 
 
 class SourceChecker:
@@ -22,7 +22,7 @@ class SourceChecker:
         self._known: set[tuple[int, str, Origin]] = set()
 
     def find_unsaid(self, surveys: Iterable[Survey]) -> Iterator[Atom]:
-        """Yield the names of which an event is said to have brought them that does not hold them.
+        """Yield the names that are not in the event which is said to have brought them.
 
         Raises LookupError where there is no such event.
         """

@@ -52,7 +52,7 @@ _ONE_BY_ONE = 16
 _PLAYED = 5
 """How many times as long playing an event again takes as judging it."""
 _MADE = 20_000
-"""Objects that are made before one looks for circles among them, of which judging leaves hardly any."""
+"""Objects that are made before one looks for circles among them; judging leaves hardly any."""
 _REPLACED = {
     "session_started": ("policy", "catalogue"),
     "catalog_changed": ("catalogue",),
@@ -98,7 +98,7 @@ class Crew(Protocol):
     def work(
         self, pieces: Iterable[SessionPiece], log: Readable, prepare: Callable[[Readable], Work[T]]
     ) -> Iterator[tuple[SessionPiece, T]]:
-        """Yield what comes of each piece, in their order; `prepare` makes of a log what works on its pieces."""
+        """Yield the result of each piece, in their order; `prepare` makes of a log what works on its pieces."""
 
 
 Workers = int | Crew
@@ -175,7 +175,7 @@ def work_on_sessions(
     *,
     whole: bool = False,
 ) -> Iterator[tuple[SessionPiece, T]]:
-    """Yield what comes of each piece of sessions, in the order of the log; on all cores where that is worth it.
+    """Yield the result of each piece of sessions, in the order of the log; on all cores where that is worth it.
 
     `prepare` makes of a log what works on its pieces; it is sent to the processes. `workers` 0 is one for each core.
     With `whole` each session is one piece, and worth as much as many events that are only judged.
@@ -209,7 +209,7 @@ def work_on_pieces(
     prepare: Callable[[Readable], Work[T]],
     workers: Workers = 0,
 ) -> Iterator[tuple[SessionPiece, T]]:
-    """Yield what comes of each piece, in their order; `events` is about how many are read for it."""
+    """Yield the result of each piece, in their order; `events` is about how many are read for it."""
     with closing(KeptWorkers(workers)) as kept:
         yield from kept.work(log, pieces, events, prepare)
 
@@ -225,7 +225,7 @@ class KeptWorkers:
     def work(
         self, log: Readable, pieces: Iterable[SessionPiece], events: int, prepare: Callable[[Readable], Work[T]]
     ) -> Iterator[tuple[SessionPiece, T]]:
-        """Yield what comes of each piece, see `work_on_pieces`; log and `prepare` are the same each time."""
+        """Yield the result of each piece, see `work_on_pieces`; log and `prepare` are the same each time."""
         if isinstance(self._workers, int) and self._workers > 1 and events > WORTH_WORKERS:
             self._crew = self._crew or (ProcessCrew(self._workers) if isinstance(log, SqliteLog) else None)
         with keep_reader(log), collect_seldom():
@@ -267,7 +267,7 @@ def hold_back_interrupts() -> Iterator[None]:
 
 
 class ProcessCrew:
-    """So many processes of this machine, each of which reads the log's file by itself. They stay until the crew is
+    """So many processes of this machine; each reads the log's file by itself. They stay until the crew is
     closed, and do what they were prepared for first."""
 
     def __init__(self, count: int) -> None:

@@ -139,7 +139,7 @@ def add_defects(found: Verification, more: Iterable[Defect]) -> Verification:
 
 
 def build_gone(session: str, last: tuple[int, SessionHead]) -> SessionProof:
-    """Return what there is to say of a session that is not in the log, and of which a checkpoint had a head."""
+    """Return the proof of a session that is not in the log and whose head a checkpoint holds."""
     number, head = last
     why = f"session `{session}` is not in the log; checkpoint {number} was over {head.seq} events of it"
     return SessionProof(Verification(session, 0, GENESIS, False, (Defect(1, GONE, why),)))

@@ -54,7 +54,7 @@ class ReviewItem(Struct, frozen=True):
 def build_item(
     log: Readable, ruled: RuledCall, others: Sequence[GivenLabel] = (), own: GivenLabel | None = None
 ) -> ReviewItem:
-    """Return what is shown of a ruling; raise UsageError where there is none, LogError for a damaged log."""
+    """Return what is shown of a ruling; raise UsageError for a missing one, LogError for a damaged log."""
     nearest = _find_nearest(log, ruled)
     explained = explain(log, ruled.session, ruled.seq, nearest or ruled.gate, ruled.call)
     return ReviewItem(ruled, _find_words(log, ruled), explained, tuple(others), own, bool(nearest))

@@ -141,10 +141,10 @@ def _describe_outcome(lever: Counterfactual, passed: bool) -> str:
         case "runs":
             return "It would have fired, and the call still run" if passed else "It would have run"
         case "asks_here":
-            return f"{who[0].upper()}{who[1:]}, whose answer nobody knows"
+            return f"{who[0].upper()}{who[1:]}, whose answer is unknown"
         case "asks":
             start = "It would have fired" if passed else "It would have passed here"
-            return f"{start}, and {who}" if lever.by == "person" else f"{start}, and {who}, whose answer nobody knows"
+            return f"{start}, and {who}" if lever.by == "person" else f"{start}, and {who}, whose answer is unknown"
         case then:
             return f"It would have been {then} by {lever.by}"
 

@@ -44,7 +44,7 @@ class GateRuling(Struct, frozen=True):
 
 
 class ComparedCall(Struct):
-    """A call of one session: where it was judged and how, and what came of it. `ok` is None where it did not run."""
+    """A call of one session: where it was judged and how, and its result. `ok` is None where it did not run."""
 
     seq: int
     call: str
@@ -66,7 +66,7 @@ class ComparedCall(Struct):
 
     @property
     def result(self) -> tuple[bool | None, int | None, str]:
-        """What came of it."""
+        """How it ended."""
         return self.ok, self.exit_code, self.content
 
     def to_json(self) -> dict[str, Json]:
@@ -123,7 +123,7 @@ class CallPair(Struct, frozen=True):
 
 class SessionDiff(Struct, frozen=True):
     """What two sessions share and where they differ; `first` is the place of the first call judged differently in
-    `calls`, None where there is none, `cut` says that not all calls were matched."""
+    `calls`, None where all are judged alike, `cut` says that not all calls were matched."""
 
     a: str
     b: str

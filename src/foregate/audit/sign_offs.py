@@ -13,7 +13,7 @@ from foregate.telemetry.queries.review_log import ReviewLog, format_head
 
 
 async def read_sign_offs(log: Readable, kept: ReviewLog) -> dict[str, dict[str, Json]]:
-    """Return by session who signed it off, when, as of which event, and whether it is void: the session has grown."""
+    """Return by session who signed it off, when, up to what event, and whether it is void: the session has grown."""
     found: dict[str, dict[str, Json]] = {}
     for session, signed in (await kept.read()).sign_offs.items():
         body = signed.body

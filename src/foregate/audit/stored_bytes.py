@@ -57,7 +57,7 @@ class BlobChecker:
             yield from filter(None, [get_text(strict_json.parse(data.decode()), "index", "")])
         elif holds == "changes":
             kept = load_changes(self._blobs, hash_)
-            # of what stays as it is but for its traits, the content was never copied
+            # where only traits change, the content was never copied
             adjusted = {one.path for one in kept.changes if is_adjusted(one.before, one.after)} - kept.linked
             for image in kept.images:
                 yield from filter(None, ["" if image.path in adjusted else image.hash, image.attributes])

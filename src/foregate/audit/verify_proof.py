@@ -16,7 +16,7 @@ What is checked, from the bottom up:
 4. the root over the sessions is the one in the checkpoint, and the checkpoint is signed (Ed25519, RFC 8032).
 
 So whoever holds the key vouched for this very text at the time of the checkpoint. What the proof does not say: what
-stands in other events, and whether the event came to pass as it is told.
+stands in other events, and whether the event happened so.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def climb(leaf: bytes, index: int, size: int, path: list[str]) -> str:
             found = sha256(b"\1" + rest.pop(0) + found)
         elif index + 1 < size:
             found = sha256(b"\1" + found + rest.pop(0))
-        # else it stands alone at the end of its level, and goes up as it is
+        # else it stands alone at the end of its level, and goes up unchanged
         index, size = index // 2, (size + 1) // 2
     if rest:
         raise ValueError("a path in a tree is too long")
@@ -87,7 +87,7 @@ def is_equal(one: Point, other: Point) -> bool:
 
 
 def find_x(y: int, sign: int) -> int:
-    """Return the x of a point on the curve; raise ValueError where there is none."""
+    """Return the x of a point on the curve; raise ValueError where y is on no point."""
     if y >= P:
         raise ValueError("no point of the curve")
     square = (y * y - 1) * pow(D * y * y + 1, P - 2, P) % P
@@ -153,7 +153,7 @@ def check(proof: Any, public: str) -> list[str]:
         raise ValueError("the event does not stand at this place in its session")
     body, sessions = proof["checkpoint"]["body"], proof["sessions"]
     if climb(canonical(proof["head"]), sessions["index"], body["sessions"], sessions["path"]) != body["root"]:
-        raise ValueError("the session, as it is given here, was not part of the checkpoint")
+        raise ValueError("the session, as given here, was not part of the checkpoint")
     if body["key"] != public:
         raise ValueError("the checkpoint is signed with another key than the one you gave")
     message = b"foregate checkpoint 1\n" + canonical(body)

@@ -27,7 +27,7 @@ FILE = "the policy"
 
 
 class AssessedStep(Struct, frozen=True):
-    """A setting with what it lets go, of which so many units are `drawn`, and what its labels show. `number` counts
+    """A setting with what it lets go, how many units of that are `drawn`, and what its labels show. `number` counts
     from 1."""
 
     number: int
@@ -111,9 +111,9 @@ def list_drawn(reviews: Reviews, name: str, frame: Frame) -> list[tuple[RuledCal
 
 
 def _list_outcomes(units: Sequence[tuple[RuledCall, ...]], reviews: Reviews) -> list[bool]:
-    """Return what came of the units that were drawn, up to the last one that is labelled.
+    """Return whether each drawn unit is right, up to the last one that is labelled.
 
-    One that was skipped before it counts as wrong: it stays in the sample, and nobody knows.
+    A skipped unit before it counts as wrong: it stays in the sample, and what it is is unknown.
     """
     for ruled in chain.from_iterable(units):
         _require_same(reviews, ruled)
@@ -158,7 +158,7 @@ async def draw_for_change(log: SqliteLog, kept: ReviewLog, wanted: ChangeDraw, b
     queues = list_queues(reviews, name)
     if queues and not _is_gone_through(queues[-1], reviews):
         if wanted.canaries:
-            raise UsageError(f"`{queues[-1].name}` was drawn and is not gone through; go on with it without --canary")
+            raise UsageError(f"`{queues[-1].name}` was drawn and is not gone through; resume it without --canary")
         return queues[-1]
     queue = _draw(assessor, step, wanted, by, len(queues) + 1)
     await kept.add_queue(queue, now)

@@ -31,7 +31,7 @@ _SHORT = 12
 
 
 def shrink(data: Data, does: Test, kept: Sequence[Path] = ()) -> Data:
-    """Return the smallest values found of which `does` holds; it holds of `data`. What stands at `kept` paths stays.
+    """Return the smallest values found for which `does` holds, as for `data`. What stands at `kept` paths stays.
 
     Nothing more can be taken out of them, piece by piece, and no text in them can be cut.
     """
@@ -69,7 +69,7 @@ def _is_kept(path: Path, kept: Sequence[Path]) -> bool:
 
 
 def minimise(entries: Sequence[Any], test: Callable[[Sequence[Any]], bool]) -> list[Any]:
-    """Return a smallest part of `entries` of which `test` holds, as it does of all: none of it can be left out."""
+    """Return a smallest part of `entries` for which `test` holds, as it does for all: none of it can be left out."""
     left, parts = list(entries), 1
     while left:
         size = -(-len(left) // parts)

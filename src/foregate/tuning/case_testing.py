@@ -114,7 +114,7 @@ _WANTING = ("model", "sandbox")
 class KeyNotice(Struct, frozen=True):
     """A rule, switch, choice or number of the policy: the case that notices when it is moved, "" for none.
 
-    `offered` is the address of a recorded decision of which a case would, "" where none of those looked at does.
+    `offered` is the address of a recorded decision whose case would, "" where none of those looked at does.
     """
 
     key: str

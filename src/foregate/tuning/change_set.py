@@ -94,7 +94,7 @@ class ChangeSet:
             yield from (number for number in held if len(self._changes[number][0]) == size)
 
     def find_matching(self, call: CallTraits) -> frozenset[int]:
-        """Return the changes of rules of which one may match a call like this."""
+        """Return the changes whose rules may match a call like this."""
         if call not in self._matching:
             asked = self._of_any_key.union(self._by_path.get(_RULES, ()))
             self._matching[call] = self._select(asked, lambda change: change.can_match(call))

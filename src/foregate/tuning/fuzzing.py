@@ -82,7 +82,7 @@ def _vary(bench: _VariantJudge, call: ToolCall) -> Iterator[Finding]:
 
 
 def cut_finding(finding: Finding, policy: Policy) -> Case:
-    """Return the case of a finding without what neither fate hangs on; the call stays as it is written."""
+    """Return the case of a finding without what neither fate hangs on; the call stays as written."""
     whole = finding.case
     start = dump_case(whole)
 

@@ -89,7 +89,7 @@ class LetGoFinder:
         """Return by its address each call that the user's layer lets go and the log does not.
 
         So is one that was asked about and would not be, and one that was held and would be up to planner or critic,
-        whose answers nobody knows. Raises LogError for a log that cannot be judged again, PolicyError for layers that
+        whose answers are unknown. Raises LogError for a log that cannot be judged again, PolicyError for layers that
         make no policy.
         """
         key = strict_json.digest(user.data)

@@ -36,7 +36,7 @@ class Lever(Struct, frozen=True):
     """A change of one key: how many recorded calls it would have turned, and how many more (or fewer) would be asked.
 
     Counted is up to each session's first divergence. `sessions` are those that would have gone another way, or may
-    have: `unseen` are calls of which that cannot be told, as looking at them again might find something else.
+    have: of `unseen` calls it is unknown, since looking at them again might find something else.
     """
 
     key: str
@@ -72,7 +72,7 @@ class _Attempt(NamedTuple):
 class LeverSearch:
     """Tries each key on the turns of sessions; `index` has caught up with them.
 
-    What a trial comes to in a piece of a session is kept with the index, as it is found: only what is new is judged.
+    The counts of a trial in each piece of a session are stored with the index: only what is new is judged.
 
     `progress` is told how many sessions are through, and of how many, each time further values are tried.
 

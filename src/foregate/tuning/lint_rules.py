@@ -47,7 +47,7 @@ def find_rule_remarks(
 
 
 def explain_bad_program(rule: Rule) -> str:
-    """Return why a rule's first word is no program's name as it is compared, "" where it may be one."""
+    """Return why a rule's first word cannot be a program's name, "" where it may be one."""
     name = rule.command[0] if rule.command else ""
     if any(map(str.isspace, name)):
         said = escape_text(name)

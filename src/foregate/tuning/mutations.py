@@ -25,7 +25,7 @@ from foregate.tuning.case import Fate, find_fates
 from foregate.tuning.change_set import ChangeSet
 
 _LOOKING = "sensitive"
-"""The section that steers nothing but looking, of which a case keeps what was found."""
+"""The section that steers nothing but looking: a case holds what was found."""
 
 
 class Mutation(Struct, frozen=True):

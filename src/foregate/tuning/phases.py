@@ -93,7 +93,7 @@ class Phases:
         self._let_go: set[tuple[int, str]] = set()
 
     def begin_session(self, until: float = inf) -> None:
-        """Begin with another session, of which a session that belongs to it has diverged by the event `until`."""
+        """Begin with another session; one that belongs to it has diverged by the event `until`."""
         self._diverged, self._until, self._let_go = False, until, set()
 
     def add(self, outcomes: Iterable[TurnOutcome]) -> None:
@@ -170,7 +170,7 @@ def find_divergences(own: dict[str, float], rests: dict[str, Rest]) -> dict[str,
     """Return by session the event up to which no session it rests on, and no child task of it, has diverged.
 
     `own` are the events at which sessions diverge by themselves. What a child task did, its parent hears when it goes
-    on; where a session had diverged before, all of what it begins and all that goes on with it has too.
+    on; where a session had diverged before, so has all that it begins and all that resumes it.
     """
     until = dict.fromkeys(own, inf)
     order = sorted(own, key=partial(_count_parents, rests))

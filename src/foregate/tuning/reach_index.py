@@ -104,7 +104,7 @@ class ReachIndex:
         self._frames: dict[tuple[str, str], Frame | None] = {}
         self._pages: dict[str, tuple[tuple[int, str], list[ReachPage]]] = {}
         self.unreadable: dict[str, None] = {}
-        """The sessions of which something could not be read when the index last caught up, in their order."""
+        """The sessions that could not be read as a whole when the index last caught up, in their order."""
 
     def close(self) -> None:
         """Close the index; doing it twice is harmless."""

@@ -1,4 +1,4 @@
-"""What recorded turns rest on, as it is stored: a page for a piece of a session, each condition written once."""
+"""What recorded turns rest on, as stored: a page for a piece of a session, each condition written once."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ class OpenReview(Struct):
         self.reviews = await self.kept.read()
 
     async def undo(self, now: str, label: int = 0) -> int | None:
-        """Take back the label that the reviewer gave last here; return its place, None where there is none.
+        """Take back the label that the reviewer gave last here; return its place, None where they gave none.
 
         With `label` it must be that event's, so that one order is not carried out twice: else UsageError.
         """
@@ -160,7 +160,7 @@ async def _draw(log: SqliteLog, kept: ReviewLog, request: QueueRequest, by: Iden
     draw = Draw(name, way, request.random or request.size, seed, request.blind)
     if (known := reviews.queues.get(name)) is not None:
         if not is_same_draw(known, draw, wanted) or request.canaries:
-            raise UsageError(f"another queue is named `{name}`; go on with it by --queue, or give this one a --name")
+            raise UsageError(f"another queue is named `{name}`; resume it by --queue, or give this one a --name")
         return known
     canaries = await _find_canaries(log, request)
     sessions = await find_judged_sessions(log, wanted.sessions)

@@ -217,7 +217,7 @@ def _count_gate(gate: str, figures: Mapping[Figure, Sequence[int]], places: int)
 def mark_front(points: Sequence[SweepPoint], *, has_labels: bool) -> list[SweepPoint]:
     """Return the points, those marked that no other beats: with no more prompts and requests, and no less agreement.
 
-    Without labels nobody knows what is right, so holding as much stands in its place.
+    Without labels it is unknown what is right, so holding as much stands in its place.
     """
 
     def cost(one: SweepPoint) -> tuple[int, int, int]:

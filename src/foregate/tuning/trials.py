@@ -192,7 +192,7 @@ class KeptTrials:
                     self._known[piece] = _STORED.decode(body)
 
     def find_new(self, piece: SessionPiece, numbers: Collection[int]) -> set[int]:
-        """Return the numbers of the trials of which nothing is known in a piece."""
+        """Return the numbers of the trials that are new in a piece."""
         return set(numbers).difference(self._known[piece])
 
     def add(self, piece: SessionPiece, numbers: Collection[int], counts: Mapping[int, TrialCounts]) -> None:

@@ -229,7 +229,7 @@ def read_end(body: TurnJudged, lookup: Lookup) -> TurnEnd:
 
 
 def read_turn_end(log: Readable, session: str, seq: int, event: str = "") -> TurnEnd | None:
-    """Return what the turn that an event judged came to; None where there is none.
+    """Return what the turn that an event judged came to; None where that event is missing.
 
     With the hash `event`, None too where the event has another one, or is not what that was made of.
     """

@@ -113,7 +113,7 @@ class Variant(NamedTuple):
 
 
 def list_variants(call: ToolCall) -> list[Variant]:
-    """Return the variants of a call; those of a tool nobody knows are none."""
+    """Return the variants of a call; an unknown tool has none."""
     if call.arguments is None:
         return []
     found = [*_vary_command(call.name, call.arguments), *_vary_tool(call.name, call.arguments)]

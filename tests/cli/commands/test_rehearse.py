@@ -72,7 +72,7 @@ def test_a_session_that_goes_on_with_an_ended_one_is_played_after_it(cli: Cli) -
     assert all(one["now"] == one["then"] for one in sessions)
     code, out, _ = rehearse(cli, NO_EDIT, sessions[1]["session"], "--json")
     alone, _ = objects(out)
-    assert alone["stopped"] == f"it goes on with session `{sessions[0]['session']}`, which was stopped before its end"
+    assert alone["stopped"] == f"it resumes session `{sessions[0]['session']}`, which was stopped before its end"
 
 
 def test_an_undo_is_played_again(cli: Cli) -> None:

@@ -208,8 +208,8 @@ async def test_what_stops_a_session_stops_those_that_go_on_with_it_and_nothing_i
     rules = [{"id": "no-edits", "then": "deny", "resource": "a.txt", "tool": "edit_file"}]
     first, second, third = (await rehearse_family(events, policy_with({"rules.list": rules}))).values()
     assert "denied_by_rule" in first.stopped
-    assert second.stopped == "it goes on with session `s`, which was stopped before its end"
-    assert third.stopped == "it goes on with session `s-2`, which was stopped before its end"
+    assert second.stopped == "it resumes session `s`, which was stopped before its end"
+    assert third.stopped == "it resumes session `s-2`, which was stopped before its end"
     assert second.now == second.then == third.now == SessionCounts()
 
 
@@ -217,7 +217,7 @@ async def test_without_the_session_it_goes_on_with_none_is_played() -> None:
     events = await play_under(FURTHER, {})
     del events["s"]
     second, third = (await rehearse_family(events, None)).values()
-    assert second.stopped == "it goes on with session `s`, which the log does not hold"
+    assert second.stopped == "it resumes session `s`, which the log does not hold"
     assert third.at == 1
 
 

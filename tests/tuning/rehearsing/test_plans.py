@@ -261,7 +261,7 @@ async def test_a_model_that_would_hear_of_fewer_calls_of_a_plan_is_not_taken_to_
     chain = wire(task(1, SEND), task(2, EDIT, depends_on=[1]), task(3, READ_B, depends_on=[2]))
     story = Story([chain], [("", [READ_B]), *WANTS_PLAN], configuration=SILENT, further="what is in a.txt?")
     played = await play_again(await record(story), deny("send"))
-    assert "so nobody knows what the model would have said" in played.stopped
+    assert "so what the model would have said is unknown" in played.stopped
     assert (played.then.ran - played.now.ran, played.now.held - played.then.held) == (3, 1)
     assert (await play_again(await record(story), deny("send"), model="same")).assumed == {"model": 3}
 
@@ -353,4 +353,4 @@ async def test_where_other_tasks_fail_now_than_were_tried_again_then_a_plan_is_n
 async def test_nothing_is_taken_back_that_was_not_taken_back_then() -> None:
     story = Story([], begins="brought", brought=replace(BACK, tasks=(BACK.tasks[0], plans.task(2, NOTES))))
     played = await play_again(await record(story), deny("note"))
-    assert played.stopped == "a plan takes back here what a task did, and what comes of that is not recorded"
+    assert played.stopped == "a plan takes back here what a task did, and the result is not recorded"

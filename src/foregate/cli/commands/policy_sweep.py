@@ -138,7 +138,7 @@ def _format_remarks(found: SweepResult) -> Iterator[str]:
     what = "agree less with the labels" if found.labels else "hold less"
     yield f"* No other values ask for less and do not {what}."
     if not found.labels:
-        yield "Nothing is labelled here (`foregate audit review`), so it is unknown what is right."
+        yield "Nothing is labelled here (`foregate audit review`), so what is right is unknown."
 
 
 def join_alike(points: Sequence[SweepPoint]) -> list[SweepPoint]:

@@ -157,7 +157,7 @@ def format_phases(phases: Phases) -> Iterator[str]:
 
 
 def describe_phase(phase: Phase) -> str:
-    """Return what comes of the turns of a part, in words."""
+    """Return the outcomes of the turns of a part, in words."""
     calls = sum(phase.calls.values())
     different = [f"{count} {CHANGES[name]}" for name in CHANGES if name != "unchanged" and (count := phase.calls[name])]
     asked = (f"{plural} {_format_pair(phase.was[who], phase.asked[who])}" for who, plural in _ADVISERS.items())

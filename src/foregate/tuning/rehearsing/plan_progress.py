@@ -23,7 +23,7 @@ class PlanProgress:
     def __init__(self, history: PlanHistory) -> None:
         self._history = history
         self.plan: RecordedPlan | None = history.left
-        """The plan in hand as it was recorded, None where there is none, or none like it."""
+        """The plan in hand as it was recorded, None where the recording has none like it."""
         self._begun = [history.left] if history.left is not None else []
         self._attempts: dict[int, int] = {}
         self._sent: Counter[Place] = Counter()
@@ -86,7 +86,7 @@ class PlanProgress:
         return any(place not in sent for place in self.places) and all(self._sent[place] for place in sent)
 
     def end(self, status: Status) -> list[str]:
-        """Note that the task ended; return the recorded ids of calls of its plan of which nothing was sent now."""
+        """Note that the task ended; return the recorded ids of calls of its plan that were not sent now."""
         if self.plan is None or not (self._is_running or status == "cancelled"):
             return []
         run = max(1, self._confirmed)
@@ -95,7 +95,7 @@ class PlanProgress:
         return [call for place in places for call in self.plan.sent[place]]
 
     def find_preview(self, call: str) -> tuple[Survey, InForce] | None:
-        """Return what looking at a call for the sheet found then, and what was in force; None where nobody knows."""
+        """Return what looking at a call for the sheet found then, and what was in force; None where that is unknown."""
         confirmed = self.get_confirmation(self._confirmed)
         if confirmed is None:
             return None

@@ -49,7 +49,7 @@ class SessionPlayer:
     def __init__(self, stage: Stage, name: str, players: Mapping[str, SessionPlayer]) -> None:
         self.stage, self.name, self._players = stage, name, players
         self.before: tuple[str, ...] = ()
-        """The sessions that it goes on with, oldest first."""
+        """The sessions that it resumes, oldest first."""
         self.progress: Progress
         self.stopped = ""
         """Why it was stopped before its end, "" where it was not."""
@@ -68,15 +68,15 @@ class SessionPlayer:
                 known[1].stopped = self.stopped
 
     def _find_earlier(self) -> Progress | None:
-        """Return how far the session was played that this one goes on with; raise NothingRecorded before its end."""
+        """Return how far the session was played that this one resumes; raise NothingRecorded before its end."""
         link = self.stage.find_recording(self.name).started.follows
         if link is None:
             return None
         other = self._players.get(link.session)
         if other is None:
-            raise NothingRecorded(f"it goes on with session `{link.session}`, which the log does not hold")
+            raise NothingRecorded(f"it resumes session `{link.session}`, which the log does not hold")
         if other.stopped:
-            raise NothingRecorded(f"it goes on with session `{link.session}`, which was stopped before its end")
+            raise NothingRecorded(f"it resumes session `{link.session}`, which was stopped before its end")
         self.before = (*other.before, other.name)
         return other.progress
 
@@ -165,7 +165,7 @@ class SessionPlayer:
         return isinstance(found, RecordedRound) and found.gate == "task_plan" and not (task and task.wants_plan)
 
     async def _go_on_with_plan(self, session: RehearsedSession, step: PlanStep) -> None:
-        """Bring along a plan, have one carried out, or go on with one that paused."""
+        """Bring along a plan, have one carried out, or resume one that paused."""
         plans = session.plans
         match step:
             case RecordedProposal(body=body):

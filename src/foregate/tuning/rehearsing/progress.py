@@ -38,7 +38,7 @@ _RAN, _OTHERWISE = "ran", "ran otherwise"
 class Progress:
     """The way of one session through its recording. Listens to the events that playing it again records.
 
-    `earlier` is that of the session it goes on with.
+    `earlier` is that of the session it resumes.
     """
 
     def __init__(self, recording: Recording, assumed: Assumption, earlier: Progress | None = None) -> None:
@@ -134,7 +134,7 @@ class Progress:
         self.now = max(self.now, time)
 
     def stop_at_end(self) -> NoReturn:
-        """Stop where the log ends, perhaps in the midst of a turn, of which nobody recorded what came of its calls."""
+        """Stop where the log ends, perhaps in the midst of a turn whose calls have no recorded outcome."""
         self.is_torn = any(call in self._told and not self.recording.find_fate(call).code for call in self._untold)
         raise RecordingEnds
 
@@ -154,7 +154,7 @@ class Progress:
         return self.step.seq if self.step is not None else self.recording.last + 1
 
     def list_joined(self, until: int) -> list[Event]:
-        """Return the recorded events before one, after those of the sessions that this one goes on with."""
+        """Return the recorded events before one, after those of the sessions that this one resumes."""
         mine = [event for event in self.recording.events if event.seq < until]
         if self.earlier is None:
             return mine
@@ -164,7 +164,7 @@ class Progress:
     # the calls
 
     def find_recorded_id(self, call: str) -> str:
-        """Return the id that a call had in the recording, from the one it has now; "" where there is none."""
+        """Return the id that a call had in the recording, from the one it has now; "" for a new call."""
         match = _ID.fullmatch(call)
         if match is not None and match[1] == "p" and int(match[2]) not in self._played:
             return self._find_look(call)
@@ -186,7 +186,7 @@ class Progress:
     def find_present_id(self, recorded: str) -> str:
         """Return the id that a recorded call has now, "" for one that has not run here.
 
-        A call of a session that this one goes on with is named with that session, then as now.
+        A call of a session that this one resumes is named with that session, then as now.
         """
         if is_of_other_session(recorded):
             other, session, call = self._find_other(recorded)
@@ -199,14 +199,14 @@ class Progress:
         return f"c{seq}.{self._played[seq][1].index(own) + 1}"
 
     def find_recorded_name(self, call: str) -> str:
-        """Return the name that a call had in the recording, also one of a session that this one goes on with."""
+        """Return the name that a call had in the recording, also one of a session that this one resumes."""
         if not is_of_other_session(call):
             return self.find_recorded_id(call)
         other, session, own = self._find_other(call)
         return name_call(session, other.find_recorded_id(own) if other is not None else "")
 
     def _find_other(self, call: str) -> tuple[Progress | None, str, str]:
-        """Return how far the session of a call was played that this one goes on with, that session, and the call."""
+        """Return the progress of the resumed session that a call belongs to, that session, and the call."""
         session, _, own = call.partition(":")
         other = self.earlier
         while other is not None and other.recording.name != session:
@@ -216,7 +216,7 @@ class Progress:
     def find_run(self, call: ToolCall) -> RecordedFate:
         """Return how a call ran, or why it was not started once it might; raise NothingRecorded where it did neither.
 
-        One that had not run takes what came of it when it was sent again at once: that repeat is then left out.
+        One that had not run takes the outcome of its repeat, where it was sent again at once; the repeat is left out.
         """
         own = self.find_recorded_id(call.id)
         fate = self.recording.find_fate(own)
@@ -267,7 +267,7 @@ class Progress:
 
     @property
     def has_repeats(self) -> bool:
-        """Whether anything of the response in hand has taken what came of a repeat of it."""
+        """Whether anything of the response in hand has taken the outcome of a repeat."""
         return any(call.split(".")[0] == f"c{self.response.seq}" for call in self._repeats) if self.response else False
 
     # what the model is told, and what was answered
@@ -285,7 +285,7 @@ class Progress:
             if not then and self.step is None:
                 self._untold = told
                 self.stop_at_end()
-            why = "so nobody knows what the model would have said"
+            why = "so what the model would have said is unknown"
             self.assume_same(f"{_describe_other(then, now)}, {why} (--assume model=same goes on)")
             if then == _RAN and now != _OTHERWISE:
                 self._note_missing(call)
@@ -314,7 +314,7 @@ class Progress:
             raise NothingRecorded(f"what `{call.name[:64]}` finds here is not recorded: {why}")
 
     def find_answer(self, need: Need, *, sandboxed: bool) -> RecordedAnswer | None:
-        """Return the recorded answer to a question that has not been given again yet, None where there is none."""
+        """Return the recorded answer to a question that has not been given again yet, None for a new question."""
         for response in (*([self.response] if self.response is not None else []), *self._list_repeating()):
             for known in response.answers:
                 fits = known.sandboxed == sandboxed and is_fitting(known.answer, need)

@@ -22,7 +22,7 @@ from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedA
 
 
 class RecordedInteraction(Interaction):
-    """Answers a question as it was answered then, else as it is assumed; raises NothingRecorded for any other."""
+    """Answers a question as recorded, else as assumed; raises NothingRecorded for any other."""
 
     def __init__(self, log: SessionLog, blobs: Blobs, model: Model, policy: Policy, progress: Progress) -> None:
         super().__init__(log, blobs, model, policy, AbsentPerson(), PrefetchedResults())

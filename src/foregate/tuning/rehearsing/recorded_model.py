@@ -101,7 +101,7 @@ class RecordedModel(RecordedVoice):
                 return replace(step.response, calls=tuple(calls))
 
 
-_OTHER = "is told something else than then, so nobody knows what it would have said (--assume model=same goes on)"
+_OTHER = "is told something else than then, so what it would have said is unknown (--assume model=same goes on)"
 
 
 class RecordedPlanner(RecordedVoice):
@@ -125,7 +125,7 @@ class RecordedPlanner(RecordedVoice):
         if not self.has_more:
             if isinstance(self._progress.step, RecordedEnd):
                 self._progress.cancel()
-            await self._find_next(RecordedRound)  # there is none: it says what is there instead
+            await self._find_next(RecordedRound)  # the recording ends here: it says what comes instead
             raise NothingRecorded(self._unheard)
         time, body = self.round.answers[self._given]
         self._given += 1

@@ -124,7 +124,7 @@ class PlanHistory:
     """Takes the events of a session that are about plans apart; each `take_` returns a step, a reason to halt, or None.
 
     `asked` is the hash of what the execution model is asked and has not answered, "" where it is asked nothing.
-    `left` is the plan of the session that this one goes on with.
+    `left` is the plan of the session that this one resumes.
     """
 
     def __init__(self, left: RecordedPlan | None = None) -> None:
@@ -139,13 +139,13 @@ class PlanHistory:
         self.undone: dict[str, list[EffectUndone | Checkpoint]] = {}
         """What was recorded when a plan by itself took back what a call did, by the id of that."""
         self.put_off: set[int] = set()
-        """The responses in the midst of which a person had their plan pause."""
+        """The responses during which a person had their plan pause."""
         self._paused, self._responded = "", 0
         self._answered = 0
 
     @property
     def is_carried_out(self) -> bool:
-        """Whether a plan is under way and waits for nobody who goes on with it or answers in words."""
+        """Whether a plan is under way and waits for nobody who resumes it or answers in words."""
         return self.is_running and self._paused not in ("paused", "needs_input")
 
     def take_need(self, event: Event, body: NeedRaised, looked: Event | None, look: str) -> RecordedRound | None:
@@ -257,7 +257,7 @@ class PlanHistory:
         return found
 
     def note_pause(self, reason: str) -> None:
-        """Note that the task paused; whoever goes on with it then goes on with its plan."""
+        """Note that the task paused; whoever resumes it then resumes its plan."""
         self._paused = reason if self.is_running else ""
 
     def take_resumption(self, event: Event) -> RecordedResumption | None:

@@ -62,7 +62,7 @@ class RecordedRunner(CallRunner):
     async def _play_child(
         self, permit: Permit, facts: CallFacts, actor: Actor, fate: RecordedFate
     ) -> ToolResult | CallNotStarted:
-        """Play the child task that a call begins or goes on with, as the loop itself runs one."""
+        """Play the child task that a call begins or resumes, as the loop itself runs one."""
         name = self.session.name_child(facts.call.id)
         try:
             result = await execute(self.session, permit, facts, actor)

@@ -108,7 +108,7 @@ class RecordedUndo(Struct, frozen=True):
 
     @property
     def call(self) -> str:
-        """The id of that call; one of a session that this one goes on with has that session's name before it."""
+        """The id of that call; one of a session that this one resumes has that session's name before it."""
         return self.body.undo if isinstance(self.body, Checkpoint) else self.body.call
 
 

@@ -140,7 +140,7 @@ class FamilyPlayer:
 
 
 def find_families(log: Readable, sessions: Iterable[str]) -> dict[str, list[str]]:
-    """Return sessions with all that have to be played before them, by the first: each before those that go on with it.
+    """Return sessions with all that have to be played before them, by the first: each before those that resume it.
 
     A child task stands after the session that began it, if that is there.
     """
@@ -153,7 +153,7 @@ def find_families(log: Readable, sessions: Iterable[str]) -> dict[str, list[str]
 
 
 def _find_chain(log: Readable, name: str) -> list[str]:
-    """Return the sessions that lead to one, oldest first: what it goes on with, and whose child task it is."""
+    """Return the sessions that lead to one, oldest first: those it resumes, and whose child task it is."""
     found = [name]
     while (before := _find_before(log, found[0])) and before not in found:
         found.insert(0, before)

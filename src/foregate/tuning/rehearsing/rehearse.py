@@ -69,7 +69,7 @@ class Rehearsal(Struct, frozen=True):
 
     `stopped` says why the log holds nothing from event `at` on, "" where the session was played to its end; a turn in
     which it was stopped counts neither then nor now. `events` are those that playing it again recorded, `assumed` how
-    often somebody's answer was assumed, and under `repeats` how many calls took what came of them when they were sent
+    often somebody's answer was assumed, and under `repeats` how many calls took the outcome of when they were sent
     again, which they were only because a gate had held them. `version` is the Foregate whose gates judged it then.
     """
 
@@ -86,8 +86,8 @@ class Rehearsal(Struct, frozen=True):
 async def rehearse(read: Read, sessions: Sequence[str], policies: PolicyAgain, assumed: Assumption) -> list[Rehearsal]:
     """Play the recorded sessions of a family again; nothing runs, nobody is asked, nothing is written but in memory.
 
-    `sessions` are named with each before those that go on with it; child tasks are played where their parents begin
-    them. Returned is what came of each, in that order. One that another Foregate recorded counts only where this one
+    `sessions` are named with each before those that resume it; child tasks are played where their parents begin
+    them. Returned is the result of each, in that order. One that another Foregate recorded counts only where this one
     comes to the same under its own policy. Raises LogError where their events are no sessions, and PolicyError where
     their layers make no policy.
     """
@@ -117,7 +117,7 @@ async def _play_family(stage: Stage, sessions: Sequence[str]) -> list[Rehearsal]
 
 
 async def _build_rehearsal(stage: Stage, name: str, players: dict[str, SessionPlayer]) -> Rehearsal:
-    """Return what came of a session, one that its parent did not begin among them."""
+    """Return the result of a session, also of one that its parent did not begin."""
     try:
         recording = stage.find_recording(name)
     except NothingRecorded as error:
@@ -131,7 +131,7 @@ async def _build_rehearsal(stage: Stage, name: str, players: dict[str, SessionPl
 
 
 async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehearsal:
-    """Return what came of a session that was played, or begun to be."""
+    """Return the result of a session that was played, perhaps not to its end."""
     recording, played = progress.recording, await stage.log.read(now_named)
     ended = bool(played) and isinstance(played[-1].body, SessionEnded)
     stopped = progress.stopped
@@ -150,7 +150,7 @@ async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehea
 
 
 async def _is_in_turn(stage: Stage, now_named: str) -> bool:
-    """Whether a session was stopped in the middle of a turn, of which neither count holds a part."""
+    """Whether a session was stopped in the middle of a turn, which neither count includes."""
     state = await fold_session(stage.log, now_named)
     return state.open is not None or state.program is not None
 

@@ -100,11 +100,11 @@ class RehearsedPlan(PlanController):
         await reset_failed_tasks(self.session, state, step.tasks[0] if failed != set(step.tasks) else 0)
 
     async def reconcile_call(self, step: StepState, call: CallState) -> None:
-        raise NothingRecorded(f"a plan looks here what came of `{call.tool[:64]}`, and what it finds is not recorded")
+        raise NothingRecorded(f"a plan looks up the outcome of `{call.tool[:64]}` here, which is not recorded")
 
     async def take_back(self, steps: Iterable[StepState]) -> list[str]:
         if self.session.state.parked:
-            raise NothingRecorded("a plan looks here what came of a call, and what it finds is not recorded")
+            raise NothingRecorded("a plan looks up the outcome of a call here, which is not recorded")
         return await undo_plan(self.session, self.state, steps, self._undo_again)
 
     async def _undo_again(self, session: Session, call: str) -> UndoReport:
@@ -112,7 +112,7 @@ class RehearsedPlan(PlanController):
         undone = self._progress.recording.history.undone
         steps = undone.get(self._progress.find_recorded_name(call), [])
         if not any(isinstance(step, EffectUndone) for step in steps):
-            raise NothingRecorded("a plan takes back here what a task did, and what comes of that is not recorded")
+            raise NothingRecorded("a plan takes back here what a task did, and the result is not recorded")
         for step in steps:
             named = {"undo": call} if isinstance(step, Checkpoint) else {"call": call}
             await session.record(Draft(replace(step, **named), "foregate"))

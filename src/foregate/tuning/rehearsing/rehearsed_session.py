@@ -34,7 +34,7 @@ from foregate.tuning.rehearsing.stage import Stage
 
 
 class RecordedTools(BaseToolSource):
-    """The tools that a session was offered, of which none runs; whether child tasks are is for the session to say."""
+    """The tools that a session was offered; none of them runs. The session says whether child tasks are offered."""
 
     def __init__(self, catalogue: Sequence[ToolSpec]) -> None:
         self.offer(catalogue)
@@ -118,7 +118,7 @@ class RehearsedSession(Session):
         call = lease.session.removeprefix(self.name_child(""))
         recorded = f"{self._progress.recording.name}.{self._progress.find_final_id(call)}"
         if state is not None and state.parked:
-            raise NothingRecorded(f"the child task `{recorded}` goes on with a call whose outcome nobody knows")
+            raise NothingRecorded(f"the child task `{recorded}` resumes with a call whose outcome is unknown")
         progress = self._stage.open_part(lease.session, recorded)
         return RehearsedSession(self._stage, progress, policy, lease=lease, layers=layers, state=state)
 
@@ -171,7 +171,7 @@ class RehearsedSession(Session):
         """Do nothing: what was permitted is switched when it was."""
 
     def keep_answer(self, answer: Answer, need: Need) -> None:
-        """Keep nothing: what an answer says beyond its calls was recorded as what came of it."""
+        """Keep nothing: what an answer says beyond its calls was recorded as its outcome."""
 
 
 def _is_of(change: UndoableChange | str, call: str) -> bool:

@@ -53,7 +53,7 @@ missing."""
 
 
 class Stage:
-    """What sessions share that belong together: their parent's child tasks and those that go on with an ended one."""
+    """What sessions share that belong together: their parent's child tasks and those that resume an ended one."""
 
     def __init__(self, read: Read, policies: PolicyAgain, assumed: Assumption) -> None:
         self.policies = policies
@@ -74,7 +74,7 @@ class Stage:
         return self._recordings[name]
 
     def _find_earlier(self, began: Body) -> Recording | None:
-        """Return the recording of the session that one goes on with that began so, None where it is not to be had."""
+        """Return the recording of the session that one with this start resumes, None where the log does not hold it."""
         link = began.follows if isinstance(began, SessionStarted) else None
         if link is None or link.session in self._sought:
             return None
@@ -96,7 +96,7 @@ class Stage:
     def open_part(self, name: str, recorded: str, earlier: Progress | None = None) -> Progress:
         """Return how far a session has been played, from its beginning where it has not been at all.
 
-        `recorded` is its name in the recorded log, `earlier` is of the session that it goes on with. Raises
+        `recorded` is its name in the recorded log, `earlier` is of the session that it resumes. Raises
         NothingRecorded where the log does not hold it.
         """
         if name not in self.parts:
