@@ -91,6 +91,6 @@ def test_what_the_file_does_already_is_counted_and_not_listed_as_what_the_change
     mine.write_text(f"{MINE}rules: {{list: [{{id: no-edit, then: deny, tool: edit_file}}]}}\n")
     code, out, _ = cli("policy", "set", "narration.min_chars", "5", "--dry-run")
     assert (code, "newly held      edit_file" in out) == (0, False)
-    assert "Not listed: 1 call of which that is so under the file as it is, too." in out
+    assert "Not listed: 1 call that the unchanged file turns, too." in out
     told = json.loads(cli("policy", "set", "rules.list.no-reads", READS, "--dry-run", "--json")[1])
     assert told["what_if"]["new"] == 1
