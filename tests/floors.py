@@ -19,7 +19,7 @@ FLOORS: tuple[frozenset[str], ...] = tuple(
         "gates policy.source",
         "gates.replay telemetry.queries",
         "agent agent.models agent.planning agent.sandbox telemetry.export telemetry.otel",
-        "agent.egress agent.models.openai agent.models.rehearsal agent.testing",
+        "agent.models.openai agent.models.rehearsal agent.testing",
         "agent.workspace",
         "agent.tools agent.dialects.text",
         "agent.tools.builtin agent.tools.mcp agent.tools.python agent.tools.remote",

@@ -18,9 +18,9 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from foregate.agent.egress.egress import NO_TRAFFIC, Traffic, serve_sandbox
-from foregate.agent.egress.environment import build_network_environment
+from foregate.agent.sandbox.egress import NO_TRAFFIC, Traffic, serve_sandbox
 from foregate.agent.sandbox.plan import GivenAccess, Plan, build_no_access
+from foregate.agent.sandbox.proxy_environment import build_network_environment
 from foregate.agent.sandbox.starter import StartedProgram, start_program
 from foregate.agent.workspace.workspace import Workspace
 from foregate.policy.policy import Policy

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from foregate.agent.egress.refusal import explain_refusal
+from foregate.agent.sandbox.network_refusal import explain_refusal
 from foregate.agent.sandbox.plan import Plan
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.git import read_git_state

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 
 from msgspec import Struct
 
-from foregate.agent.egress.addresses import Resolve, find_addresses, system_resolve
+from foregate.agent.sandbox.network_addresses import Resolve, find_addresses, system_resolve
 from foregate.agent.tools.builtin import declaration
 from foregate.agent.tools.builtin.commands import TIMEOUT, get_seconds
 from foregate.agent.tools.tool import Arguments, Tool

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.egress.environment import NO_RETRIES
-from foregate.agent.egress.refusal import explain_refusal
+from foregate.agent.sandbox.network_refusal import explain_refusal
 from foregate.agent.sandbox.plan import Plan
+from foregate.agent.sandbox.proxy_environment import NO_RETRIES
 from foregate.agent.sandbox.starter import start_program
 from foregate.agent.workspace.access import give_access
 from foregate.agent.workspace.confinement import find_tier, plan_sandbox, plan_writable

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from foregate.agent.sandbox.plan import GivenAccess
-from tests.agent.egress.world import Ran, give, run_served
+from tests.agent.sandbox.network_world import Ran, give, run_served
 from tests.agent.sandbox.place import PATH, Place
 
 PYTHON = shutil.which("python3", path=PATH)

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 import trustme
 
-from foregate.agent.egress.addresses import Reach, Streams
-from foregate.agent.egress.egress import Traffic, serve_sandbox
+from foregate.agent.sandbox.egress import Traffic, serve_sandbox
+from foregate.agent.sandbox.network_addresses import Reach, Streams
 from foregate.agent.sandbox.plan import GivenAccess, build_no_access
 from tests.agent.sandbox.place import CANARY, LAUNCH, Place
 

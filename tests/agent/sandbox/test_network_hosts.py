@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from foregate.agent.egress import egress
+from foregate.agent.sandbox import egress
 from foregate.agent.sandbox.plan import GivenAccess
-from tests.agent.egress.world import Ran, World, give, give_hosts, run_served
+from tests.agent.sandbox.network_world import Ran, World, give, give_hosts, run_served
 from tests.agent.sandbox.place import PATH, Place
 
 PYTHON = shutil.which("python3", path=PATH)

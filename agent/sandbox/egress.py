@@ -13,9 +13,9 @@ from functools import partial
 
 from msgspec import Struct
 
-from foregate.agent.egress.addresses import Reach, Streams, find_addresses
-from foregate.agent.egress.hello import MOST_BYTES, BadHello, read_server_name
-from foregate.agent.egress.name_server import NameServer
+from foregate.agent.sandbox.client_hello import MOST_BYTES, BadHello, read_server_name
+from foregate.agent.sandbox.name_server import NameServer
+from foregate.agent.sandbox.network_addresses import Reach, Streams, find_addresses
 from foregate.agent.sandbox.plan import GivenAccess
 from foregate.schemas.errors import WorkspaceError
 

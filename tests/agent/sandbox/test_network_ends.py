@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from foregate.agent.egress.egress import serve_sandbox
-from tests.agent.egress.world import World, give, give_hosts, run_served, start_served
+from foregate.agent.sandbox.egress import serve_sandbox
+from tests.agent.sandbox.network_world import World, give, give_hosts, run_served, start_served
 from tests.agent.sandbox.place import PATH, Place
 
 PYTHON = shutil.which("python3", path=PATH)

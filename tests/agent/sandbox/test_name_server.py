@@ -7,7 +7,7 @@ import shutil
 import dns.message
 import pytest
 
-from tests.agent.egress.world import World, give, give_hosts, run_served
+from tests.agent.sandbox.network_world import World, give, give_hosts, run_served
 from tests.agent.sandbox.place import PATH, Place
 
 PYTHON = shutil.which("python3", path=PATH)
