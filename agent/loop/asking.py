@@ -8,7 +8,7 @@ from functools import partial
 from foregate.agent.loop.internal_calls import Prefetch
 from foregate.agent.session.compression import get_measure, plan_compression
 from foregate.agent.session.session import Session
-from foregate.evidence.state.conversation import Measure
+from foregate.evidence.state.conversation import TokenMeasure
 from foregate.evidence.state.trouble import describe_open_trouble
 from foregate.schemas.errors import ContextTooLong
 from foregate.schemas.event import Draft
@@ -65,7 +65,7 @@ async def compress_conversation(session: Session, room: int = 0) -> bool:
     return due is not None
 
 
-def compute_room(refused: ContextTooLong, request: ModelRequest, counted: Measure) -> int:
+def compute_room(refused: ContextTooLong, request: ModelRequest, counted: TokenMeasure) -> int:
     """Return the tokens that messages may take, as `counted` counts them, so that the request fits; 0 for none.
 
     What the endpoint counted corrects our own count. Without its numbers it is half of what was sent.
@@ -78,6 +78,6 @@ def compute_room(refused: ContextTooLong, request: ModelRequest, counted: Measur
     return min(max(fits - fits // _ANSWER - beside, 0), said - 1)
 
 
-def _count_tool(spec: ToolSpec, counted: Measure) -> int:
+def _count_tool(spec: ToolSpec, counted: TokenMeasure) -> int:
     texts = spec.name, spec.description, json.dumps(spec.parameters, default=dict)
     return sum(map(counted.of, texts))

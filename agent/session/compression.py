@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from foregate.evidence.state.conversation import (
     ESTIMATE,
     Conversation,
-    Measure,
+    TokenMeasure,
     build_omission_notice,
     is_surely_within,
     shorten_output,
@@ -44,7 +44,7 @@ def plan_compression(
     conversation: Conversation,
     still_open: Callable[[], Sequence[str]],
     section: Context,
-    measure: Callable[[], Measure] = lambda: ESTIMATE,
+    measure: Callable[[], TokenMeasure] = lambda: ESTIMATE,
     vital: Collection[int] = (),
 ) -> ContextCompressed | None:
     """Return the body of the event that brings a conversation within the limit, None where none is due.
@@ -96,7 +96,7 @@ def plan_compression(
     return replace(body, after=sum(counted.count_tokens(message) for message in trial.messages))
 
 
-def fit_answers(kept: Sequence[tuple[int, Message]], room: int, counted: Measure) -> list[tuple[int, int]]:
+def fit_answers(kept: Sequence[tuple[int, Message]], room: int, counted: TokenMeasure) -> list[tuple[int, int]]:
     """Return which answers to shorten to how many characters, none where all that is kept fits."""
     total = sum(counted.count_tokens(message) for _, message in kept)
     answers = [(place, message, counted.count_tokens(message)) for place, message in kept if message.role == "tool"]
@@ -113,7 +113,7 @@ def fit_answers(kept: Sequence[tuple[int, Message]], room: int, counted: Measure
     return sizes
 
 
-def _summarize(conversation: Conversation, gone: Sequence[int], room: int, counted: Measure) -> str:
+def _summarize(conversation: Conversation, gone: Sequence[int], room: int, counted: TokenMeasure) -> str:
     """Return what was summed up before and a line for each message left out, within about `room` tokens."""
     failed = {m.call for m in conversation.messages if m.role == "tool" and not _is_successful(m)}
     lines = conversation.summary.split("\n") if conversation.summary else []
@@ -127,7 +127,7 @@ def _summarize(conversation: Conversation, gone: Sequence[int], room: int, count
     return "\n".join(keep_ends_within(lines, room, counted))
 
 
-def keep_ends_within(lines: Sequence[str], room: int, counted: Measure = ESTIMATE) -> list[str]:
+def keep_ends_within(lines: Sequence[str], room: int, counted: TokenMeasure = ESTIMATE) -> list[str]:
     """Return the first and last lines within about `room` tokens, none cut, and how many are left out in all."""
     weights = [1 + counted.of(text) for text in lines]
     if sum(weights) <= room:
@@ -198,7 +198,7 @@ _REMEMBERED = 4096
 
 
 @cache
-def get_measure(model: str) -> Measure:
+def get_measure(model: str) -> TokenMeasure:
     """Return how to count for a model, by its name; the estimate where its vocabulary is not here and whole."""
     try:
         from tiktoken import get_encoding
@@ -210,7 +210,7 @@ def get_measure(model: str) -> Measure:
     return build_measure(get_encoding(name)) if has_vocabulary(name) else ESTIMATE
 
 
-def build_measure(encoding: tiktoken.Encoding) -> Measure:
+def build_measure(encoding: tiktoken.Encoding) -> TokenMeasure:
     """Return the measure that counts with an encoding; what looks like a special token in a text is a text."""
 
     @lru_cache(maxsize=_REMEMBERED)
@@ -218,7 +218,7 @@ def build_measure(encoding: tiktoken.Encoding) -> Measure:
         pieces = (text[start : start + _PIECE] for start in range(0, len(text), _PIECE))
         return sum(len(encoding.encode_ordinary(piece)) for piece in pieces)
 
-    return Measure(encoding.name, count)
+    return TokenMeasure(encoding.name, count)
 
 
 def has_vocabulary(name: str, environ: Mapping[str, str] = os.environ) -> bool:

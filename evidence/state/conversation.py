@@ -106,7 +106,7 @@ _DENSEST = 4
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class TokenMeasure:
     """A way to count: its name for the log, and the tokens `of` a text."""
 
     name: str
@@ -129,7 +129,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "replace")) // _OTHER)
 
 
-ESTIMATE = Measure("estimate", estimate_tokens)
+ESTIMATE = TokenMeasure("estimate", estimate_tokens)
 """The measure where there is no better one."""
 weight = ESTIMATE.count_tokens
 

@@ -96,7 +96,7 @@ def _split(command: str) -> tuple[str, ...]:
 
 
 @dataclass(slots=True)
-class PlannedStep:
+class StepProgress:
     """One step of an accepted plan: `calls` are the events of the calls that were made for it and ended well."""
 
     id: str
@@ -117,7 +117,7 @@ class PlannedStep:
         return self.tool.casefold() == body.tool.casefold() and (not wanted or fnmatchcase(body.target, wanted))
 
 
-def read_steps(judgement: Judgement) -> list[PlannedStep]:
+def read_steps(judgement: Judgement) -> list[StepProgress]:
     """Return the steps of the plan a judgement puts in force, none where it changes no plan.
 
     A plan without planned steps is its first action.
@@ -130,14 +130,14 @@ def read_steps(judgement: Judgement) -> list[PlannedStep]:
     return [_read_step(step, f"plan-v{revision}-step-{n}") for n, step in enumerate(planned, start=1)]
 
 
-def _read_step(step: Json, name: str) -> PlannedStep:
+def _read_step(step: Json, name: str) -> StepProgress:
     data: Mapping[str, Json] = step if isinstance(step, dict) else {}
     uses = data.get("uses")
     tool, target, description = (get_text(data, key, "") for key in ("tool", "target", "description"))
-    return PlannedStep(name, tool, target, description, uses if isinstance(uses, int) and uses > 0 else 1)
+    return StepProgress(name, tool, target, description, uses if isinstance(uses, int) and uses > 0 else 1)
 
 
-def advance_steps(steps: Collection[PlannedStep], seq: int, body: ToolFinished, used: Collection[str]) -> None:
+def advance_steps(steps: Collection[StepProgress], seq: int, body: ToolFinished, used: Collection[str]) -> None:
     """Note a call that ended well under the first open step it was made for; `used` are those whose leave it used."""
     open_ = [step for step in steps if body.ok and not step.completed_by]
     named = (step for step in open_ if step.id in used)

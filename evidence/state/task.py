@@ -154,7 +154,7 @@ class TaskState:
     question: str = ""
     narrated: int = 0
     plan: PlanInForce | None = None
-    steps: list[plan_in_force.PlannedStep] = field(default_factory=list)
+    steps: list[plan_in_force.StepProgress] = field(default_factory=list)
     """The steps of all revisions of that plan."""
     running_plan: str = ""
     """The digest of the confirmed plan this task carries out, "" where a model leads."""

@@ -21,7 +21,7 @@ NONE_LEFT = 2**31
 """The uses of everything while nobody knows what a child task has used."""
 
 
-class Taken(NamedTuple):
+class CallUses(NamedTuple):
     """What a call uses up: mentions by the keys of their values, and items of the plan, with the call's arguments."""
 
     keys: tuple[str, ...] = ()
@@ -39,8 +39,8 @@ class Uses:
     """
 
     said: Counter[str] = field(default_factory=Counter)
-    permitted: dict[str, Taken] = field(default_factory=dict)
-    taken: dict[str, Taken] = field(default_factory=dict)
+    permitted: dict[str, CallUses] = field(default_factory=dict)
+    taken: dict[str, CallUses] = field(default_factory=dict)
     lent: set[str] = field(default_factory=set)
     leave: Leave | None = None
     made: set[str] = field(default_factory=set)
@@ -67,11 +67,11 @@ class Uses:
         """Note what the calls that a judgement allows use up once they run."""
         for call in {*judgement.uses, *judgement.said}:
             arguments = (calls[call].arguments if call in calls else None) or {}
-            self.permitted[call] = Taken(judgement.said.get(call, ()), judgement.uses.get(call, ()), arguments)
+            self.permitted[call] = CallUses(judgement.said.get(call, ()), judgement.uses.get(call, ()), arguments)
 
     def get_items(self, call: str) -> tuple[int, ...]:
         """Return the items of the plan that a call was allowed to use."""
-        return self.permitted.get(call, Taken()).items
+        return self.permitted.get(call, CallUses()).items
 
     def start(self, started: ToolStarted, plan: PlanInForce | None) -> PlanInForce | None:
         """Take in that a call starts, which uses up what it may, once however often it starts; return the plan."""
@@ -97,7 +97,7 @@ class Uses:
             return plan and add_uses(plan, ended.shared)
         if ended.ok or ended.changes or (started is not None and started.effect is Effect.EXECUTE):
             return plan
-        taken = self.taken.pop(ended.call, Taken())
+        taken = self.taken.pop(ended.call, CallUses())
         self.said.subtract(taken.keys)
         items = plan.items if plan is not None else ()
         planned = tuple(at for at in taken.items if at < len(items) and items[at].terms is not None)

@@ -19,7 +19,7 @@ from foregate.schemas.task_plan import PlanConfirmed, PlanProposed, PlanStepChan
 from foregate.schemas.tool_spec import ToolSpec
 from foregate.telemetry.export.trajectory import (
     Action,
-    Answered,
+    GivenAnswer,
     Source,
     TaskEnd,
     Trajectory,
@@ -48,7 +48,7 @@ class OpenStep(Struct):
     began: TrajectoryStep
     calls: list[str] = field(default_factory=list)
     decisions: list[DecisionPoint] = field(default_factory=list)
-    answers: list[Answered] = field(default_factory=list)
+    answers: list[GivenAnswer] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
 
@@ -231,7 +231,7 @@ class TrajectoryFold:
     def _answer_need(self, event: Event, body: NeedAnswered) -> None:
         answer, by_person = body.answer, body.answer.who == "person"
         asked = self._need if self._need is not None and self._need.gate == answer.gate else None
-        found = Answered(
+        found = GivenAnswer(
             seq=event.seq,
             time=event.time,
             who=answer.who,

@@ -73,7 +73,7 @@ class Action(Struct, frozen=True):
         return self.outcome in ("finished", "failed", "unknown")
 
 
-class Answered(Struct, frozen=True):
+class GivenAnswer(Struct, frozen=True):
     """What somebody answered while a step was judged: `who` is `person`, `planner` or `critic`.
 
     `choice` and `text` are a person's; `value` is the whole answer, None where there was no usable one and `error` says
@@ -117,7 +117,7 @@ class TrajectoryStep(Struct, frozen=True):
     raw: str = ""
     actions: tuple[Action, ...] = ()
     decisions: tuple[DecisionPoint, ...] = ()
-    answers: tuple[Answered, ...] = ()
+    answers: tuple[GivenAnswer, ...] = ()
     asked: bool = False
     model: str = ""
     finish_reason: str = ""

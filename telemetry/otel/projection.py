@@ -33,8 +33,8 @@ _SAMPLED = trace.TraceFlags(trace.TraceFlags.SAMPLED)
 class Moment(NamedTuple):
     """An event as it is projected: its session, its task, and its time in nanoseconds since 1970."""
 
-    view: views.SessionView
-    task: views.TaskView
+    view: views.SessionSpans
+    task: views.TaskSpans
     event: Event
     now: int
 
@@ -58,7 +58,7 @@ class Projection:
     ) -> None:
         self._tracer, self._ids, self._instruments = tracer, ids, instruments
         self._provider, self._content, self._secrets = provider, content, secrets
-        self._sessions: dict[str, views.SessionView] = {}
+        self._sessions: dict[str, views.SessionSpans] = {}
 
     def recall(self, events: Iterable[Event], now: int) -> None:
         """Take in what another process recorded and exported, without exporting it again.
@@ -84,10 +84,12 @@ class Projection:
         if not getattr(event.body, "early", False):  # beside an early look the request goes on
             view.last = now
 
-    def _find_view(self, event: Event) -> views.SessionView:
+    def _find_view(self, event: Event) -> views.SessionSpans:
         if (known := self._sessions.get(event.session)) is not None:
             return known
-        view = self._sessions[event.session] = views.SessionView(event.session, event.hash, last=views.read_time(event))
+        view = self._sessions[event.session] = views.SessionSpans(
+            event.session, event.hash, last=views.read_time(event)
+        )
         above = [other for name, other in self._sessions.items() if event.session.startswith(f"{name}.")]
         if above:
             parent = max(above, key=lambda other: len(other.name))
@@ -95,10 +97,10 @@ class Projection:
             view.model, view.tools, view.patterns = parent.model, parent.tools, parent.patterns
             if not isinstance(event.body, event_body.SessionStarted):
                 # A child has one task, and this one began in another process.
-                view.task = views.TaskView(1, parent.task.depth + 1 if parent.task is not None else 1)
+                view.task = views.TaskSpans(1, parent.task.depth + 1 if parent.task is not None else 1)
         return view
 
-    def _apply_to_session(self, view: views.SessionView, event: Event) -> None:
+    def _apply_to_session(self, view: views.SessionSpans, event: Event) -> None:
         match event.body:
             case event_body.SessionStarted(model=model, catalogue=catalogue, policy=policy, by=by):
                 view.model, view.tools = model, frozenset(spec.name for spec in catalogue)
@@ -110,7 +112,7 @@ class Projection:
                 view.patterns = view.patterns if policy is None else self._read_hidden(policy)
                 view.user = view.user if by is None else by.user
             case event_body.TaskStarted(task=number, depth=depth):
-                view.task = views.TaskView(number, depth)
+                view.task = views.TaskSpans(number, depth)
             case event_body.SessionEnded():
                 del self._sessions[view.name]
             case _:

@@ -38,7 +38,7 @@ class ChosenIds(IdGenerator):
         return self.span
 
 
-class TaskView(Struct):
+class TaskSpans(Struct):
     """A task. A *stretch* is the part of it between its start or a pause and the next pause or its end.
 
     `first` is its first stretch, to which later ones are linked. Times are nanoseconds since 1970: `responded` is when
@@ -68,7 +68,7 @@ class TaskView(Struct):
             self.spent, self.judging = self.spent + max(0, now - self.judging), None
 
 
-class SessionView(Struct):
+class SessionSpans(Struct):
     """A session: its name, what its numbers are derived from, its tools and patterns, and the time of its last event.
 
     `parent` is the session that started it as a child, and `cause` the call it did so for. `user` is who runs it.
@@ -76,14 +76,14 @@ class SessionView(Struct):
 
     name: str
     identity: str
-    parent: SessionView | None = None
+    parent: SessionSpans | None = None
     cause: str = ""
     model: str = ""
     user: str = ""
     tools: frozenset[str] = frozenset()
     patterns: Hidden = ()
     last: int = 0
-    task: TaskView | None = None
+    task: TaskSpans | None = None
 
     def find_parent_span(self) -> Span | None:
         """Return the span the task stands under: the call of the parent that started it, else the parent's task."""

@@ -25,8 +25,8 @@ from foregate.telemetry.queries.filters import (
     match_phrases,
     match_words,
 )
-from foregate.telemetry.queries.index_follower import Follower
-from foregate.telemetry.queries.rows import SEVERITIES, STANDINGS, DecisionRow, Passage, SessionRow
+from foregate.telemetry.queries.index_follower import IndexFollower
+from foregate.telemetry.queries.rows import SEVERITIES, STANDINGS, DecisionRow, FoundText, SessionRow
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -77,7 +77,7 @@ class AuditIndex:
 
     def __init__(self, log: SqliteLog, path: Path | None) -> None:
         self._log, self._path = log, path
-        self._follower = Follower(log, path)
+        self._follower = IndexFollower(log, path)
         self._using = threading.RLock()
 
     @_guarded
@@ -133,7 +133,7 @@ class AuditIndex:
         return DecisionCount(counts[0], counts[1] - counts[0])
 
     @_guarded
-    def search(self, phrases: Sequence[str], wanted: SessionFilter, *, limit: int = 100) -> list[Passage]:
+    def search(self, phrases: Sequence[str], wanted: SessionFilter, *, limit: int = 100) -> list[FoundText]:
         """Return the texts in which all phrases stand, newest first."""
         found = match_phrases(phrases, full_text=self.full_text)
         of_session = self._select_sessions(wanted, list(self._follower.read_asked()))
@@ -143,7 +143,7 @@ class AuditIndex:
   WHERE {found.sql} AND {in_time.sql} AND texts.session IN (SELECT id FROM sessions WHERE {of_session.sql})
   ORDER BY texts.at DESC, texts.session DESC, texts.seq DESC, texts.id LIMIT ?"""  # noqa: S608
         values = (*found.values, *in_time.values, *of_session.values, limit or -1)
-        return [Passage(*row) for row in self._run(query, values)]
+        return [FoundText(*row) for row in self._run(query, values)]
 
     def list_asides(self, session: str) -> list[int]:
         """Return the events of a session that a timeline may show beside its decisions."""

@@ -71,7 +71,7 @@ class CheckpointBody(Struct, frozen=True, forbid_unknown_fields=True):
         return _MEANING + strict_json.encode_record(strict_json.dump(self))
 
 
-class Checkpoint(Struct, frozen=True, forbid_unknown_fields=True):
+class SignedCheckpoint(Struct, frozen=True, forbid_unknown_fields=True):
     """A line of the file: `heads` are of sessions that are new or went on since the line before."""
 
     body: CheckpointBody
@@ -94,7 +94,7 @@ class CheckpointFile(Struct):
 
     path: Path
     key: str = ""
-    newest: Checkpoint | None = None
+    newest: SignedCheckpoint | None = None
     heads: dict[str, SessionHead] = field(default_factory=dict)
     known: dict[str, list[tuple[int, SessionHead]]] = field(default_factory=dict)
     last_hash: str = GENESIS
@@ -142,7 +142,7 @@ class CheckpointFile(Struct):
 
     def _add(self, number: int, line: bytes) -> None:
         try:
-            one = msgspec.json.decode(line, type=Checkpoint)
+            one = msgspec.json.decode(line, type=SignedCheckpoint)
         except (msgspec.DecodeError, ValueError):
             raise self._refuse(number, "it is no checkpoint of a version that this Foregate reads") from None
         body = one.body
@@ -178,7 +178,7 @@ def find_heads_root(heads: Mapping[str, SessionHead]) -> str:
 
 def write_checkpoint(
     log: Readable, sessions: Sequence[str], path: Path, key: SigningKey, *, time: str, by: str
-) -> Checkpoint:
+) -> SignedCheckpoint:
     """Append a checkpoint over sessions, and those of earlier lines, to a file; return it once it is on disk.
 
     Raises UsageError where there is no session, or where the file's own checkpoints do not hold or are by another key,
@@ -217,7 +217,7 @@ def _open_to_append(path: Path, flags: int) -> IO[bytes]:
 
 def _build_next(
     log: Readable, sessions: Sequence[str], known: CheckpointFile, key: SigningKey, time: str, by: str
-) -> Checkpoint:
+) -> SignedCheckpoint:
     """Return the checkpoint that follows those of a file."""
     if gone := known.find_gone({*sessions, *list_sessions(log, known.heads)}):
         advice = "`foregate audit verify --checkpoint` tells more"
@@ -227,10 +227,10 @@ def _build_next(
     number = known.newest.body.number + 1 if known.newest is not None else 1
     said = (FORMAT, number, time, by, key.public, known.last_hash)
     body = CheckpointBody(*said, hash_heads(changed), find_heads_root(heads), len(heads))
-    return Checkpoint(body, key.sign(body.signed_bytes), changed)
+    return SignedCheckpoint(body, key.sign(body.signed_bytes), changed)
 
 
-def _append(stream: IO[bytes], made: Checkpoint) -> None:
+def _append(stream: IO[bytes], made: SignedCheckpoint) -> None:
     stream.write(made.line + b"\n")
     stream.flush()
     os.fsync(stream.fileno())

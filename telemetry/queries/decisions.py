@@ -16,7 +16,7 @@ from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.event_body import TaskEnded
 from foregate.schemas.judgement import CallRuling, Consequence, Decision, Mode, Number, Severity, Standing
 from foregate.schemas.strict_json import Json, get_int, get_list
-from foregate.telemetry.queries.rows import Row
+from foregate.telemetry.queries.rows import ListRow
 
 Names = Collection[str]
 Category = Literal["plan_revision", "evidence_gate", "retry_reason", "validation_failure"]
@@ -58,7 +58,7 @@ _RETRY = {
 """By its code what a decision notes of why a call is to be tried again."""
 
 
-class DecisionPoint(Row, frozen=True):
+class DecisionPoint(ListRow, frozen=True):
     """One gate's verdict on one turn, with everything an auditor filters by or reads.
 
     `address` is `seq.gate`; `time` UTC text; `task` and `turn` count from 1; `response` is the event number of the

@@ -53,7 +53,7 @@ class _Indexed(NamedTuple):
     problem: str
 
 
-class Follower:
+class IndexFollower:
     """Keeps the index at `path` (None: in memory) at what `log` says."""
 
     def __init__(self, log: SqliteLog, path: Path | None) -> None:

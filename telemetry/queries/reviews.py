@@ -21,7 +21,7 @@ from foregate.schemas.review import (
     Way,
 )
 from foregate.schemas.strict_json import Json
-from foregate.telemetry.queries.rows import Row
+from foregate.telemetry.queries.rows import ListRow
 
 Key: TypeAlias = tuple[str, int, str, str]
 """What is labelled, whatever its hash: session, event, gate, call."""
@@ -247,7 +247,7 @@ def compute_kappa(pairs: Sequence[tuple[str, str]]) -> int | None:
     return round(1000 * (same * count - chance) / (count * count - chance))
 
 
-class QueueProgress(Row, frozen=True):
+class QueueProgress(ListRow, frozen=True):
     """A queue as it was drawn, see QueueDrawn, and how far it has come.
 
     Of the `size` decisions that were drawn `labelled` have a label of somebody. Of those that are `shown`, canaries

@@ -15,7 +15,7 @@ STANDINGS = tuple(Standing)
 """Standings and severities as the index has them, by their numbers."""
 
 
-class Row(Struct, frozen=True):
+class ListRow(Struct, frozen=True):
     """A row of a list."""
 
     def to_json(self) -> dict[str, Json]:
@@ -45,7 +45,7 @@ class SessionFacts(Struct):
     denied: int = 0
 
 
-class SessionRow(Row, frozen=True):
+class SessionRow(ListRow, frozen=True):
     """A session as a list shows it.
 
     `state` is how its last task stands, `asked` the first words of the person, `ended` when that task or the session
@@ -75,7 +75,7 @@ class SessionRow(Row, frozen=True):
     question: int = 0
 
 
-class DecisionRow(Row, frozen=True):
+class DecisionRow(ListRow, frozen=True):
     """A gate's ruling on a call, or on a turn where it only let its calls pass.
 
     `standing` is what the gate itself said, `call` the id of the call, `key` the policy key that decided, `policy` the
@@ -114,7 +114,7 @@ class DecisionRow(Row, frozen=True):
         return {"address": self.address, **strict_json.dump(self, exclude=frozenset({"id"}))}
 
 
-class Passage(Struct, frozen=True):
+class FoundText(Struct, frozen=True):
     """A text of an event in which everything stands that was searched for; `what` says whose or which text it is."""
 
     session: str

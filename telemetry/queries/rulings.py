@@ -24,7 +24,7 @@ _ADDRESS = compile_late(r"(?:(?P<session>.+)[/:])?(?P<seq>[0-9]{1,18})\.(?P<gate
 _RANKS = {standing.value: standing.rank for standing in Standing}
 
 
-class Address(NamedTuple):
+class DecisionAddress(NamedTuple):
     """What a person names: a session as they wrote it, an event, a gate, and a call, "" for the one it is about."""
 
     session: str
@@ -33,17 +33,17 @@ class Address(NamedTuple):
     call: str
 
 
-def parse_address(text: str) -> Address:
+def parse_address(text: str) -> DecisionAddress:
     """Return what `[SESSION/]SEQ.GATE[:CALL]` names, also with `:` for `/`; raise UsageError for anything else.
 
     >>> parse_address("last/12.evidence:c9.1")
-    Address(session='last', seq=12, gate='evidence', call='c9.1')
+    DecisionAddress(session='last', seq=12, gate='evidence', call='c9.1')
     """
     found = _ADDRESS.fullmatch(text)
     if found is None:
         form = "SESSION/SEQ.GATE or SESSION/SEQ.GATE:CALL, such as last/12.evidence"
         raise UsageError(f"`{text[:100]}` is no decision; name one as {form}")
-    return Address(found["session"] or "last", int(found["seq"]), found["gate"], found["call"] or "")
+    return DecisionAddress(found["session"] or "last", int(found["seq"]), found["gate"], found["call"] or "")
 
 
 def find_ruling(log: Readable, session: str, seq: int, gate: str, call: str = "") -> RuledCall:
@@ -91,7 +91,7 @@ def is_there(log: Readable, ruled: RuledCall) -> bool:
         return False
 
 
-class GateRuling(NamedTuple):
+class JudgedCall(NamedTuple):
     """How one gate ruled on one call; what a decision leaves out is a pass."""
 
     gate: str
@@ -103,7 +103,7 @@ class GateRuling(NamedTuple):
     is_verdict: bool
 
 
-def list_rulings(judgement: Judgement) -> Iterator[GateRuling]:
+def list_rulings(judgement: Judgement) -> Iterator[JudgedCall]:
     """Yield how each gate ruled on each call it was asked about, gate by gate. Of each call one is its verdict.
 
     A gate is asked about the calls that no gate before it has stopped.
@@ -118,7 +118,7 @@ def list_rulings(judgement: Judgement) -> Iterator[GateRuling]:
             standing = (ruling.standing if ruling is not None else Standing.ALLOW).value
             code = ruling.code if ruling is not None else f"{decision.gate}_passed"
             is_verdict = decision.mode != "shadow" and verdict.gate == decision.gate
-            yield GateRuling(decision.gate, decision.mode, *about, standing, code, is_verdict)
+            yield JudgedCall(decision.gate, decision.mode, *about, standing, code, is_verdict)
         if decision.mode != "shadow":
             stopped |= {one.call for one in decision.rulings if one.standing.stops}
 

@@ -22,7 +22,7 @@ from foregate.telemetry.queries.filters import (
     list_place_conditions,
     list_session_conditions,
 )
-from foregate.telemetry.queries.rows import STANDINGS, DecisionRow, Row
+from foregate.telemetry.queries.rows import STANDINGS, DecisionRow, ListRow
 
 _FIRED = {Standing.ASK: "asked_person", Standing.HOLD: "held", Standing.DENY: "denied"}
 _ASK, _HOLD = STANDINGS.index(Standing.ASK), STANDINGS.index(Standing.HOLD)
@@ -224,7 +224,7 @@ class _Counter:
         found.waited.update(dict(self._select(query, where)))
 
 
-class PromptCount(Row, frozen=True):
+class PromptCount(ListRow, frozen=True):
     """Questions to a person that one gate, rule and policy key made; the rule is known once one is answered.
 
     `yes` counts answers that wanted the call, `no` other answers, also those in words, `unanswered` questions without
@@ -286,7 +286,7 @@ _WOULD = {Standing.HOLD: "held", Standing.ASK: "asked", Standing.DENY: "denied"}
 _STOPPING = ", ".join(str(STANDINGS.index(standing)) for standing in _WOULD)
 
 
-class ShadowReport(Row, frozen=True):
+class ShadowReport(ListRow, frozen=True):
     """What one gate recorded in shadow: in how many sessions and `decisions`, and how many calls it would have `held`,
     `asked` about and `denied`. `also` counts those that another gate stopped or asked about all the same; `newest` are
     the last few."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from foregate.schemas.protocols import Blobs, Log
     from foregate.telemetry.log.sqlite_log import SqliteLog
     from foregate.telemetry.queries.review_log import ReviewLog
-    from foregate.telemetry.queries.rulings import Address
+    from foregate.telemetry.queries.rulings import DecisionAddress
 
 
 class Home:
@@ -216,7 +216,7 @@ async def find_session(log: Log, wanted: str) -> str:
     raise UsageError(f"there is no session `{wanted}`; `foregate audit list` names those there are")
 
 
-async def find_address(log: Log, wanted: str) -> Address:
+async def find_address(log: Log, wanted: str) -> DecisionAddress:
     """Return what `[SESSION/]SEQ.GATE[:CALL]` names, the session in full; raise UsageError for what is no decision."""
     from foregate.telemetry.queries.rulings import parse_address
 

@@ -16,7 +16,7 @@ from foregate.cli.terminal.timeline import format_conversation
 from foregate.evidence.state.conversation import (
     ESTIMATE,
     Conversation,
-    Measure,
+    TokenMeasure,
     estimate_tokens,
     shorten_output,
     weight,
@@ -72,7 +72,7 @@ def weight_of(talk: Conversation) -> int:
     return sum(weight(message) for message in talk.messages)
 
 
-BYTES = Measure("bytes", lambda text: len(text.encode()))
+BYTES = TokenMeasure("bytes", lambda text: len(text.encode()))
 """The most a library could count."""
 
 
@@ -84,7 +84,7 @@ BYTES = Measure("bytes", lambda text: len(text.encode()))
     st.sampled_from([ESTIMATE, BYTES]),
 )
 def test_what_must_stay_stays_whatever_was_said(
-    before: list[Any], after: list[Any], section: Context, trouble: list[str], measure: Measure
+    before: list[Any], after: list[Any], section: Context, trouble: list[str], measure: TokenMeasure
 ) -> None:
     talk = conversation_of(before)
     lines = [format_line(f"open: {text}", 300) for text in trouble]

@@ -20,7 +20,7 @@ from foregate.cli.commands.audit_lists import DECISIONS, PASSAGES, SESSIONS
 from foregate.cli.commands.listing import defuse_cell
 from foregate.cli.commands.selecting import parse_range
 from foregate.schemas.errors import UsageError
-from foregate.telemetry.queries.rows import DecisionRow, Passage, SessionRow
+from foregate.telemetry.queries.rows import DecisionRow, FoundText, SessionRow
 from tests.cli.conftest import Cli, parse_lines
 
 EDIT = "in a.txt replace teh with the"
@@ -203,7 +203,7 @@ def test_what_a_recorded_session_says_cannot_upset_a_terminal(width: int) -> Non
     session = SessionRow("20260101-000000-abcd", 3, 1, "open", HOSTILE, HOSTILE, HOSTILE, HOSTILE, last=HOSTILE)
     lists = {
         DECISIONS: row(session="20260101-000000-abcd").to_json(),
-        PASSAGES: Passage("20260101-000000-abcd", 7, "", "request").to_json(HOSTILE),
+        PASSAGES: FoundText("20260101-000000-abcd", 7, "", "request").to_json(HOSTILE),
         SESSIONS: session.to_json(),
     }
     lines = [line.plain for listing, one in lists.items() for line in listing.format([one], width)]

@@ -22,7 +22,7 @@ from pydantic import BaseModel
 from foregate.evidence.ledger import Ledger
 from foregate.evidence.state.session import SessionState
 from foregate.evidence.state.snapshot import decode_state, encode_state, find_version, is_same_state
-from foregate.evidence.state.uses import Taken
+from foregate.evidence.state.uses import CallUses
 from foregate.schemas.errors import UnreadableSnapshot
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
@@ -146,7 +146,7 @@ def test_an_integer_of_any_size_in_the_arguments_of_a_call_comes_back() -> None:
     call = ToolCall.parse("sum", '{"of": [1, {"more": 1208925819614629174706176}, -18446744073709551617]}')
     state.conversation.add_message(Message("assistant", "", (call,)))
     assert state.task is not None
-    state.task.uses.taken["c1"] = Taken(("n:1",), (), call.arguments or {})
+    state.task.uses.taken["c1"] = CallUses(("n:1",), (), call.arguments or {})
     back = restore(state)
     assert back.conversation.messages[-1].calls[0].arguments == call.arguments
     assert is_same_state(back, state)
@@ -238,7 +238,7 @@ def test_all_that_a_state_can_hold_is_of_a_kind_that_a_snapshot_has() -> None:
     assert [
         kind for kind in TYPES if not (kind in PLAIN or (get_origin(kind) or kind) in CONTAINERS or is_noun(kind))
     ] == []
-    assert {Identity, Ledger, ToolCall, Taken} <= set(TYPES)
+    assert {Identity, Ledger, ToolCall, CallUses} <= set(TYPES)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in TYPES if is_dataclass(kind)])

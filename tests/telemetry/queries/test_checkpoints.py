@@ -13,7 +13,7 @@ import pytest
 from foregate.schemas import strict_json
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.telemetry.log.sqlite_log import SqliteLog
-from foregate.telemetry.queries.checkpoints import Checkpoint, CheckpointFile, build_proof, write_checkpoint
+from foregate.telemetry.queries.checkpoints import CheckpointFile, SignedCheckpoint, build_proof, write_checkpoint
 from foregate.telemetry.queries.erase import erase_sessions
 from foregate.telemetry.queries.signing import SigningKey, read_public
 from foregate.telemetry.queries.verify import verify_session
@@ -31,7 +31,7 @@ class Signed:
         self.key = SigningKey.create(folder / "key.pem")
         self.file = folder / "checkpoints"
 
-    def sign(self, *sessions: str, key: SigningKey | None = None) -> Checkpoint:
+    def sign(self, *sessions: str, key: SigningKey | None = None) -> SignedCheckpoint:
         """Append a checkpoint over sessions."""
         with closing(SqliteLog(self.kept.place.events)) as log:
             return write_checkpoint(log, sessions or ("a", "b"), self.file, key or self.key, time=NOW, by="ann@host")
