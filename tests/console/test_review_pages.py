@@ -8,7 +8,7 @@ from pathlib import Path
 
 import foregate
 from foregate.assembly.identity import find_identity
-from foregate.audit.labelling import label_decision
+from foregate.audit.sign_offs import label_decision
 from foregate.schemas.identity import Identity
 from foregate.telemetry.queries.reviews import GivenLabel
 from foregate.testing import ScriptedModel, calls, says

@@ -10,7 +10,7 @@ from foregate.gates.replay.redecide import CallChange, Change, Side
 from foregate.policy.source.layers import Layer
 from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning import what_if
-from foregate.tuning.let_go import LetGoFinder, is_let_go
+from foregate.tuning.proposals import LetGoFinder, is_let_go
 from foregate.tuning.reach_index import ReachIndex
 from foregate.tuning.what_if import Row
 from tests.varied import varied_log

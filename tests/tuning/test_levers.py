@@ -16,8 +16,7 @@ from foregate.tuning import levers
 from foregate.tuning.change_set import list_break_points
 from foregate.tuning.levers import Lever, LeverSearch
 from foregate.tuning.piece_judge import KeyChange
-from foregate.tuning.reach_index import ReachIndex
-from foregate.tuning.reach_page import ReachPage
+from foregate.tuning.reach_index import ReachIndex, ReachPage
 from foregate.tuning.what_if import WhatIf
 from tests.policies import policy_with
 from tests.varied import varied_log

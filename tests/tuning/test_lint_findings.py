@@ -14,7 +14,7 @@ from foregate.policy.source.layers import Layer, build_layer, read_layer
 from foregate.policy.source.load import SHIPPED, check_layer, default_policy, resolve_policy_file
 from foregate.schemas.errors import PolicyError
 from foregate.schemas.tool_spec import Effect
-from foregate.tuning.lint_findings import Known, list_layer_remarks
+from foregate.tuning.lint import Known, list_layer_remarks
 from foregate.tuning.lint_settings import compute_least_risk, compute_most_risk, compute_most_uncertainty
 from tests.tuning.rule_calls import OWN, list_calls
 

@@ -14,8 +14,7 @@ from foregate.policy.risk.rule_matching import is_match
 from foregate.policy.source.layers import build_layer
 from foregate.policy.source.load import default_policy
 from foregate.schemas.errors import PolicyError
-from foregate.tuning.lint_findings import Known, list_layer_remarks
-from foregate.tuning.lint_rules import find_rule_remarks
+from foregate.tuning.lint import Known, find_rule_remarks, list_layer_remarks
 from foregate.tuning.rule_cover import are_disjoint, covers
 from tests.tuning.rule_calls import OTHERS, OWN, RULE, RULES, build_policy, judge_rules, list_calls
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from foregate.policy.source.layers import build_layer
-from foregate.tuning.lint_findings import list_layer_remarks
+from foregate.tuning.lint import list_layer_remarks
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,8 @@ from scipy.stats import hypergeom
 from foregate.schemas.identity import Identity
 from foregate.schemas.review import ChangeProposed, ProposedStep, RuledCall
 from foregate.telemetry.queries.bounds import count_allowed, prove
-from foregate.tuning.assessing import AssessedStep
-from foregate.tuning.let_go import Unit, build_frame
-from foregate.tuning.proof_sentences import describe_path, describe_step
+from foregate.tuning.assessing import AssessedStep, describe_path, describe_step
+from foregate.tuning.proposals import Unit, build_frame
 
 
 def describe(unit: Unit, units: int, calls: int, outcomes: list[bool], allowed: int = 20, confidence: int = 900) -> str:

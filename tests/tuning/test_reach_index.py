@@ -25,8 +25,7 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.tuning import what_if
 from foregate.tuning.change_set import ChangeSet, find_reached
 from foregate.tuning.piece_judge import JudgedPiece, PieceJudge, Revision, Row, WhatIfTally
-from foregate.tuning.reach_index import ReachIndex
-from foregate.tuning.reach_page import read_condition
+from foregate.tuning.reach_index import ReachIndex, read_condition
 from foregate.tuning.what_if import WhatIf
 from tests.varied import varied_log
 

@@ -27,11 +27,9 @@ from foregate.telemetry.log.sqlite_log import SqliteLog
 from foregate.telemetry.queries.review_log import CHAIN, ReviewLog, SaidLabel
 from foregate.telemetry.queries.reviews import Reviews
 from foregate.telemetry.queries.rulings import find_ruling
-from foregate.tuning.label_agreement import find_labelled, is_met
 from foregate.tuning.piece_judge import KeyChange
-from foregate.tuning.reach_index import ReachIndex
-from foregate.tuning.reach_page import IndexedTurn, PageFrame, ReachPage
-from foregate.tuning.sweep import SweepResult, sweep_sessions
+from foregate.tuning.reach_index import IndexedTurn, PageFrame, ReachIndex, ReachPage
+from foregate.tuning.sweep import SweepResult, find_labelled, is_met, sweep_sessions
 from foregate.tuning.turn_figures import list_reached, read_turn_end
 from foregate.tuning.what_if import WhatIf
 from tests.varied import varied_log

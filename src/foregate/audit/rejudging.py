@@ -3,28 +3,81 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from msgspec import Struct, field
 
 from foregate.agent.session.prompts import PROMPTS_HASH, SYSTEM
 from foregate.audit.judged_marks import JudgedCounts, JudgedMarks
-from foregate.audit.named_sources import SourceChecker
 from foregate.audit.pieces import UNREADABLE, SessionPiece, read_turns, split_session, work_on_pieces
-from foregate.evidence.state.recorded_turns import EventWindow, RecordedTurn
+from foregate.evidence.ledger import LONGEST, fold_word, match_url
+from foregate.evidence.state.recorded_turns import EventWindow, Lookup, RecordedTurn
 from foregate.gates.prelude import Prelude, build_prelude
 from foregate.gates.replay.redecide import judge_any_turn
 from foregate.policy.policy import Policy
 from foregate.policy.source.load import restore_policy
 from foregate.schemas import strict_json
 from foregate.schemas.errors import PolicyError
-from foregate.schemas.event_body import SessionStarted
+from foregate.schemas.event_body import SessionStarted, ToolFinished, UserMessage
 from foregate.schemas.judgement import Judgement, Need
+from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.protocols import Readable
+from foregate.schemas.tool_call import Atom, Origin, Survey
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.version import __version__
 from foregate.telemetry.queries.verify import NAMED, Defect
+
+_PLAIN = compile_late(r"[!#-&(-\[\]-~]{2,}")
+"""A name that stands unchanged in any text: no quotes, no backslashes, nothing that could be written otherwise."""
+
+
+class SourceChecker:
+    """Checks surveys of one session. `lookup` finds its events; what was found to hold is not looked for again."""
+
+    def __init__(self, lookup: Lookup) -> None:
+        self._lookup = lookup
+        self._known: set[tuple[int, str, Origin]] = set()
+
+    def find_unsaid(self, surveys: Iterable[Survey]) -> Iterator[Atom]:
+        """Yield the names that are not in the event which is said to have brought them.
+
+        Raises LookupError where there is no such event.
+        """
+        for atom in (atom for survey in surveys for atom in survey.atoms if atom.seq):
+            key = atom.seq, atom.text, atom.origin
+            if key in self._known:
+                continue
+            self._known.add(key)
+            if not self._is_said(atom):
+                yield atom
+
+    def _is_said(self, atom: Atom) -> bool:
+        """Whether the event holds the name, or a part that it counts as named by; any other kind of event may."""
+        event = self._lookup(atom.seq)
+        match event.body:
+            case UserMessage(text=text):
+                origin = Origin.USER if event.actor == "user" else Origin.NOBODY
+            case ToolFinished(content=text, origin=origin):
+                pass
+            case _:
+                return True
+        if origin is not atom.origin:
+            return False
+        if len(atom.text) >= LONGEST or not _PLAIN.fullmatch(atom.text):
+            return True
+        heard = text.lower()
+        return any(part.lower() in heard for part in _list_parts(fold_word(atom.text)))
+
+
+def _list_parts(name: str) -> Iterator[str]:
+    """Yield a name and what it counts as named by: the host of a URL, the folder and the last part of a path."""
+    yield name
+    if (url := match_url(name)) is not None:
+        yield url.group(2)
+    folder, _, last = name.strip("/").rpartition("/")
+    yield from filter(None, (folder, last))
+
 
 Progress = Callable[[int], object]
 """Is told how many further events were gone through."""

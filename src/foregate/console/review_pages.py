@@ -10,9 +10,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from foregate.agent.session.session_log import utc_now
-from foregate.audit.labelling import label_decision
 from foregate.audit.review_item import ReviewItem
-from foregate.audit.sign_offs import sign_session_off
+from foregate.audit.sign_offs import label_decision, sign_session_off
 from foregate.console.console import LINKS, Console
 from foregate.console.form import Form, Refused, read_form
 from foregate.console.lists import ALL_GATES, STANDINGS

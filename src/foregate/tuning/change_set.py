@@ -13,7 +13,7 @@ from foregate.policy.followed import ARITHMETIC, COMPARISONS, Condition, Path, T
 from foregate.policy.policy import Policy
 from foregate.policy.source.layers import RULES
 from foregate.policy.source.strict_yaml import Path as KeyPath
-from foregate.tuning.reach_page import FrameKey, IndexedTurn, ReachPage, read_condition
+from foregate.tuning.reach_index import FrameKey, IndexedTurn, ReachPage, read_condition
 
 _RULES = tuple(map(str, RULES))
 

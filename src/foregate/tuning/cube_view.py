@@ -10,8 +10,7 @@ from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
 from foregate.schemas.protocols import Readable
 from foregate.telemetry.queries.reviews import Reviews
-from foregate.tuning.label_agreement import find_labelled
-from foregate.tuning.sweep import Figure, SweepResult, SweepSums, conclude_sweep
+from foregate.tuning.sweep import Figure, SweepResult, SweepSums, conclude_sweep, find_labelled
 from foregate.tuning.turn_figures import RecordedCounts
 
 if TYPE_CHECKING:

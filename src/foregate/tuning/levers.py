@@ -20,8 +20,7 @@ from foregate.policy.source.users import is_outside_judging
 from foregate.policy.source.values import WORDS, list_values
 from foregate.schemas.protocols import Readable
 from foregate.tuning.change_set import ChangeSet, ConditionIndex, find_reached, list_break_points
-from foregate.tuning.reach_index import ReachIndex
-from foregate.tuning.reach_page import FrameKey, ReachPage, read_condition
+from foregate.tuning.reach_index import FrameKey, ReachIndex, ReachPage, read_condition
 from foregate.tuning.trials import KeptTrials, Trial, TrialCounts, TrialJudge, TrialPiece, change_policy, number_trial
 
 TRIES = 4

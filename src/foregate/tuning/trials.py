@@ -33,8 +33,7 @@ from foregate.schemas.tool_call import CallFacts
 from foregate.schemas.tool_spec import ToolSpec, build_catalogue
 from foregate.tuning.mutations import move_value
 from foregate.tuning.phases import list_asked
-from foregate.tuning.reach_index import find_frame_key
-from foregate.tuning.reach_page import FrameKey
+from foregate.tuning.reach_index import FrameKey, find_frame_key
 
 Trial = tuple[Path, Data]
 """A key and the value it is tried with; None takes a rule out."""

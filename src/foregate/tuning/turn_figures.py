@@ -23,8 +23,7 @@ from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_spec import build_catalogue
 from foregate.schemas.version import __version__
 from foregate.telemetry.log.chain import is_unchanged
-from foregate.tuning.reach_index import ReachIndex
-from foregate.tuning.reach_page import ReachPage, read_condition
+from foregate.tuning.reach_index import ReachIndex, ReachPage, read_condition
 
 Place = tuple[int, ...]
 

@@ -42,8 +42,7 @@ from foregate.tuning.piece_judge import (
     WhatIfTally,
     read_judged_piece,
 )
-from foregate.tuning.reach_index import ReachIndex
-from foregate.tuning.reach_page import FrameKey, ReachPage
+from foregate.tuning.reach_index import FrameKey, ReachIndex, ReachPage
 
 
 class WhatIf:

@@ -14,7 +14,7 @@ import pytest
 import foregate
 from foregate.agent.session.permissions import find_user
 from foregate.assembly import identity
-from foregate.audit.labelling import label_decision
+from foregate.audit.sign_offs import label_decision
 from foregate.cli.commands.audit_review import open_reviews
 from foregate.schemas.errors import TamperedLog, UsageError
 from foregate.schemas.identity import Identity

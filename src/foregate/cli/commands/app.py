@@ -32,7 +32,7 @@ COMMANDS = {
         "Read, check, try and change the policy.",
         "policy",
         within={
-            "case": Place("Cut a recorded decision to a test case.", "policy_case"),
+            "case": Place("Cut a recorded decision to a test case.", "policy_test"),
             "check": Place("Check a policy file.", "policy_show"),
             "diff": Place("Say in words how two policies differ.", "policy_diff"),
             "lint": Place("Find what in a policy file does not do what it says.", "policy_diff"),

@@ -162,8 +162,8 @@ def label(
 async def _label(decision: str, word: str, comment: str, as_json: bool) -> None:
     from foregate.agent.session.session_log import utc_now
     from foregate.assembly.identity import find_identity
-    from foregate.audit.labelling import label_decision
     from foregate.audit.review_item import dump_label
+    from foregate.audit.sign_offs import label_decision
     from foregate.cli.commands.review_work import read_label
 
     chosen, by = read_label(word), find_identity()

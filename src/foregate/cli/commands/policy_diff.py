@@ -15,7 +15,7 @@ from foregate.cli.terminal.exit_codes import ERROR
 if TYPE_CHECKING:
     from foregate.policy.policy import Policy
     from foregate.policy.source.layers import Layer
-    from foregate.tuning.lint_findings import Known
+    from foregate.tuning.lint import Known
 
 _SIDE = "A policy file, `default`, a shipped policy, or `session:NAME`."
 
@@ -80,7 +80,7 @@ def lint(
 ) -> None:
     """Find rules without effect, thresholds that tell nothing apart, gates that others rely on and that are off or in
     shadow, and reads that open a hole."""
-    from foregate.tuning.lint_findings import list_layer_remarks
+    from foregate.tuning.lint import list_layer_remarks
 
     layer = require_usable(file)
     found = list_layer_remarks(layer, gather_known(layer))
@@ -105,7 +105,7 @@ def gather_known(layer: Layer) -> Known:
     from foregate.policy.source.load import layer_policy
     from foregate.telemetry.queries.filters import DecisionFilter
     from foregate.telemetry.queries.statistics import count_selection
-    from foregate.tuning.lint_findings import Known, list_own_rules
+    from foregate.tuning.lint import Known, list_own_rules
     from foregate.tuning.rule_trial import try_rules
 
     policy = layer_policy(layer).policy

@@ -178,7 +178,7 @@ def _split_values(text: str) -> Iterator[str]:
 
 def _list_changes(as_json: bool) -> None:
     from foregate.cli.commands.audit_review import open_reviews
-    from foregate.tuning.proof_sentences import describe_path
+    from foregate.tuning.assessing import describe_path
 
     with open_reviews() as kept:
         found = run_async(kept.read()).proposals
@@ -236,7 +236,7 @@ def format_file(proposal: Proposal, step: AssessedStep) -> str:
     from foregate.policy.source.edit import Change
     from foregate.policy.source.key_names import parse_key
     from foregate.policy.source.suggestion import format_suggestion
-    from foregate.tuning.proof_sentences import describe_path, describe_step, format_share
+    from foregate.tuning.assessing import describe_path, describe_step, format_share
 
     body, proof = proposal.body, step.proof
     frame = f"Population: {proof.population} recorded {body.unit}; bound: at most {proof.bound} of them"
@@ -256,7 +256,7 @@ def format_report(
     proposal: Proposal, steps: Sequence[AssessedStep], file: Path | None, agreement: Agreement
 ) -> Iterator[str]:
     """Yield the paragraphs of a report."""
-    from foregate.tuning.proof_sentences import describe_path, describe_step
+    from foregate.tuning.assessing import describe_path, describe_step
     from foregate.tuning.proposals import describe_values
 
     body, last = proposal.body, steps[-1]
@@ -281,7 +281,7 @@ def build_report_json(
     proposal: Proposal, steps: Sequence[AssessedStep], file: Path | None, agreement: Agreement
 ) -> Json:
     """Return a report as JSON values."""
-    from foregate.tuning.proof_sentences import describe_step
+    from foregate.tuning.assessing import describe_step
 
     body, chosen = proposal.body, choose_step(steps)
     enough = agreement.double >= agreement.enough

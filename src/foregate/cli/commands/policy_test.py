@@ -1,4 +1,4 @@
-"""`foregate policy test`: cases are judged under a policy, for people and for build servers."""
+"""`foregate policy test` and `case`: cases are judged under a policy, and cut from recorded decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from foregate.assembly.home import open_home_log
 from foregate.cli.commands import options
+from foregate.cli.commands.new_file import write_new
 from foregate.cli.commands.options import take
 from foregate.cli.commands.policy import app, require_folder
 from foregate.cli.terminal.exit_codes import COMPLETED, ERROR, run_async
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
     from foregate.policy.policy import Policy
     from foregate.tuning.case import Case
     from foregate.tuning.case_testing import CaseResult, KeyNotice
+
 
 Files = Annotated[list[Path], typer.Argument(metavar="FILES", help="Cases, or folders that hold them.")]
 
@@ -118,3 +121,35 @@ def _write_report(file: Path, results: Sequence[CaseResult], policy: str) -> Non
         file.write_text(format_junit(results, policy), "utf-8")
     except OSError as error:
         raise UsageError(f"`{file}` cannot be written ({error.strerror}); name another file for the report") from None
+
+
+Decision = Annotated[
+    str, typer.Argument(metavar="SESSION:SEQ.GATE", help="A decision, as `foregate audit show` lists them.")
+]
+
+
+@app.command("case")
+def case(
+    decision: Decision,
+    name: Annotated[str, take("--name", "What the case is called; else after its verdict.", "NAME")] = "",
+    output: Annotated[Path | None, take("--output", "Write the case there instead of printing it.", "FILE")] = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Cut a recorded decision to the smallest case with the same verdict that notices the same policy changes."""
+    from foregate.assembly.home import find_address
+    from foregate.telemetry.queries.rulings import find_decision
+    from foregate.tuning.case_cutting import cut_recorded
+    from foregate.tuning.case_file import dump_case, format_case
+
+    with open_home_log() as log:
+        ruled = find_decision(log, *run_async(find_address(log, decision)))
+        found = cut_recorded(log, ruled, name)
+    if as_json:
+        options.print_json(dump_case(found))
+        return
+    text = format_case(found, f"A case for `foregate policy test`, from {ruled.address}.")
+    if output is None:
+        typer.echo(text, nl=False)
+    else:
+        write_new(output, text)
+        options.print_text(f"{output}: {found.name}, {found.expected.describe()}")
