@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from foregate.audit.pieces import TOGETHER, ProcessCrew, SessionPiece, gather_pieces, hold_back_interrupts
+from foregate.audit.pieces import EVENTS_PER_BATCH, ProcessWorkers, SessionPiece, gather_pieces, hold_back_interrupts
 from foregate.telemetry.log.sqlite_log import SqliteLog
 
 
@@ -31,15 +31,15 @@ def prepare_endless_work(_log: Any, begun: int, here: int) -> Any:
     return work
 
 
-@given(st.lists(st.integers(1, 2 * TOGETHER)))
+@given(st.lists(st.integers(1, 2 * EVENTS_PER_BATCH)))
 def test_gathered_pieces_are_all_pieces_in_order_and_no_more_together_than_are_worth_sending(
     lengths: list[int],
 ) -> None:
     pieces = [SessionPiece(str(number), 0, length, ()) for number, length in enumerate(lengths)]
     gathered = list(gather_pieces(iter(pieces)))
     assert [piece for some in gathered for piece in some] == pieces
-    assert all(sum(piece.count_events() for piece in some[:-1]) < TOGETHER for some in gathered)
-    assert all(sum(piece.count_events() for piece in some) >= TOGETHER for some in gathered[:-1])
+    assert all(sum(piece.count_events() for piece in some[:-1]) < EVENTS_PER_BATCH for some in gathered)
+    assert all(sum(piece.count_events() for piece in some) >= EVENTS_PER_BATCH for some in gathered[:-1])
 
 
 def test_ctrl_c_waits_for_no_piece_that_is_under_way(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -48,7 +48,7 @@ def test_ctrl_c_waits_for_no_piece_that_is_under_way(tmp_path: Path, monkeypatch
     prepare = partial(prepare_endless_work, begun=signal.SIGUSR1, here=os.getpid())
     try:
         with closing(SqliteLog(tmp_path / "events.db")) as log, pytest.raises(KeyboardInterrupt):
-            list(ProcessCrew(1).work([SessionPiece("s", 0, 1, ())], log, prepare))
+            list(ProcessWorkers(1).work([SessionPiece("s", 0, 1, ())], log, prepare))
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert active_children() == []

@@ -16,7 +16,7 @@ from foregate.agent.loop.runner import run
 from foregate.agent.testing.model import calls, says
 from foregate.audit import rejudging
 from foregate.audit.judged_marks import JudgedCounts, JudgedMarks, open_judged_marks
-from foregate.audit.kept_pieces import KeptPieces
+from foregate.audit.piece_store import PieceStore
 from foregate.audit.pieces import SessionPiece
 from foregate.audit.proving import SessionProof, SessionProver
 from foregate.schemas.protocols import Blobs
@@ -113,7 +113,7 @@ def test_a_forged_moved_or_foreign_mark_counts_for_nothing(greeting: bytes, tmp_
     with closing(sqlite3.connect(kept)) as file, file:
         file.execute("UPDATE pages SET seq = ?, hash = ?", (seq, hash_))  # the honest mark, put on the forged end
     assert prove_with_marks(path) == wanted
-    with closing(SqliteLog(path)) as log, closing(KeptPieces(log, kept)) as pieces:  # one of another key
+    with closing(SqliteLog(path)) as log, closing(PieceStore(log, kept)) as pieces:  # one of another key
         forger = JudgedMarks(pieces, b"x" * 32)
         forger.keep(SessionPiece("s", 0, seq, ()), {seq: hash_}, JudgedCounts({"0.2.0": 3}, {}))
         forger.commit()

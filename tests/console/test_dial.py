@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from foregate.console.dial import HEIGHT, WIDTH, find_end, find_point, flatten_point, lay_bars
+from foregate.console.dial import HEIGHT, WIDTH, build_bars, find_end, find_point, flatten_point
 from foregate.tuning.sweep import GateCounts, SweepPoint
 
 TURNING = st.dictionaries(st.integers(1, 1000), st.integers(1, 10**6), max_size=200)
@@ -14,7 +14,7 @@ TURNING = st.dictionaries(st.integers(1, 1000), st.integers(1, 10**6), max_size=
 @settings(max_examples=30)
 @given(TURNING)
 def test_bars_lie_within_the_scale_and_one_beside_the_other(turning: dict[int, int]) -> None:
-    bars = list(lay_bars(turning, 0, 1000))
+    bars = list(build_bars(turning, 0, 1000))
     assert bool(bars) == bool(turning)
     for bar in bars:
         assert 0 <= bar.x <= bar.x + bar.width <= WIDTH

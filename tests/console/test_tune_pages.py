@@ -15,9 +15,9 @@ import pytest
 import foregate
 from foregate.assembly.home import Home
 from foregate.cli.commands.app import main
-from foregate.console import dial, tuning_desk
+from foregate.console import dial, tuning_worker
 from foregate.console.form import Refused
-from foregate.console.tuning_desk import TuningDesk
+from foregate.console.tuning_worker import TuningWorker
 from foregate.policy.source.load import load_policy
 from foregate.policy.source.suggestion import read_suggestion
 from foregate.testing import ScriptedModel, calls, says
@@ -188,19 +188,19 @@ async def test_without_the_extra_a_sentence_says_how_to_install_it(
 async def test_who_asks_early_is_told_how_far_it_is(serve: Serve, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     await be_silent(home)
     served, go = await serve(), threading.Event()
-    monkeypatch.setattr(tuning_desk, "PATIENCE", 0)
+    monkeypatch.setattr(tuning_worker, "PATIENCE", 0)
     try:
-        assert await served.console.desk.ask(KEY, f"{KEY} None", lambda view: go.wait()) is None
+        assert await served.console.tuning.ask(KEY, f"{KEY} None", lambda view: go.wait()) is None
         page = await open_page(served, DIAL)
-        monkeypatch.setattr(tuning_desk, "PATIENCE", 60)
-        asked = asyncio.create_task(served.console.desk.ask(KEY, f"{KEY} None", lambda view: False))
+        monkeypatch.setattr(tuning_worker, "PATIENCE", 60)
+        asked = asyncio.create_task(served.console.tuning.ask(KEY, f"{KEY} None", lambda view: False))
         await asyncio.sleep(0)
     finally:
         go.set()
     assert "Foregate judges the recorded turns" in page
     assert '<meta http-equiv="refresh"' in page
     assert await asked is True, "it is the answer to the question that was under way"
-    assert await served.console.desk.ask(KEY, "next", lambda view: view.judged) == 0
+    assert await served.console.tuning.ask(KEY, "next", lambda view: view.judged) == 0
 
 
 async def test_more_questions_than_can_be_under_way_are_refused_and_closing_ends_them(
@@ -208,14 +208,14 @@ async def test_more_questions_than_can_be_under_way_are_refused_and_closing_ends
 ) -> None:
     await be_silent(home)
     log, go = Home(home).open_log(), threading.Event()
-    desk = TuningDesk(log)
-    monkeypatch.setattr(tuning_desk, "PATIENCE", 0)
+    worker = TuningWorker(log)
+    monkeypatch.setattr(tuning_worker, "PATIENCE", 0)
     try:
         for number in range(8):
-            assert await desk.ask(KEY, str(number), lambda view: go.wait()) is None
+            assert await worker.ask(KEY, str(number), lambda view: go.wait()) is None
         with pytest.raises(Refused, match="other keys are being worked on"):
-            await desk.ask(KEY, "one more", lambda view: None)
+            await worker.ask(KEY, "one more", lambda view: None)
     finally:
         go.set()
-        await asyncio.to_thread(desk.close)
+        await asyncio.to_thread(worker.close)
         log.close()

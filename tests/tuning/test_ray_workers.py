@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from foregate.audit.kept_pieces import hash_code
+from foregate.audit.piece_store import hash_code
 from foregate.audit.pieces import split_session
 from foregate.cli.commands.reports import build_summary_json
 from foregate.policy.source.layers import Layer

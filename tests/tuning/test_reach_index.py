@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from foregate.audit import kept_pieces, pieces
+from foregate.audit import piece_store, pieces
 from foregate.audit.pieces import SessionPiece
 from foregate.gates.replay.reach import list_condition_paths
 from foregate.policy.source.layers import Layer
@@ -223,7 +223,7 @@ def test_an_index_of_other_code_is_made_anew(tmp_path: Path, monkeypatch: pytest
     with closing(ReachIndex(log, tmp_path / "tuning.db")) as made:
         made.catch_up(names[:2], 1)
         assert made.find_pages(names[0]) is not None
-    monkeypatch.setattr(kept_pieces, "hash_code", lambda: "other")
+    monkeypatch.setattr(piece_store, "hash_code", lambda: "other")
     with closing(ReachIndex(log, tmp_path / "tuning.db")) as made:
         assert made.find_pages(names[0]) is None
 
@@ -252,7 +252,7 @@ class Growing:
 def test_sessions_that_go_on_are_followed_and_come_out_the_same_in_any_pieces(
     monkeypatch: pytest.MonkeyPatch, chunk: int
 ) -> None:
-    monkeypatch.setattr(pieces, "CHUNK", chunk)
+    monkeypatch.setattr(pieces, "EVENTS_PER_PIECE", chunk)
     log, names = varied_log()
     few = names[:5]
     growing: Any = Growing(log, 0)

@@ -230,7 +230,7 @@ async def test_a_session_in_pieces_gives_the_rows_and_counts_of_one_piece(monkey
     for story in (evidence, rules_ask, plan_accepted, unverified):
         world, changes = await played(story), {"evidence.mode": "off", "approval.mode": "never"}
         whole = judged(world, changes)
-        monkeypatch.setattr("foregate.audit.pieces.CHUNK", 3)
+        monkeypatch.setattr("foregate.audit.pieces.EVENTS_PER_PIECE", 3)
         assert judged(world, changes) == whole
         monkeypatch.undo()
 

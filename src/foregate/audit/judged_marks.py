@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from foregate.assembly.audit_index import find_index_path
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
-from foregate.audit.kept_pieces import NAME, KeptPieces, Warn, hash_code
+from foregate.audit.piece_store import NAME, PieceStore, Warn, hash_code
 from foregate.audit.pieces import SessionPiece
 from foregate.schemas import strict_json
 from foregate.schemas.errors import LogError
@@ -47,7 +47,7 @@ _MARKS = msgspec.msgpack.Decoder(_Mark)
 class JudgedMarks:
     """The marks of a log that its `key` has signed. With `anew` none that was kept counts."""
 
-    def __init__(self, kept: KeptPieces, key: bytes, *, anew: bool = False) -> None:
+    def __init__(self, kept: PieceStore, key: bytes, *, anew: bool = False) -> None:
         self._kept, self._key, self._anew = kept, key, anew
 
     def find(self, session: str, walked: Mapping[int, str]) -> dict[int, JudgedCounts]:
@@ -59,7 +59,7 @@ class JudgedMarks:
         found, last = dict[int, JudgedCounts](), max(walked)
         bodies = self._kept.read(_ASKED, session, (last, walked[last]))[0] if not self._anew else []
         for number, body in enumerate(bodies):
-            after, until = number * cut.CHUNK, min((number + 1) * cut.CHUNK, last)
+            after, until = number * cut.EVENTS_PER_PIECE, min((number + 1) * cut.EVENTS_PER_PIECE, last)
             with suppress(msgspec.MsgspecError):
                 mark = _MARKS.decode(body)
                 wanted = self._sign(session, after, until, walked.get(until, ""), mark.counts)
@@ -92,7 +92,7 @@ def open_judged_marks(log: SqliteLog, *, anew: bool, warn: Warn = lambda why: No
     beside = find_index_path(log.path.parent, keeps_out=log.read_only)
     try:
         key = read_key(log.path) or (b"" if log.read_only else make_key(log.path))
-        kept = KeptPieces(log, beside.with_name(NAME), warn) if beside is not None and key else None
+        kept = PieceStore(log, beside.with_name(NAME), warn) if beside is not None and key else None
     except (OSError, sqlite3.Error, LogError) as error:
         warn(f"every turn is judged again, and that is not kept ({str(error)[:200]})")
         kept = None

@@ -37,13 +37,13 @@ from foregate.telemetry.log.sqlite_reader import SqliteReader
 
 T = TypeVar("T")
 
-CHUNK = 2000
+EVENTS_PER_PIECE = 2000
 """Events of a session that are judged again as one piece of work."""
-WORTH_WORKERS = 4 * CHUNK
+MIN_EVENTS_FOR_WORKERS = 4 * EVENTS_PER_PIECE
 """Events from which starting further processes takes less time than it saves."""
-AHEAD = 4
+PIECES_AHEAD = 4
 """Pieces that are under way at a time, for each worker."""
-TOGETHER = CHUNK // 4
+EVENTS_PER_BATCH = EVENTS_PER_PIECE // 4
 """Events, about, whose pieces are sent to a process together."""
 _READ = 4
 """Events that are read for one turn, about."""
@@ -80,7 +80,7 @@ class SessionPiece(Struct, frozen=True):
     session: str
     after: int
     until: int
-    laid: tuple[int, ...]
+    in_force_at: tuple[int, ...]
     only: tuple[int, ...] | None = None
 
     def count_events(self) -> int:
@@ -92,7 +92,7 @@ Work = Callable[[SessionPiece], T]
 """What is done to a piece."""
 
 
-class Crew(Protocol):
+class WorkerPool(Protocol):
     """What works on pieces beside this process."""
 
     def work(
@@ -101,7 +101,7 @@ class Crew(Protocol):
         """Yield the result of each piece, in their order; `prepare` makes of a log what works on its pieces."""
 
 
-Workers = int | Crew
+Workers = int | WorkerPool
 """Processes of this machine, 0 for one for each core, or who else does the work."""
 
 
@@ -119,15 +119,16 @@ def split_session(log: Readable, session: str, begin: int = 0) -> Iterator[Sessi
     last, _ = log.head_anchor(session)
     laying = [
         (event.seq, _REPLACED[event.kind])
-        for event in (log.events(session, kinds=LAYING) if last > CHUNK or begin else ())
+        for event in (log.events(session, kinds=LAYING) if last > EVENTS_PER_PIECE or begin else ())
         if not isinstance(event.body, PolicyChanged) or event.body.policy is not None
     ]
-    for after in range(begin, max(last, 1), CHUNK):
-        laid: dict[str, int] = {}
+    for after in range(begin, max(last, 1), EVENTS_PER_PIECE):
+        found: dict[str, int] = {}
         for seq, what in laying:
             if seq <= after:
-                laid.update(dict.fromkeys(what, seq))
-        yield SessionPiece(session, after, min(after + CHUNK, max(last, 1)), tuple(sorted(set(laid.values()))))
+                found.update(dict.fromkeys(what, seq))
+        until, in_force_at = min(after + EVENTS_PER_PIECE, max(last, 1)), tuple(sorted(set(found.values())))
+        yield SessionPiece(session, after, until, in_force_at)
 
 
 def split_whole(log: Readable, session: str) -> Iterator[SessionPiece]:
@@ -142,7 +143,7 @@ def read_turns(log: Readable, piece: SessionPiece, *, early: bool = False) -> It
     Raises one of UNREADABLE, or LogError, where the log cannot be read.
     """
     near = EventWindow(log, piece.session)
-    start = InForce.of(map(near, piece.laid))
+    start = InForce.of(map(near, piece.in_force_at))
     if piece.only is not None and _ONE_BY_ONE * len(piece.only) < log.head_anchor(piece.session)[0] - piece.after:
         yield from _read_some_turns(log, piece, near, start)
         return
@@ -210,27 +211,27 @@ def work_on_pieces(
     workers: Workers = 0,
 ) -> Iterator[tuple[SessionPiece, T]]:
     """Yield the result of each piece, in their order; `events` is about how many are read for it."""
-    with closing(KeptWorkers(workers)) as kept:
+    with closing(PieceWorkers(workers)) as kept:
         yield from kept.work(log, pieces, events, prepare)
 
 
-class KeptWorkers:
+class PieceWorkers:
     """Who works on pieces several times in the same way; what they have prepared is kept until they are closed."""
 
     def __init__(self, workers: Workers = 0) -> None:
         self._workers = workers or cores()
-        self._crew = workers if not isinstance(workers, int) else None
+        self._chosen = workers if not isinstance(workers, int) else None
         self._work: Work[Any] | None = None
 
     def work(
         self, log: Readable, pieces: Iterable[SessionPiece], events: int, prepare: Callable[[Readable], Work[T]]
     ) -> Iterator[tuple[SessionPiece, T]]:
         """Yield the result of each piece, see `work_on_pieces`; log and `prepare` are the same each time."""
-        if isinstance(self._workers, int) and self._workers > 1 and events > WORTH_WORKERS:
-            self._crew = self._crew or (ProcessCrew(self._workers) if isinstance(log, SqliteLog) else None)
+        if isinstance(self._workers, int) and self._workers > 1 and events > MIN_EVENTS_FOR_WORKERS:
+            self._chosen = self._chosen or (ProcessWorkers(self._workers) if isinstance(log, SqliteLog) else None)
         with keep_reader(log), collect_seldom():
-            if self._crew is not None:
-                yield from self._crew.work(pieces, log, prepare)
+            if self._chosen is not None:
+                yield from self._chosen.work(pieces, log, prepare)
             else:
                 self._work = self._work or prepare(log)
                 for piece in pieces:
@@ -238,8 +239,8 @@ class KeptWorkers:
 
     def close(self) -> None:
         """Let processes go; doing it twice is harmless."""
-        if isinstance(self._crew, ProcessCrew):
-            self._crew.close()
+        if isinstance(self._chosen, ProcessWorkers):
+            self._chosen.close()
         self._work = None
 
 
@@ -249,7 +250,7 @@ def gather_pieces(pieces: Iterable[SessionPiece]) -> Iterator[list[SessionPiece]
     for piece in pieces:
         some.append(piece)
         events += piece.count_events()
-        if events >= TOGETHER:
+        if events >= EVENTS_PER_BATCH:
             yield some
             some, events = [], 0
     if some:
@@ -266,8 +267,8 @@ def hold_back_interrupts() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-class ProcessCrew:
-    """So many processes of this machine; each reads the log's file by itself. They stay until the crew is
+class ProcessWorkers:
+    """So many processes of this machine; each reads the log's file by itself. They stay until this is
     closed, and do what they were prepared for first."""
 
     def __init__(self, count: int) -> None:
@@ -286,7 +287,7 @@ class ProcessCrew:
             for some in gather_pieces(pieces):
                 with hold_back_interrupts():
                     under_way.append((some, pool.submit(_work_on_pieces, some)))
-                if len(under_way) >= AHEAD * self._count:
+                if len(under_way) >= PIECES_AHEAD * self._count:
                     done, future = under_way.popleft()
                     yield from zip(done, future.result(), strict=True)
             for done, future in under_way:

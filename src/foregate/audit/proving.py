@@ -144,7 +144,7 @@ class SessionProver(Struct):
             passed += 1
             if event.seq == 1:
                 links.extend(Defect(1, code, f"event 1: {why}") for code, why in check_link(self.log, event))
-            if event.seq % cut.CHUNK == 0:
+            if event.seq % cut.EVENTS_PER_PIECE == 0:
                 walked[event.seq] = event.hash
             if passed % _STEP == 0:
                 self.progress(_STEP)

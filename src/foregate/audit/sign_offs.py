@@ -43,7 +43,7 @@ async def sign_session_off(
 
     Raises UsageError for a session that does not verify, and LogError for one that is not there.
     """
-    from foregate.audit.kept_state import prove_all  # who only lists sessions judges nothing again
+    from foregate.audit.snapshot_check import prove_all  # who only lists sessions judges nothing again
 
     found = (await prove_all(log, session, blobs)).found
     if not found.ok:

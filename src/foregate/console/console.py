@@ -20,7 +20,7 @@ from foregate.console.address import Address
 from foregate.console.entry import Entry
 from foregate.console.form import WORD
 from foregate.console.live import Live
-from foregate.console.tuning_desk import TuningDesk
+from foregate.console.tuning_worker import TuningWorker
 from foregate.pages.links import ConsoleLinks
 from foregate.pages.rendering import build_environment
 from foregate.schemas.errors import UsageError
@@ -64,7 +64,7 @@ class Console:
         self.approvals = Approvals(self.log, self.blobs, environ=environ)
         self.live = Live(self.log)
         self.kept, self.me = home.open_reviews(), find_identity("console")
-        self.desk = TuningDesk(self.log)
+        self.tuning = TuningWorker(self.log)
         self.index = SharedIndex(self.log, find_index_path(home.root, environ, keeps_out=home.read_only))
 
     @cached_property
@@ -96,7 +96,7 @@ class Console:
     def close(self) -> None:
         """End what follows, and let go of index and log."""
         self.live.end()
-        self.desk.close()
+        self.tuning.close()
         self.index.close()
         self.kept.close()
         self.log.close()

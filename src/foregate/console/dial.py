@@ -186,7 +186,7 @@ def build_dial(
         end,
         high,
         found,
-        tuple(lay_bars(turning, low, end)),
+        tuple(build_bars(turning, low, end)),
         tuple(list_figures(found, gates, now, value)),
         places[at - 1] - 1 if at else value,
         places[at] if at < len(places) else value,
@@ -203,7 +203,7 @@ def find_end(low: int, high: int, values: Sequence[int]) -> int:
     return high if high - low <= _ROOM * (most - low) or high - low <= 1000 else min(high, most + (most - low) // 4 + 1)
 
 
-def lay_bars(turning: dict[int, int], low: int, end: int) -> Iterator[Bar]:
+def build_bars(turning: dict[int, int], low: int, end: int) -> Iterator[Bar]:
     """Yield the bars that say how many calls turn between two values."""
     step = max(1, -(-(end - low + 1) // _BARS))
     counts: dict[int, int] = {}

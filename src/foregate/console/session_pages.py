@@ -12,7 +12,7 @@ from starlette.responses import RedirectResponse, Response
 
 from foregate.assembly.hidden import find_hidden
 from foregate.assembly.home import find_session
-from foregate.audit.kept_state import prove_all
+from foregate.audit.snapshot_check import prove_all
 from foregate.console.console import LINKS, Console
 from foregate.console.query import Query
 from foregate.console.review_pages import KEYS

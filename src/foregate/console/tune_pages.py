@@ -48,8 +48,8 @@ async def show_tuning(console: Console, request: Request) -> Response:
     about["origin"] = loaded.provenance.get(format_path(path), "default")
     dial = await find_dial(console, path, now, query.read_number("value"), query.read_number("from") or 0)
     if dial is None:
-        desk, again = console.desk, query.build_address(TUNING)
-        return console.render("tuning_wait.html.j2", "policy", again=again, done=desk.done, all=desk.all, **about)
+        worker, again = console.tuning, query.build_address(TUNING)
+        return console.render("tuning_wait.html.j2", "policy", again=again, done=worker.done, all=worker.all, **about)
     given = Query({"key": dial.key, "value": str(dial.value)})
     about |= {"dial": dial, "query": given, "labels": KEYS, "time": int(time.time()), "size": (WIDTH, HEIGHT)}
     return console.render("dial.html.j2", "policy", patch=given.build_address(PATCH), **about)
@@ -60,7 +60,7 @@ async def find_dial(console: Console, path: Path, now: int, value: int | None, s
     reviews, reviewer = await console.kept.read(), console.me.user
     key = format_path(path)
     wanted = (console.log, reviews, reviewer, path, now, value, start)
-    return await console.desk.ask(key, f"{key} {value} {start}", lambda view: build_dial(view, *wanted))
+    return await console.tuning.ask(key, f"{key} {value} {start}", lambda view: build_dial(view, *wanted))
 
 
 async def send_patch(console: Console, request: Request) -> Response:

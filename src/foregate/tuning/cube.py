@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from foregate.assembly.audit_index import find_index_path
-from foregate.audit.kept_pieces import Head, hash_code
+from foregate.audit.piece_store import Head, hash_code
 from foregate.audit.pieces import Progress, SessionPiece, Workers, cores, split_session, work_on_pieces
 from foregate.policy.source.strict_yaml import Path as KeyPath
 from foregate.schemas import strict_json
@@ -254,5 +254,5 @@ def list_pieces(plans: Iterable[Iterable[SessionPiece]], heads: Mapping[str, Hea
         head = heads[piece.session][0]
         only = None if piece.only is None else tuple(seq for seq in piece.only if seq <= head)
         if piece.after < head and only != ():
-            found.append(SessionPiece(piece.session, piece.after, min(piece.until, head), piece.laid, only))
+            found.append(SessionPiece(piece.session, piece.after, min(piece.until, head), piece.in_force_at, only))
     return found

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from foregate.audit.pieces import KeptWorkers, Progress, SessionPiece, Workers, split_session
+from foregate.audit.pieces import PieceWorkers, Progress, SessionPiece, Workers, split_session
 from foregate.gates.replay.other_values import find_domain, list_other_words
 from foregate.policy.policy import Policy
 from foregate.policy.source.keys import POLICY
@@ -21,7 +21,7 @@ from foregate.policy.source.values import WORDS, list_values
 from foregate.schemas.protocols import Readable
 from foregate.tuning.change_set import ChangeSet, ConditionIndex, find_reached, list_break_points
 from foregate.tuning.reach_index import FrameKey, ReachIndex, ReachPage, read_condition
-from foregate.tuning.trials import KeptTrials, Trial, TrialCounts, TrialJudge, TrialPiece, change_policy, number_trial
+from foregate.tuning.trials import Trial, TrialCounts, TrialJudge, TrialPiece, TrialStore, change_policy, number_trial
 
 TRIES = 4
 """Values of a number on either side that are tried before the last one there is, until one turns something."""
@@ -88,7 +88,7 @@ class LeverSearch:
         progress: Progress | None = None,
     ) -> None:
         self._log, self._sessions, self._index, self._progress = log, sessions, index, progress
-        self._crew, self._known = KeptWorkers(workers), set[int]()
+        self._judges, self._known = PieceWorkers(workers), set[int]()
         self.quiet: list[str] = []
         self.unread: list[str] = []
         self.beside: list[str] = []
@@ -114,9 +114,9 @@ class LeverSearch:
         return {piece: page for name, own in pages for piece, page in zip(split_session(self._log, name), own)}  # noqa: B905
 
     @cached_property
-    def _kept(self) -> KeptTrials:
+    def _kept(self) -> TrialStore:
         heads = {name: self._index.get_head(name) for name in self._pages}
-        return KeptTrials(self._index.kept, heads, list(self._pieces))
+        return TrialStore(self._index.kept, heads, list(self._pieces))
 
     @cached_property
     def _main(self) -> Policy:
@@ -136,7 +136,7 @@ class LeverSearch:
         self.beside = [format_path(path) for path in movable if path not in values]
         attempts = [one for path, now in values.items() for one in self._plan_attempts(path, now)]
         pieces, found = list(self._pieces), list[Lever]()
-        with closing(self._crew):
+        with closing(self._judges):
             if len(pieces) > _EACH:
                 some = zip(attempts, self._settle(attempts, pieces[::_EACH]), strict=True)
                 self._try_all([_UNMOVED, *((one.path, value) for one, (tried, _) in some for value in tried)], pieces)
@@ -193,7 +193,7 @@ class LeverSearch:
         reached = self._find_reached(dict(zip(numbers, trials, strict=True)), missing) if missing else {}
         events = sum(len(some) for piece in reached.values() for some in piece.wanted.values())
         events = events * len(self._pieces) // max(1, len(pieces))  # the others follow, by the same processes
-        judged = self._crew.work(self._log, reached.values(), events, TrialJudge)
+        judged = self._judges.work(self._log, reached.values(), events, TrialJudge)
         try:
             for done, (piece, (_, counts)) in enumerate(zip(reached, judged, strict=True), start=1):
                 kept.add(piece, missing.pop(piece), counts)
@@ -218,8 +218,8 @@ class LeverSearch:
         found: dict[SessionPiece, TrialPiece] = {}
         for piece, new in missing.items():
             if wanted := find_reached(self._pieces[piece], self._sets, new):
-                laid = piece.session, piece.after, piece.until, piece.laid
-                found[piece] = TrialPiece(*laid, tuple(wanted), trials, wanted)
+                place = piece.session, piece.after, piece.until, piece.in_force_at
+                found[piece] = TrialPiece(*place, tuple(wanted), trials, wanted)
         return found
 
 

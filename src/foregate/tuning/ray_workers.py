@@ -13,8 +13,8 @@ from logging import ERROR
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from foregate.audit.kept_pieces import hash_code
-from foregate.audit.pieces import AHEAD, SessionPiece, Work, Workers, cores
+from foregate.audit.piece_store import hash_code
+from foregate.audit.pieces import PIECES_AHEAD, SessionPiece, Work, Workers, cores
 from foregate.schemas.errors import LogError, UsageError
 from foregate.schemas.event import Event
 from foregate.schemas.event_body import Kind
@@ -109,7 +109,7 @@ class RayWorkers:
                 if piece.session != session:
                     session, sent = piece.session, ray.put(list(log.lines(piece.session)))
                 under_way.append((piece, workers[number % len(workers)].work.remote(piece, sent)))
-                if len(under_way) >= AHEAD * len(workers):
+                if len(under_way) >= PIECES_AHEAD * len(workers):
                     yield _take(*under_way.popleft())
             while under_way:
                 yield _take(*under_way.popleft())

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from foregate.assembly.audit_index import find_index_path
-from foregate.audit.kept_pieces import NAME, KeptPieces, Warn
+from foregate.audit.piece_store import NAME, PieceStore, Warn
 from foregate.audit.pieces import UNREADABLE, Progress, SessionPiece, keep_reader, read_turns, work_on_pieces
 from foregate.evidence.state.recorded_turns import InForce
 from foregate.gates.replay.reach import CallTraits, Followed, ReachReader
@@ -207,7 +207,7 @@ class ReachIndex:
     """
 
     def __init__(self, log: Readable, path: Path | None, warn: Warn = lambda why: None) -> None:
-        self._log, self.kept = log, KeptPieces(log, path, warn)
+        self._log, self.kept = log, PieceStore(log, path, warn)
         self._frames: dict[tuple[str, str], Frame | None] = {}
         self._pages: dict[str, tuple[tuple[int, str], list[ReachPage]]] = {}
         self.unreadable: dict[str, None] = {}

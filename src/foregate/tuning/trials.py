@@ -15,7 +15,7 @@ from typing import get_args
 import msgspec
 from msgspec import Struct, field
 
-from foregate.audit.kept_pieces import Head, KeptPieces
+from foregate.audit.piece_store import Head, PieceStore
 from foregate.audit.pieces import UNREADABLE, SessionPiece, explain_unreadable, read_turns
 from foregate.evidence.state.recorded_turns import RecordedTurn
 from foregate.gates.prelude import build_prelude
@@ -175,13 +175,13 @@ _PIECES_PER_WRITE = 64
 _STORED = msgspec.msgpack.Decoder(dict[int, TrialCounts | None], dec_hook=lambda kind, value: kind(value))
 
 
-class KeptTrials:
+class TrialStore:
     """What is known of the trials of all `pieces` of sessions with these heads.
 
     A store that cannot be written costs nothing but the work of finding it again.
     """
 
-    def __init__(self, store: KeptPieces, heads: Mapping[str, Head], pieces: Sequence[SessionPiece]) -> None:
+    def __init__(self, store: PieceStore, heads: Mapping[str, Head], pieces: Sequence[SessionPiece]) -> None:
         self._store, self._heads, self._written = store, heads, 0
         self._known: dict[SessionPiece, dict[int, TrialCounts | None]] = {piece: {} for piece in pieces}
         for session, own in groupby(pieces, attrgetter("session")):

@@ -154,7 +154,7 @@ def plan_pieces(
     reached = sorted(seq for page in pages for seq in list_reached(page, keys) if seq > begin)
     for piece in split_session(log, session, begin) if reached else ():
         if only := tuple(seq for seq in reached if piece.after < seq <= piece.until):
-            yield SessionPiece(piece.session, piece.after, piece.until, piece.laid, only)
+            yield SessionPiece(piece.session, piece.after, piece.until, piece.in_force_at, only)
 
 
 def list_reached(page: ReachPage, keys: Sequence[Path]) -> Iterator[int]:
@@ -202,7 +202,7 @@ class PieceCounter:
         found, near = RecordedCounts(), EventWindow(self._log, piece.session)
         kinds = (*LAYING, "need_answered", "turn_judged")
         try:
-            holds = InForce.of(map(near, piece.laid))
+            holds = InForce.of(map(near, piece.in_force_at))
             events = self._log.events(piece.session, after=piece.after, until=piece.until, kinds=kinds)
             for event in near.follow(events):
                 holds = holds.apply(event) if event.kind in LAYING else holds

@@ -13,7 +13,7 @@ from msgspec import MsgspecError, msgpack
 from msgspec.structs import replace
 
 from foregate.audit import pieces as cut  # how many events a piece has is said there alone
-from foregate.audit.kept_pieces import Head, KeptPieces
+from foregate.audit.piece_store import Head, PieceStore
 from foregate.audit.pieces import (
     Progress,
     SessionPiece,
@@ -144,7 +144,7 @@ class WhatIf:
             with suppress(sqlite3.DatabaseError):
                 store.commit()
 
-    def _keep(self, store: KeptPieces, piece: SessionPiece, head: Head, found: JudgedPiece) -> None:
+    def _keep(self, store: PieceStore, piece: SessionPiece, head: Head, found: JudgedPiece) -> None:
         if self._name:
             with suppress(sqlite3.DatabaseError, OverflowError):
                 store.keep(self._name, piece, head, msgpack.encode(found))
@@ -180,8 +180,8 @@ class _Plan:
         head, begin = self._log.head_anchor(session), 0
         self.heads[session] = head
         for number, known in enumerate(self._read_known(session, head)):
-            begin = min((number + 1) * cut.CHUNK, max(head[0], 1))
-            yield _Planned(SessionPiece(session, number * cut.CHUNK, begin, ()), known=known)
+            begin = min((number + 1) * cut.EVENTS_PER_PIECE, max(head[0], 1))
+            yield _Planned(SessionPiece(session, number * cut.EVENTS_PER_PIECE, begin, ()), known=known)
         if begin < max(head[0], 1):
             yield from (one for one in self._plan_by_index(session) if one.piece.after >= begin)
 
@@ -200,8 +200,8 @@ class _Plan:
         if any(reached):
             pieces = split_session(self._log, session)
         else:  # nothing of it is read
-            starts = range(0, len(pages) * cut.CHUNK, cut.CHUNK)
-            pieces = (SessionPiece(session, after, after + cut.CHUNK, ()) for after in starts)
+            starts = range(0, len(pages) * cut.EVENTS_PER_PIECE, cut.EVENTS_PER_PIECE)
+            pieces = (SessionPiece(session, after, after + cut.EVENTS_PER_PIECE, ()) for after in starts)
         for piece, page, only in zip(pieces, pages, reached, strict=True):
             yield _Planned(replace(piece, only=only), page)
 

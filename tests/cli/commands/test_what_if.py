@@ -147,8 +147,8 @@ def test_worker_processes_find_what_one_process_finds_in_the_same_order(
         cli("run", EDIT)
         Path("a.txt").write_text("teh cat\n")
     alone = what_if(cli, NO_EDIT, "--json")
-    monkeypatch.setattr("foregate.audit.pieces.CHUNK", 4)
-    monkeypatch.setattr("foregate.audit.pieces.WORTH_WORKERS", 0)
+    monkeypatch.setattr("foregate.audit.pieces.EVENTS_PER_PIECE", 4)
+    monkeypatch.setattr("foregate.audit.pieces.MIN_EVENTS_FOR_WORKERS", 0)
     monkeypatch.setattr("foregate.audit.pieces.cores", lambda: 2)
     assert what_if(cli, NO_EDIT, "--json") == alone
 
@@ -158,7 +158,7 @@ def test_what_a_worker_process_cannot_read_is_one_sentence(
 ) -> None:
     cli("run", EDIT)
     damage(home, "", "model_response")
-    monkeypatch.setattr("foregate.audit.pieces.WORTH_WORKERS", 0)
+    monkeypatch.setattr("foregate.audit.pieces.MIN_EVENTS_FOR_WORKERS", 0)
     monkeypatch.setattr("foregate.audit.pieces.cores", lambda: 2)
     code, _, err = what_if(cli, NO_EDIT)
     assert (code, len(err.splitlines())) == (1, 1)

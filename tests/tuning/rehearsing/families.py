@@ -14,8 +14,8 @@ from foregate.gates.replay.assumption import Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import Model, Person
+from foregate.tuning.rehearsing.family_replay import PolicyAgain
 from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, count_events, rehearse
-from foregate.tuning.rehearsing.stage import PolicyAgain
 from tests.agent.world import World
 from tests.tuning.rehearsing.models import Agreeing, Heedless, Wanted
 

@@ -15,8 +15,8 @@ from foregate.schemas.message import Message, ModelRequest
 from foregate.schemas.model_response import ModelResponse
 from foregate.schemas.protocols import Reply
 from foregate.schemas.strict_json import Json
+from foregate.tuning.rehearsing.family_replay import PolicyAgain
 from foregate.tuning.rehearsing.rehearse import Rehearsal, rehearse
-from foregate.tuning.rehearsing.stage import PolicyAgain
 from tests.agent.world import ACCEPT, plan_json
 
 TALK = "I understood what you want, and this is what I do for it now."

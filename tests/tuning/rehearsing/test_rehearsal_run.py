@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 from msgspec.structs import asdict, replace
 
-from foregate.audit.pieces import ProcessCrew
+from foregate.audit.pieces import ProcessWorkers
 from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.source.layers import Layer
 from foregate.policy.source.load import load_policy_layers, record_layers
 from foregate.schemas.event import Draft
 from foregate.telemetry.log.sqlite_log import SqliteLog
+from foregate.tuning.rehearsing.family_replay import PolicyAgain
 from foregate.tuning.rehearsing.rehearsal_run import RehearsalRun, find_families
 from foregate.tuning.rehearsing.rehearse import SessionCounts, rehearse
-from foregate.tuning.rehearsing.stage import PolicyAgain
 from tests.agent import corpus
 from tests.policies import policy_with
 from tests.tuning.rehearsing.families import DONE, Message, delegate, list_events, play_messages
@@ -62,7 +62,7 @@ def test_two_processes_find_what_one_finds(kept: tuple[SqliteLog, list[str]]) ->
     log, names = kept
     assert sorted(names) == ["s", "s-2", "s-2.c4.1", "s-3"]
     alone = play(log, names)
-    assert play(log, names, ProcessCrew(2)) == alone
+    assert play(log, names, ProcessWorkers(2)) == alone
     assert [one["session"] for one in alone[0]] == ["s", "s-2", "s-3", "s-2.c4.1"]
 
 

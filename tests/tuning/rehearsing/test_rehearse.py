@@ -16,8 +16,8 @@ from foregate.gates.replay.assumption import NOTHING, Assumption
 from foregate.policy.policy import Policy
 from foregate.schemas.event import Event, TurnJudged
 from foregate.schemas.protocols import Reply
+from foregate.tuning.rehearsing.family_replay import PolicyAgain
 from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, count_events
-from foregate.tuning.rehearsing.stage import PolicyAgain
 from tests.agent import corpus
 from tests.agent.world import World
 from tests.events import bodies

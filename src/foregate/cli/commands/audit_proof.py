@@ -51,8 +51,8 @@ def verify(
     bytes, snapshots, and the tail. Exit code 8 when it fails.
     """
     from foregate.audit.judged_marks import open_judged_marks
-    from foregate.audit.kept_state import add_kept_state
     from foregate.audit.proving import SessionProver, build_gone
+    from foregate.audit.snapshot_check import add_snapshot_check
     from foregate.cli.commands.keeping_reports import format_missing
     from foregate.telemetry.queries.verify import parse_head
 
@@ -72,7 +72,7 @@ def verify(
         ):
             prover = SessionProver(log, blobs, not chain_only, heads, progress, marks)
             proofs = list(prover.prove(names))
-            proofs = proofs if chain_only else [run_async(add_kept_state(log, proof)) for proof in proofs]
+            proofs = proofs if chain_only else [run_async(add_snapshot_check(log, proof)) for proof in proofs]
             proofs += [build_gone(name, signed.known[name][-1]) for name in gone if signed]
         missing = list(format_missing(() if sessions else log.find_missing()))
     if as_json:

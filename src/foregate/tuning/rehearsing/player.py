@@ -15,6 +15,7 @@ from foregate.evidence.state.session import SessionState
 from foregate.schemas.event import Draft
 from foregate.schemas.event_body import PolicyChanged, SessionEnded
 from foregate.schemas.protocols import Lease
+from foregate.tuning.rehearsing.family_replay import FamilyReplay
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_plan import (
     PlanStep,
@@ -38,7 +39,6 @@ from foregate.tuning.rehearsing.recorded_steps import (
 )
 from foregate.tuning.rehearsing.rehearsed_plan import RehearsedPlan
 from foregate.tuning.rehearsing.rehearsed_session import RehearsedSession
-from foregate.tuning.rehearsing.stage import Stage
 
 _NOBODY_ANSWERED = "a question is asked here that nobody answered then"
 
@@ -46,8 +46,8 @@ _NOBODY_ANSWERED = "a question is asked here that nobody answered then"
 class SessionPlayer:
     """Plays a session that no other one began. `players` are those of the sessions played before it, by name."""
 
-    def __init__(self, stage: Stage, name: str, players: Mapping[str, SessionPlayer]) -> None:
-        self.stage, self.name, self._players = stage, name, players
+    def __init__(self, family: FamilyReplay, name: str, players: Mapping[str, SessionPlayer]) -> None:
+        self.family, self.name, self._players = family, name, players
         self.before: tuple[str, ...] = ()
         """The sessions that it resumes, oldest first."""
         self.progress: Progress
@@ -58,18 +58,18 @@ class SessionPlayer:
         """Play as far as the log goes."""
         try:
             earlier = self._find_earlier()
-            self.progress = self.stage.open_part(self.name, self.name, earlier)
+            self.progress = self.family.open_part(self.name, self.name, earlier)
             await self._play_steps()
         except RecordingEnds:
             self.progress.is_left_open = True
         except NothingRecorded as error:
             self.stopped = str(error)
-            if (known := self.stage.find_part(self.name)) is not None:
+            if (known := self.family.find_part(self.name)) is not None:
                 known[1].stopped = self.stopped
 
     def _find_earlier(self) -> Progress | None:
         """Return how far the session was played that this one resumes; raise NothingRecorded before its end."""
-        link = self.stage.find_recording(self.name).started.follows
+        link = self.family.find_recording(self.name).started.follows
         if link is None:
             return None
         other = self._players.get(link.session)
@@ -84,7 +84,7 @@ class SessionPlayer:
         state = None
         if self.before:
             *before, newest = self.before
-            state = await fold_session(self.stage.log, newest, before)
+            state = await fold_session(self.family.log, newest, before)
             begin_further(state)
         session = self._open(lease, self.progress.recording.first_in_force, state)
         if self.before:
@@ -96,7 +96,7 @@ class SessionPlayer:
 
     async def _play_steps(self) -> None:
         progress = self.progress
-        lease = await self.stage.log.claim(self.name, create=True)
+        lease = await self.family.log.claim(self.name, create=True)
         session = await self._begin(lease)
         while (step := progress.step) is not None:
             progress.at += not isinstance(step, (RecordedResponse, RecordedRound, RecordedFailure, RecordedHalt))
@@ -130,8 +130,8 @@ class SessionPlayer:
             await session.close()
 
     def _open(self, lease: Lease, in_force: InForce, state: SessionState | None = None) -> RehearsedSession:
-        policy, layers = self.stage.policies.replace(in_force), in_force.layers or {}
-        return RehearsedSession(self.stage, self.progress, policy, lease=lease, layers=layers, state=state)
+        policy, layers = self.family.policies.replace(in_force), in_force.layers or {}
+        return RehearsedSession(self.family, self.progress, policy, lease=lease, layers=layers, state=state)
 
     async def _reopen(self, session: RehearsedSession, lease: Lease, step: RecordedSwitch) -> RehearsedSession:
         """Return the session under the policy that another process went on with."""

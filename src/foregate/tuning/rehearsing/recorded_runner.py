@@ -13,10 +13,10 @@ from foregate.schemas.event import Actor, Draft
 from foregate.schemas.event_body import OutcomeUnknown, SandboxEnded, ToolFinished
 from foregate.schemas.sandbox import SandboxedChanges
 from foregate.schemas.tool_call import CallFacts, Permit, Survey, ToolResult
+from foregate.tuning.rehearsing.family_replay import FamilyReplay
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedFate, RecordingEnds
 from foregate.tuning.rehearsing.recorded_surveyor import RecordedSurveyor
-from foregate.tuning.rehearsing.stage import Stage
 
 _CANCELLED = "cancelled"
 _WOULD_CHANGE = "what it would have changed:\n"
@@ -25,8 +25,8 @@ _WOULD_CHANGE = "what it would have changed:\n"
 class RecordedRunner(CallRunner):
     """Records the events that running a call left then; raises NothingRecorded where it left none."""
 
-    def __init__(self, progress: Progress, stage: Stage) -> None:
-        self._progress, self._stage = progress, stage
+    def __init__(self, progress: Progress, family: FamilyReplay) -> None:
+        self._progress, self._family = progress, family
         self.session: Session
         self.surveyor: RecordedSurveyor
         """Both set once there are such."""
@@ -67,11 +67,11 @@ class RecordedRunner(CallRunner):
         try:
             result = await execute(self.session, permit, facts, actor)
         except RecordingEnds:
-            self._stage.leave_open(name)
+            self._family.leave_open(name)
             raise
         except NothingRecorded as error:
-            raise NothingRecorded(self._stage.stop_child(name, str(error))) from None
-        self._stage.check_ended(name)
+            raise NothingRecorded(self._family.stop_child(name, str(error))) from None
+        self._family.check_ended(name)
         if isinstance(fate.end, ToolFinished) and isinstance(result, ToolResult):
             self._progress.pass_time(fate.time)
             if (result.ok, result.content) != (fate.end.ok, fate.end.content):

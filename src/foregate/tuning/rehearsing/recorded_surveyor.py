@@ -14,10 +14,10 @@ from foregate.policy.policy import Policy
 from foregate.policy.risk.resurvey import resurvey
 from foregate.schemas.tool_call import EvidenceSeen, Survey, SurveyedResource, ToolCall
 from foregate.schemas.tool_spec import Catalogue, Effect, ResourceKind, ToolSpec
+from foregate.tuning.rehearsing.family_replay import PolicyAgain
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_plan import PREVIEW
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
-from foregate.tuning.rehearsing.stage import PolicyAgain
 
 _REMEDY = ".remedy"
 _NEVER_JUDGED = ("not_run_too_many", "not_run_after_failure", "not_run_dry_run")

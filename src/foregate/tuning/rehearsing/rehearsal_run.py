@@ -20,9 +20,9 @@ from foregate.schemas.errors import LogError
 from foregate.schemas.event import Event
 from foregate.schemas.protocols import QuestionStore, Readable
 from foregate.tuning.phases import find_rest
+from foregate.tuning.rehearsing.family_replay import PolicyAgain
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
 from foregate.tuning.rehearsing.rehearse import Rehearsal, SessionCounts, rehearse
-from foregate.tuning.rehearsing.stage import PolicyAgain
 
 
 class RehearsedPart(Struct):

@@ -12,11 +12,11 @@ from foregate.schemas.event import Event, ModelResponded, NeedAnswered, NeedRais
 from foregate.schemas.event_body import CallAnswered, SessionEnded, ToolStarted
 from foregate.schemas.late_pattern import compile_late
 from foregate.schemas.version import __version__
+from foregate.tuning.rehearsing.family_replay import FamilyReplay, PolicyAgain, Read
 from foregate.tuning.rehearsing.player import SessionPlayer
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
 from foregate.tuning.rehearsing.recording import Recording
-from foregate.tuning.rehearsing.stage import PolicyAgain, Read, Stage
 
 
 class SessionCounts(Struct, kw_only=True):
@@ -91,10 +91,10 @@ async def rehearse(read: Read, sessions: Sequence[str], policies: PolicyAgain, a
     comes to the same under its own policy. Raises LogError where their events are no sessions, and PolicyError where
     their layers make no policy.
     """
-    stage = Stage(read, policies, assumed)
-    found = await _play_family(stage, sessions)
+    family = FamilyReplay(read, policies, assumed)
+    found = await _play_family(family, sessions)
     if policies.is_other and any(one.version not in ("", __version__) for one in found):
-        same = await _play_family(Stage(read, PolicyAgain(None), NOTHING), sessions)
+        same = await _play_family(FamilyReplay(read, PolicyAgain(None), NOTHING), sessions)
         found = [_check_version(one, own) for one, own in zip(found, same, strict=True)]
     return found
 
@@ -107,40 +107,40 @@ def _check_version(one: Rehearsal, own: Rehearsal) -> Rehearsal:
     return Rehearsal(one.session, stopped=why, at=1, version=one.version)
 
 
-async def _play_family(stage: Stage, sessions: Sequence[str]) -> list[Rehearsal]:
+async def _play_family(family: FamilyReplay, sessions: Sequence[str]) -> list[Rehearsal]:
     players: dict[str, SessionPlayer] = {}
     for name in sessions:
-        if not stage.is_child(name):
-            players[name] = SessionPlayer(stage, name, players)
+        if not family.is_child(name):
+            players[name] = SessionPlayer(family, name, players)
             await players[name].play()
-    return [await _build_rehearsal(stage, name, players) for name in sessions]
+    return [await _build_rehearsal(family, name, players) for name in sessions]
 
 
-async def _build_rehearsal(stage: Stage, name: str, players: dict[str, SessionPlayer]) -> Rehearsal:
+async def _build_rehearsal(family: FamilyReplay, name: str, players: dict[str, SessionPlayer]) -> Rehearsal:
     """Return the result of a session, also of one that its parent did not begin."""
     try:
-        recording = stage.find_recording(name)
+        recording = family.find_recording(name)
     except NothingRecorded as error:
         return Rehearsal(name, stopped=str(error), at=1)
-    version, known = recording.events[0].foregate, stage.find_part(name)
+    version, known = recording.events[0].foregate, family.find_part(name)
     if known is not None:
-        return await _count_part(stage, *known)
-    stopped = players[name].stopped if name in players else _explain_unplayed(stage, recording)
+        return await _count_part(family, *known)
+    stopped = players[name].stopped if name in players else _explain_unplayed(family, recording)
     then = SessionCounts() if stopped else count_events(recording.events)  # nothing of a child that is not begun now
     return Rehearsal(name, then=then, stopped=stopped, at=1 if stopped else 0, version=version)
 
 
-async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehearsal:
+async def _count_part(family: FamilyReplay, now_named: str, progress: Progress) -> Rehearsal:
     """Return the result of a session that was played, perhaps not to its end."""
-    recording, played = progress.recording, await stage.log.read(now_named)
+    recording, played = progress.recording, await family.log.read(now_named)
     ended = bool(played) and isinstance(played[-1].body, SessionEnded)
     stopped = progress.stopped
-    if not stopped and recording.started.depth and not ended and _find_stop(stage, recording):
+    if not stopped and recording.started.depth and not ended and _find_stop(family, recording):
         stopped = _WAITING
     at, until = progress.find_place() if stopped or progress.is_left_open else recording.last + 1, len(played) + 1
     if stopped and progress.mark is not None:
         at, until = progress.mark
-    elif progress.response is not None and (progress.is_torn or (stopped and await _is_in_turn(stage, now_named))):
+    elif progress.response is not None and (progress.is_torn or (stopped and await _is_in_turn(family, now_named))):
         at, until = progress.response.seq, max(event.seq for event in played if _is_response(event))
     then = count_events(event for event in recording.events if event.seq < at)
     now = count_events(event for event in played if event.seq < until)
@@ -149,9 +149,9 @@ async def _count_part(stage: Stage, now_named: str, progress: Progress) -> Rehea
     return Rehearsal(recording.name, now, then, stopped, at if stopped else 0, played, assumed, version)
 
 
-async def _is_in_turn(stage: Stage, now_named: str) -> bool:
+async def _is_in_turn(family: FamilyReplay, now_named: str) -> bool:
     """Whether a session was stopped in the middle of a turn, which neither count includes."""
-    state = await fold_session(stage.log, now_named)
+    state = await fold_session(family.log, now_named)
     return state.open is not None or state.program is not None
 
 
@@ -159,20 +159,20 @@ def _is_response(event: Event) -> bool:
     return isinstance(event.body, ModelResponded) and event.body.continues is None
 
 
-def _explain_unplayed(stage: Stage, recording: Recording) -> str:
+def _explain_unplayed(family: FamilyReplay, recording: Recording) -> str:
     """Return why a child task was not played, "" where its parent was and does not begin it now."""
     call = recording.name.removeprefix(f"{recording.started.parent}.")
-    return _find_stop(stage, recording) if _BY_CALL.fullmatch(call) else _BY_PROGRAM
+    return _find_stop(family, recording) if _BY_CALL.fullmatch(call) else _BY_PROGRAM
 
 
-def _find_stop(stage: Stage, recording: Recording) -> str:
+def _find_stop(family: FamilyReplay, recording: Recording) -> str:
     """Return why a child task was not reached, "" where the task that led to it was played to its end."""
     while recording.started.depth:
         try:
-            recording = stage.find_recording(recording.started.parent)
+            recording = family.find_recording(recording.started.parent)
         except NothingRecorded as error:
             return f"it is a child task, and of its parent {error}"
-        known = stage.find_part(recording.name)
+        known = family.find_part(recording.name)
         if known is not None:
             return _NOT_REACHED if known[1].stopped or known[1].is_left_open else ""
     return _NOT_REACHED

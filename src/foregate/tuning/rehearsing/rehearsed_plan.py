@@ -22,11 +22,11 @@ from foregate.schemas.event_body import Checkpoint, EffectUndone
 from foregate.schemas.message import ModelRequest, read_messages
 from foregate.schemas.protocols import Model
 from foregate.schemas.task_plan import PlanDefect, PlanProposed, RecordedConfiguration
+from foregate.tuning.rehearsing.family_replay import PolicyAgain
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_model import RecordedFiller, RecordedPlanner
 from foregate.tuning.rehearsing.recorded_plan import RecordedRetry, RecordedRound
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded
-from foregate.tuning.rehearsing.stage import PolicyAgain
 
 _UNSOUND = PlanDefect(0, "plan", "it could not be used then", "")
 

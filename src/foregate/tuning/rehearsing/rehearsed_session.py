@@ -23,6 +23,7 @@ from foregate.schemas.protocols import Lease, RunContext
 from foregate.schemas.strict_json import Json
 from foregate.schemas.tool_call import ToolCall, ToolResult
 from foregate.schemas.tool_spec import Catalogue, ToolSpec
+from foregate.tuning.rehearsing.family_replay import FamilyReplay
 from foregate.tuning.rehearsing.progress import Progress
 from foregate.tuning.rehearsing.recorded_interaction import RecordedInteraction
 from foregate.tuning.rehearsing.recorded_model import RecordedModel
@@ -30,7 +31,6 @@ from foregate.tuning.rehearsing.recorded_runner import RecordedRunner
 from foregate.tuning.rehearsing.recorded_steps import NothingRecorded, RecordedSwitch, RecordedUndo
 from foregate.tuning.rehearsing.recorded_surveyor import RecordedSurveyor
 from foregate.tuning.rehearsing.rehearsed_plan import RehearsedPlan
-from foregate.tuning.rehearsing.stage import Stage
 
 
 class RecordedTools(BaseToolSource):
@@ -59,7 +59,7 @@ class RehearsedSession(Session):
 
     def __init__(
         self,
-        stage: Stage,
+        family: FamilyReplay,
         progress: Progress,
         policy: Policy,
         *,
@@ -67,14 +67,14 @@ class RehearsedSession(Session):
         layers: Mapping[str, Json],
         state: SessionState | None = None,
     ) -> None:
-        self._stage, self._progress = stage, progress
-        started, runner = progress.recording.started, RecordedRunner(progress, stage)
+        self._family, self._progress = family, progress
+        started, runner = progress.recording.started, RecordedRunner(progress, family)
         model = RecordedModel(progress, started.model)
         self._call_runner, self._tools = runner, RecordedTools(started.catalogue)
         super().__init__(
-            log=stage.log,
+            log=family.log,
             lease=lease,
-            blobs=stage.blobs,
+            blobs=family.blobs,
             model=model,
             tools=self._tools,
             policy=policy,
@@ -95,7 +95,7 @@ class RehearsedSession(Session):
         self.interaction = RecordedInteraction(self.log, self.blobs, model, policy, progress)
 
     def _drive_plans(self, made: Session) -> RehearsedPlan:
-        return RehearsedPlan(made, self._progress, self._stage.policies)
+        return RehearsedPlan(made, self._progress, self._family.policies)
 
     @property
     def plans(self) -> RehearsedPlan:
@@ -107,7 +107,7 @@ class RehearsedSession(Session):
     def _may_delegate(self) -> bool:
         """Whether child tasks were offered, or nothing but the policy kept them from being offered."""
         recording = self._progress.recording
-        before = self._stage.policies.restore(recording.first_in_force)
+        before = self._family.policies.restore(recording.first_in_force)
         offered = any(map(_begins_child, recording.started.catalogue))
         return offered or recording.started.depth >= before.limits.child_depth
 
@@ -119,8 +119,8 @@ class RehearsedSession(Session):
         recorded = f"{self._progress.recording.name}.{self._progress.find_final_id(call)}"
         if state is not None and state.parked:
             raise NothingRecorded(f"the child task `{recorded}` resumes with a call whose outcome is unknown")
-        progress = self._stage.open_part(lease.session, recorded)
-        return RehearsedSession(self._stage, progress, policy, lease=lease, layers=layers, state=state)
+        progress = self._family.open_part(lease.session, recorded)
+        return RehearsedSession(self._family, progress, policy, lease=lease, layers=layers, state=state)
 
     async def draft_start(self, **known: Any) -> Draft:
         """Return the first event as it was recorded, under the policy of now."""
@@ -128,7 +128,7 @@ class RehearsedSession(Session):
         return Draft(began, "foregate")
 
     def build_surveyor(self, catalogue: Catalogue) -> RecordedSurveyor:
-        found = RecordedSurveyor(self._progress, self._stage.policies, self.policy, catalogue)
+        found = RecordedSurveyor(self._progress, self._family.policies, self.policy, catalogue)
         self._call_runner.surveyor = found
         return found
 
@@ -139,7 +139,7 @@ class RehearsedSession(Session):
                 self._tools.offer(catalogue)
                 await self.update_catalogue()
             case PolicyChanged() as body:
-                if body.policy is not None and self._stage.policies.replace(step.in_force).hash != self.policy.hash:
+                if body.policy is not None and self._family.policies.replace(step.in_force).hash != self.policy.hash:
                     raise NothingRecorded("another policy file of the workspace came into force within a task")
                 await self._switch_modes(body, step)
 

@@ -50,7 +50,7 @@ def hash_code() -> str:
     return found.hexdigest()
 
 
-class KeptPieces:
+class PieceStore:
     """What is kept of the sessions of `log` in the file at `path`, or in memory with None. Close it when done.
 
     It holds nothing that does not follow from the log: it may be deleted at any time. A file of another version of
@@ -143,8 +143,8 @@ class KeptPieces:
         with suppress(sqlite3.DatabaseError):
             query = "SELECT after, seq, hash, sum, body FROM pages WHERE name = ? AND session = ? ORDER BY after"
             for after, seq, hash_, sum_, body in self.connection.execute(query, (name, session)).fetchall():
-                is_last = (seq, hash_) == head and seq - after <= cut.CHUNK
-                whole = is_last or (seq == after + cut.CHUNK and self._is_of_log(session, seq, hash_, head))
+                is_last = (seq, hash_) == head and seq - after <= cut.EVENTS_PER_PIECE
+                whole = is_last or (seq == after + cut.EVENTS_PER_PIECE and self._is_of_log(session, seq, hash_, head))
                 if after != begin or not whole or sha256(body).hexdigest() != sum_:
                     break
                 found.append(body)

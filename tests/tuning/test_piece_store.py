@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from foregate.audit import kept_pieces
-from foregate.audit.kept_pieces import MOST_ASKED, KeptPieces
+from foregate.audit import piece_store
+from foregate.audit.piece_store import MOST_ASKED, PieceStore
 from foregate.audit.pieces import SessionPiece
 from foregate.gates.replay.assumption import Assumption
 from foregate.policy.source.layers import Layer
@@ -101,7 +101,7 @@ def test_a_kept_piece_that_was_damaged_is_judged_again(tmp_path: Path) -> None:
 
 
 def test_answers_to_old_questions_go(tmp_path: Path) -> None:
-    with closing(KeptPieces(varied_log()[0], tmp_path / "tuning.db")) as kept:
+    with closing(PieceStore(varied_log()[0], tmp_path / "tuning.db")) as kept:
         name = varied_log()[1][0]
         head = varied_log()[0].head_anchor(name)
         for number in range(MOST_ASKED + 3):
@@ -165,19 +165,19 @@ def test_a_file_that_cannot_be_used_is_done_without_and_said_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, harm: str
 ) -> None:
     told, names, path = list[str](), varied_log()[1][:2], tmp_path / "tuning.db"
-    monkeypatch.setattr(kept_pieces, "PATIENCE", 0.0)
+    monkeypatch.setattr(piece_store, "PATIENCE", 0.0)
     with closing(copy_log(tmp_path)) as log:
         with open_reach_index(log, names) as index:
             assert index is not None
             wanted = judge(index, names, log=log)
         holder = sqlite3.connect(path, isolation_level=None)
         if harm == "version":
-            monkeypatch.setattr(kept_pieces, "hash_code", lambda: "other")
+            monkeypatch.setattr(piece_store, "hash_code", lambda: "other")
         elif harm == "damaged":
             path.write_bytes(b"no database" * 500)
         elif harm == "locked":
             holder.execute("BEGIN IMMEDIATE")
-            monkeypatch.setattr(kept_pieces, "retry_while_busy", lambda path, work: work())
+            monkeypatch.setattr(piece_store, "retry_while_busy", lambda path, work: work())
         elif harm == "folder":
             path.unlink()
             path.mkdir()

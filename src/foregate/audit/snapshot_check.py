@@ -17,18 +17,18 @@ from foregate.telemetry.queries.verify import Defect
 
 async def prove_all(log: SqliteLog, session: str, blobs: Blobs | None = None) -> SessionProof:
     """Return what `foregate audit verify` finds of one session; raise LogError for one that the log does not hold."""
-    return await add_kept_state(log, await asyncio.to_thread(prove_session, log, session, blobs))
+    return await add_snapshot_check(log, await asyncio.to_thread(prove_session, log, session, blobs))
 
 
-async def add_kept_state(log: Log, proof: SessionProof) -> SessionProof:
+async def add_snapshot_check(log: Log, proof: SessionProof) -> SessionProof:
     """Return a proof with what is wrong with what is kept of its session's state, where its events can be read."""
     if not is_readable(proof.found):
         return proof
-    defects, remarks = await check_kept_state(log, proof.found.session)
+    defects, remarks = await check_snapshot(log, proof.found.session)
     return replace(proof, found=add_defects(proof.found, defects), remarks=(*proof.remarks, *remarks))
 
 
-async def check_kept_state(log: Log, session: str) -> tuple[list[Defect], list[str]]:
+async def check_snapshot(log: Log, session: str) -> tuple[list[Defect], list[str]]:
     """Return what is wrong with the snapshot of a session: defects, and remarks on one that is not used anyway.
 
     Of events that cannot be read nothing is said here: whoever verifies those says it.

@@ -52,7 +52,7 @@ Read = Callable[[str], Sequence[Event]]
 missing."""
 
 
-class Stage:
+class FamilyReplay:
     """What sessions share that belong together: their parent's child tasks and those that resume an ended one."""
 
     def __init__(self, read: Read, policies: PolicyAgain, assumed: Assumption) -> None:

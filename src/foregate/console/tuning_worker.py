@@ -19,11 +19,11 @@ _MOST = 8
 """Questions that are under way at most."""
 
 
-class DeskClosed(Exception):
+class WorkerClosed(Exception):
     """The console ends, so nobody waits for the rest."""
 
 
-class TuningDesk:
+class TuningWorker:
     """Answers questions about keys of the policy over all sessions of a log.
 
     `done` of `all` pieces of work are through. Close it when done: what is under way stops at the next piece.
@@ -62,7 +62,7 @@ class TuningDesk:
 
     def _note(self, done: int, count: int) -> None:
         if self._closing:
-            raise DeskClosed
+            raise WorkerClosed
         self.done, self.all = done, count
 
     def close(self) -> None:
