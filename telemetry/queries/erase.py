@@ -19,13 +19,6 @@ from foregate.telemetry.queries.used_blobs import Collected, collect_unused
 from foregate.telemetry.queries.verify import verify_session
 
 
-class Erasable(Struct, frozen=True):
-    """What would be erased: sessions and events."""
-
-    sessions: tuple[str, ...]
-    events: int
-
-
 class Erased(Struct, frozen=True):
     """What was erased: sessions, events, what reviewers said of them, and stored bytes that nothing names any more.
 
@@ -38,8 +31,8 @@ class Erased(Struct, frozen=True):
     reviews: int = 0
 
 
-def check_erasable(place: LogPlace, names: Sequence[str], kinds: Sequence[str] = ()) -> Erasable:
-    """Return what would be erased of sessions, all or events of some kinds.
+def check_erasable(place: LogPlace, names: Sequence[str], kinds: Sequence[str] = ()) -> int:
+    """Return how many events of sessions would be erased, all or those of some kinds.
 
     Raises SessionHeld where a process has one of them open, UsageError for a kind there is not, and TamperedLog for one
     that does not verify: erasing it would hide what was done to it.
@@ -58,7 +51,7 @@ def check_erasable(place: LogPlace, names: Sequence[str], kinds: Sequence[str] =
                 why = f"session `{name}` does not verify, and erasing it would hide that ({found.defects[0].message})"
                 raise TamperedLog(f"{why}; leave it, or copy it first and name the others", found.defects[0].seq)
             events += count_erasable(reader, name, kinds)
-    return Erasable(tuple(names), events)
+    return events
 
 
 def skip_unerasable(place: LogPlace, names: Sequence[str]) -> tuple[list[str], list[str]]:

@@ -29,7 +29,7 @@ _ASK, _HOLD = STANDINGS.index(Standing.ASK), STANDINGS.index(Standing.HOLD)
 _ALL = SqlCondition("1")
 
 
-class GateCounts(Struct):
+class GateStatistics(Struct):
     """How often a gate was asked about a turn, fired, and was overridden by a person; apart what it did in shadow.
 
     Of what it fired it `asked_person`, `held` or `denied`; the rest has another consequence.
@@ -82,7 +82,9 @@ class Statistics(Struct):
     turns: int = 0
     calls: int = 0
     held: int = 0
-    gates: dict[str, GateCounts] = field(default_factory=lambda: {gate: GateCounts() for gate in (*GATES, "postlude")})
+    gates: dict[str, GateStatistics] = field(
+        default_factory=lambda: {gate: GateStatistics() for gate in (*GATES, "postlude")}
+    )
     advice: dict[str, AdviceCost] = field(default_factory=lambda: {"planner": AdviceCost(), "critic": AdviceCost()})
     approvals: Counter[str] = field(default_factory=Counter)
     questions: Counter[str] = field(default_factory=Counter)

@@ -15,7 +15,7 @@ from foregate.schemas.codes import GATES
 from foregate.telemetry.queries.audit_index import AuditIndex
 from foregate.telemetry.queries.filters import DecisionFilter, SessionFilter
 from foregate.telemetry.queries.reviews import count_by_gate
-from foregate.telemetry.queries.statistics import GateCounts, Statistics, count_prompts, count_selection
+from foregate.telemetry.queries.statistics import GateStatistics, Statistics, count_prompts, count_selection
 
 
 class GateRow(Struct, frozen=True):
@@ -121,11 +121,11 @@ def format_seconds(seconds: float) -> str:
     return f"{seconds:,.1f} s" if 0 < seconds < 10 else f"{seconds:,.0f} s"
 
 
-def _is_used(counts: GateCounts) -> bool:
+def _is_used(counts: GateStatistics) -> bool:
     return bool(counts.asked or counts.shadow_asked or counts.overridden)
 
 
-def _build_gate(gate: str, counts: GateCounts, most: int, cost: Cost | None, wrong: str) -> GateRow:
+def _build_gate(gate: str, counts: GateStatistics, most: int, cost: Cost | None, wrong: str) -> GateRow:
     fired = {"ask": counts.asked_person, "hold": counts.held, "deny": counts.denied}
     used = cost is not None and cost.requests
     return GateRow(

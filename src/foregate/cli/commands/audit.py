@@ -11,13 +11,12 @@ from foregate.cli.commands import options
 from foregate.cli.terminal.exit_codes import run_async
 
 app = options.build_group(options.HomeGroup)
+_DECISION = "SESSION/SEQ.GATE, with :CALL where it ruled on several; without SESSION/ of the newest session."
 
 
 @app.command("explain", short_help="Explain one decision, and what would have changed it.")
 def explain(
-    decision: Annotated[
-        str, typer.Argument(metavar="DECISION", help="SESSION/SEQ.GATE, or SEQ.GATE of the newest session.")
-    ],
+    decision: Annotated[str, typer.Argument(metavar="DECISION", help=_DECISION)],
     as_json: options.AsJson = False,
 ) -> None:
     """Explain a decision: what was asked, the ruling, its numbers, what would have changed it, and what came next."""

@@ -93,9 +93,9 @@ def erase(
     home = Home.open()
     place, store = _find_place(home)
     names = _find_families(home, sessions)
-    asked = check_erasable(place, names, kinds or ())
+    events = check_erasable(place, names, kinds or ())
     if not yes:
-        options.print_text(f"erases {asked.events} events of {', '.join(names)} for good; their hashes stay")
+        options.print_text(f"erases {events} events of {', '.join(names)} for good; their hashes stay")
         if not _confirm("erase them?"):
             typer.echo("nothing was erased", err=True)
             return
