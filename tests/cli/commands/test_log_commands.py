@@ -226,5 +226,5 @@ def test_undo_of_an_ended_session_leaves_it_proven_and_the_list_names_the_link(c
     rows = parse_lines(cli("audit", "list", "--json")[1])
     assert [(row["session"], row["follows"]) for row in rows] == [(f"{used}-2", used), (used, "")]
     assert f"follows {used}" in cli("audit", "list")[1]
-    assert f"goes on with session {used}" in cli("audit", "show", "last")[1]
+    assert f"follows session {used}" in cli("audit", "show", "last")[1]
     assert cli("undo", used[:15])[0] == 1, "a beginning names the first of those that go on with each other"
